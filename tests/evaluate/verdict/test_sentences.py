@@ -14,6 +14,7 @@ from custodes.evaluate.verdict.favoritism import flips
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import interim, pair_forecast_text
+from custodes.evaluate.verdict.view import grouped
 
 BOUNDS = ("", "_low", "_high")
 
@@ -75,10 +76,7 @@ def sentences(**tables: list[dict[str, Any]]) -> dict[str, list[str]]:
         for name, row in empty.items()
     }
     result: Any = SimpleNamespace(to_frame=lambda name: frames[name])
-    texts: dict[str, list[str]] = {}
-    for kind, text in rate_sentences(result, ""):
-        texts.setdefault(kind, []).append(text)
-    return texts
+    return grouped((kind, text) for kind, texts in rate_sentences(result, "") for text in texts)
 
 
 def test_slices_of_labels_name_human_and_judge_findings_and_the_further_slices() -> None:
@@ -355,8 +353,9 @@ def test_the_agreement_of_annotators_is_graded_by_both_bounds(
     assert text.startswith(start)
     assert f"({scale}; 1: perfect agreement, 0: agreement by chance; 1 annotator)." in text
     assert "α of the scores is 0.50" in text
-    assert annotators.is_agreement_by_chance(view) == is_chance
-    assert annotators.is_agreement_unclear(view) == is_unclear
+    (grade,) = annotators.grades(view)
+    assert text.startswith(f"{grade} Krippendorff's α")
+    assert ((grade == annotators.BY_CHANCE), (grade == annotators.UNCLEAR)) == (is_chance, is_unclear)
 
 
 def aspect_view(aspect: str, best: str, others: str = "", **changes: Any) -> Any:

@@ -51,12 +51,10 @@ def favours(view: AspectResults) -> Iterator[str]:
     for near_copy_findings in findings_of_near_copies[:MOST_NAMED]:
         yield _finding_line(view, near_copy_findings)
     yield from _overall_scores(view, reported_metrics)
-    metrics_with_finding = {
-        finding_row["metric"] for near_copy_findings in findings_of_near_copies for finding_row in near_copy_findings
-    }
+    n_metrics_with_finding = len({finding_row["metric"] for finding_row in finding_rows})
     if not view.partial:
         yield "No metric is significantly partial to a system."
-    elif not findings_of_near_copies:
+    elif not finding_rows:
         partial_metrics = list(dict.fromkeys(finding_row["metric"] for finding_row in view.partial))
         verb_text, subject_text = (
             (rated_systems(view.partial), "this metric is")
@@ -67,13 +65,11 @@ def favours(view: AspectResults) -> Iterator[str]:
             f"Only {names(partial_metrics, limit=MOST_NAMED)} {verb_text}, and {subject_text} not significantly better "
             "than chance."
         )
-    elif len(metrics_with_finding) > len(set(reported_metrics)):
-        n_metrics_above_chance = conclusive_rows.filter(~pl.col("metric").is_in(metrics_not_above_chance))[
-            "metric"
-        ].n_unique()
+    elif n_metrics_with_finding > len(reported_metrics):
+        rows_above_chance = conclusive_rows.filter(~pl.col("metric").is_in(metrics_not_above_chance))
         yield (
-            f"In all, {len(metrics_with_finding)} of {plural(n_metrics_above_chance, 'metric')} that are significantly "
-            "better than chance over-rate or under-rate some system."
+            f"In all, {n_metrics_with_finding} of {plural(rows_above_chance['metric'].n_unique(), 'metric')} that are "
+            "significantly better than chance over-rate or under-rate some system."
         )
     inconclusive_rows = view.partiality.filter((pl.col("finding") == INCONCLUSIVE).all().over("system"))
     inconclusive_systems = inconclusive_rows["system"].unique(maintain_order=True).to_list()
@@ -100,11 +96,6 @@ def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
     return findings_of_near_copies
 
 
-def do_near_copies(copies: list[str]) -> str:
-    """Return the words after `so` in a sentence on near copies that have the same finding."""
-    return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies)}"
-
-
 def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
     """Return a line on the finding of the first metric of a group, with ranks, near copies and further findings."""
     finding_row, *copy_rows = near_copy_findings
@@ -119,15 +110,15 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
         copy_row["metric"] + ("" if is_uncertain else f" ({number(abs(copy_row['partiality']), digits=0)} points)")
         for copy_row in copy_rows
     ]
-    copy_subject = "Its near copy also" if len(copy_rows) == 1 else "Its near copies also"
-    copy_verb = (
-        RATES[finding_row["finding"]] if len(copy_rows) == 1 else RATES[finding_row["finding"]].removesuffix("s")
+    verb = RATES[finding_row["finding"]]
+    copy_clause = (
+        f"Its near copy also {verb}" if len(copy_rows) == 1 else f"Its near copies also {verb.removesuffix('s')}"
     )
-    copies_text = f" {copy_subject} {copy_verb} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
+    copies_text = f" {copy_clause} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
     p_text = p_value_phrase(finding_row["p_adjusted"])
     if is_uncertain:
         finding_text = (
-            f"{metric} {RATES[finding_row['finding']]} {system}, compared with its scores of the other systems "
+            f"{metric} {verb} {system}, compared with its scores of the other systems "
             f"({p_text}). According to these scores, {metric} should give {system} rank {finding_row['rank_without']}; "
             f"it gives rank {finding_row['rank']}, and the annotators give rank {finding_row['rank_human']}. The "
             f"expected rank is farther from the human rank than the rank by {metric}, so the size of the effect cannot "
@@ -135,20 +126,16 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
         )
     else:
         finding_text = (
-            f"{metric} {RATES[finding_row['finding']]} {system} by {interval(partiality, low, high, digits=0)} points "
+            f"{metric} {verb} {system} by {interval(partiality, low, high, digits=0)} points "
             f"of win rate, adjusted for {view.aspect or 'quality'} and sampling error ({p_text}).{copies_text} "
             f"{system} has rank {finding_row['rank_human']} by the annotators and rank {finding_row['rank']} by "
             f"{metric}."
         )
-    finding_and_advice_text = f"{finding_text} Do not compare {system} with other systems by {metric} alone."
     further_findings = [
         other_row for other_row in view.partial if other_row["metric"] == metric and other_row["system"] != system
     ]
-    return (
-        f"{finding_and_advice_text} {metric} also {rated_systems(further_findings)}."
-        if further_findings
-        else finding_and_advice_text
-    )
+    further_text = f" {metric} also {rated_systems(further_findings)}." if further_findings else ""
+    return f"{finding_text} Do not compare {system} with other systems by {metric} alone.{further_text}"
 
 
 def _has_uncertain_size(row: Row) -> bool:

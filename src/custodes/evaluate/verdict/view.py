@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -39,6 +41,10 @@ EMPTY: Mapping[str, Result] = {
 }
 """Empty results, which replace the results of omitted questions (for example for a study without metrics)."""
 Row = dict[str, Any]
+Statements = Iterable[tuple[str, Iterable[str]]]
+"""Kinds of statements, each with the sentences of this kind."""
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 class AspectResults:
@@ -116,8 +122,7 @@ class AspectResults:
         self.board: list[Row] = system_rows.sort("part", "rank").to_dicts()
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
         self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
-        leader_rows = rows("leaderboard", "leaders").filter(pl.col("removals").is_not_null(), rater=self.judge)
-        self.removal = _first(leader_rows)
+        self.removal = _first(rows("leaderboard", "leaders").filter(pl.col("removals").is_not_null(), rater=self.judge))
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
         alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
@@ -138,10 +143,11 @@ class AspectResults:
     @property
     def split(self) -> list[list[str]]:
         """Groups of systems that are not connected by comparisons; empty if all systems are connected."""
-        systems_of_part: dict[Any, list[str]] = {}
-        for system_row in self.board:
-            systems_of_part.setdefault(system_row["part"], []).append(system_row["system"])
-        return [*systems_of_part.values()] if len(systems_of_part) > 1 else []
+        parts = [
+            [system_row["system"] for system_row in system_rows]
+            for _, system_rows in groupby(self.board, key=itemgetter("part"))  # the rows are sorted by part
+        ]
+        return parts if len(parts) > 1 else []
 
     @property
     def top(self) -> list[str]:
@@ -153,17 +159,36 @@ def _first(frame: pl.DataFrame) -> Row | None:
     return next(frame.iter_rows(named=True), None)
 
 
+def applicable(*conditions_and_texts: tuple[object, str]) -> Iterator[str]:
+    """Return the texts whose condition is true.
+
+    >>> list(applicable((True, "A is best."), ([], "Nothing is known.")))
+    ['A is best.']
+    """
+    return (text for is_applicable, text in conditions_and_texts if is_applicable)
+
+
+def grouped(keys_and_values: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Return the values of each key; keys and values keep their order.
+
+    >>> grouped([("A", "x"), ("B", "x"), ("A", "y")])
+    {'A': ['x', 'y'], 'B': ['x']}
+    """
+    values_of_key: dict[Key, list[Value]] = {}
+    for key, value in keys_and_values:
+        values_of_key.setdefault(key, []).append(value)
+    return values_of_key
+
+
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
     """Return the top group of metrics of each aspect, with the best metric first; empty if no metric is above chance.
 
     If metrics were not tested against each other, the top group consists of all metrics above chance.
     """
-    top_group_of_aspect: dict[str, list[str]] = {}
-    for (aspect,), standing_rows in agreement.standing.group_by("aspect", maintain_order=True):
-        is_above_expression = pl.col("side") == "above"
-        top_metrics = standing_rows.filter(pl.col("may_be_best").fill_null(is_above_expression))["metric"].to_list()
-        top_group_of_aspect[str(aspect)] = top_metrics if standing_rows.filter(is_above_expression).height else []
-    return top_group_of_aspect
+    is_above_chance = pl.col("side") == "above"
+    is_top_metric = pl.col("may_be_best").fill_null(is_above_chance) & is_above_chance.any()
+    standing_by_aspect = agreement.standing.group_by("aspect", maintain_order=True)
+    return dict(standing_by_aspect.agg(pl.col("metric").filter(is_top_metric)).iter_rows())
 
 
 def rated_systems(findings: list[Row]) -> str:

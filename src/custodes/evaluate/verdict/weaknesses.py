@@ -11,7 +11,7 @@ from custodes.answers.wording import estimate_with_interval, names, percent, plu
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.consistency.findings import LENGTH
 from custodes.evaluate.partiality_table import INCONCLUSIVE
-from custodes.evaluate.verdict.view import AspectResults, Row, rated_systems
+from custodes.evaluate.verdict.view import AspectResults, Row, applicable, rated_systems
 
 MANY_TIES = 0.5
 """Minimum proportion of ties of a metric for a sentence on these ties."""
@@ -47,9 +47,29 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
         yield f"{metric} gives equal scores in {percent(tie_rate)} of comparisons."
     if view.sided:
         return
-    yield from _partiality(view, metric)
-    if not is_length_tested(view, metric):
-        yield f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs."
+    finding_rows = [finding_row for finding_row in view.partial if finding_row["metric"] == metric]
+    reason_of_unclear_system = inconclusive_systems(view, metric)
+    reasons_text = names([*dict.fromkeys(reason_of_unclear_system.values())])
+    yield from applicable(
+        (
+            finding_rows,
+            f"{metric} {rated_systems(finding_rows)}. Do not compare "
+            f"{'this system' if len(finding_rows) == 1 else 'these systems'} with others by {metric} alone.",
+        ),
+        (
+            not finding_rows and is_partiality_tested(view, metric),
+            f"No partiality of {metric} to a system is significant, but some partiality may exist.",
+        ),
+        (
+            reason_of_unclear_system,
+            f"Whether {metric} is partial to {names([*reason_of_unclear_system])} is inconclusive"
+            f"{f': {reasons_text}' if reasons_text else ''}.",
+        ),
+        (
+            not is_length_tested(view, metric),
+            f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs.",
+        ),
+    )
 
 
 def decisions(view: AspectResults) -> Iterator[str]:
@@ -105,27 +125,9 @@ def is_no_better_than_none(metric_decisions: Decisions | None) -> bool:
 
     The result is false if annotators decide no pair.
     """
-    if metric_decisions is None:
-        return False
-    return bool(metric_decisions.errors["correct"] - 1e-9 <= metric_decisions.undecided < 1)  # rounding error
-
-
-def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
-    """Yield sentences on the systems to which the partiality of a metric is significant or inconclusive."""
-    finding_rows = [finding_row for finding_row in view.partial if finding_row["metric"] == metric]
-    if finding_rows:
-        yield (
-            f"{metric} {rated_systems(finding_rows)}. Do not compare "
-            f"{'this system' if len(finding_rows) == 1 else 'these systems'} with others by {metric} alone."
-        )
-    elif is_partiality_tested(view, metric):
-        yield f"No partiality of {metric} to a system is significant, but some partiality may exist."
-    if reason_of_unclear_system := inconclusive_systems(view, metric):
-        reasons_text = names([*dict.fromkeys(reason_of_unclear_system.values())])
-        yield (
-            f"Whether {metric} is partial to {names([*reason_of_unclear_system])} is inconclusive"
-            f"{f': {reasons_text}' if reasons_text else ''}."
-        )
+    return metric_decisions is not None and bool(
+        metric_decisions.errors["correct"] - 1e-9 <= metric_decisions.undecided < 1  # rounding error
+    )
 
 
 def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
@@ -143,8 +145,7 @@ def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
 
 def is_partiality_tested(view: AspectResults, metric: str) -> bool:
     """Return whether the partiality of a metric to at least one system has a conclusive result (significant or not)."""
-    rows = view.partiality.filter(pl.col("finding") != INCONCLUSIVE, metric=metric)
-    return bool(rows["partiality"].count())
+    return bool(view.partiality.filter(pl.col("finding") != INCONCLUSIVE, metric=metric)["partiality"].count())
 
 
 def is_length_tested(view: AspectResults, metric: str) -> bool:
