@@ -103,14 +103,18 @@ class Ledger:
                 error=InputError,
             )
             entry_of_digest.setdefault(entry.digest, entry)
-        for entry in entry_of_digest.values():
-            if missing_parent_digests := [
-                parent_digest for parent_digest in entry.parents if parent_digest not in entry_of_digest
-            ]:
-                raise InputError(
-                    f"{file_name}: entry {missing_parent_digests[0]} was removed, but entry {entry.digest} refers to "
-                    "it; restore the file"
+        reject(
+            *(
+                (
+                    parent_digest not in entry_of_digest,
+                    f"{file_name}: entry {parent_digest} was removed, but entry {entry.digest} refers to it; restore "
+                    "the file",
                 )
+                for entry in entry_of_digest.values()
+                for parent_digest in entry.parents
+            ),
+            error=InputError,
+        )
         return cls(tuple(entry_of_digest.values()))
 
     def append_entry(self, *, generation: str, **content: LabelEntry | Candidate) -> Ledger:

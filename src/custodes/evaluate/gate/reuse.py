@@ -141,17 +141,8 @@ class LedgerTests:
     @property
     def fingerprint(self) -> str:
         """Digest of rules and results. A candidate that is tested again on the same labels has the same digest."""
-        rounded_influences = [
-            [float(f"{influence:.9g}") for influence in influences_of_test] for influences_of_test in self.results
-        ]
-        return digest(
-            [
-                self.rules,
-                [test_precision.threshold for test_precision in self.precisions],
-                self.units,
-                rounded_influences,
-            ]
-        )[:LENGTH]
+        thresholds = [test_precision.threshold for test_precision in self.precisions]
+        return digest([self.rules, thresholds, self.units, _rounded(self.results, digits=9)])[:LENGTH]
 
     def power(self, critical_values: Sequence[float], *, label_factor: float = 1.0) -> float:
         """Return the power of the least powerful test, if true values exceed the thresholds by `gains`."""
@@ -160,6 +151,11 @@ class LedgerTests:
             test_precision.with_labels(label_factor).power(gain, critical_value)
             for test_precision, gain, critical_value in test_settings
         )
+
+
+def _rounded(influences: Floats, *, digits: int) -> list[list[float]]:
+    """Return influences (tests, units) as numbers with this many significant digits."""
+    return [[float(f"{influence:.{digits}g}") for influence in influences_of_test] for influences_of_test in influences]
 
 
 def ledger_answer(
@@ -221,7 +217,13 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         if candidate.fingerprint == tests.fingerprint:
             return ledger, candidate
     candidate_sequence = _Sequence(ledger, level)
-    critical_scores, spent_levels = candidate_sequence.critical_values(tests)
+    critical_scores, spent_levels = next_critical_values(
+        correlation_of(candidate_sequence.results(tests)),
+        candidate_sequence.critical,
+        next_level(candidate_sequence.level, candidate_sequence.spent),
+        tests.precisions,
+        seed=candidate_sequence.seed,
+    )
     outcome, reason = OPEN, ""
     if not (tests.scores > critical_scores).all():
         outcome = CLOSED if tests.power(critical_scores) >= POWER else UNDECIDED
@@ -238,9 +240,7 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         fingerprint=tests.fingerprint,
         path=candidate_sequence.path,
         units=tests.units,
-        results=tuple(
-            tuple(float(f"{influence:.6g}") for influence in influences_of_test) for influences_of_test in tests.results
-        ),
+        results=tuple(map(tuple, _rounded(tests.results, digits=6))),
         critical=tuple(critical_scores),
         spent=tuple(spent_levels),
         outcome=outcome,
@@ -283,16 +283,6 @@ class _Sequence:
             aligned_influence[:, [column_of_unit[unit_digest] for unit_digest in unit_digests]] = influence_values
             influence_blocks.append(aligned_influence)
         return np.concatenate(influence_blocks)
-
-    def critical_values(self, tests: LedgerTests) -> tuple[list[float], list[float]]:
-        """Return the critical values of the tests of a new candidate, and the levels that these tests spend."""
-        return next_critical_values(
-            correlation_of(self.results(tests)),
-            self.critical,
-            next_level(self.level, self.spent),
-            tests.precisions,
-            seed=self.seed,
-        )
 
     def last_candidate(self, tests: LedgerTests, *, label_factor: float = 1.0) -> int:
         """Return the number of further candidates that can be tested with enough power.

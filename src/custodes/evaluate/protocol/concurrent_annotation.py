@@ -250,8 +250,8 @@ class ConcurrentAnnotation:
             metric=metric_signs,
         )
         self._pairs.append(pair_state)
-        for per_pair_list in (self.n, self.target, self.decision):
-            per_pair_list.append(0)
+        for counts_or_signs in (self.n, self.target, self.decision):
+            counts_or_signs.append(0)
         self.look.append(-1)
         self.is_open.append(True)
         self.why.append("")

@@ -95,13 +95,11 @@ class ErrorTest(NamedTuple):
     """Test of equal error rates in two groups of outputs.
 
     `tails` are those of the difference (NaN if a group has no human labels). The `correction` for continuity moves the
-    draws towards 0. `is_tested` tells whether both groups have enough human labels for a test; otherwise, `p_value` is
-    NaN.
+    draws towards 0. `p_value` is NaN if a group has too few human labels for a test.
     """
 
     tails: Tails
     correction: float
-    is_tested: bool
     p_value: float
 
     @classmethod
@@ -109,11 +107,9 @@ class ErrorTest(NamedTuple):
         cls, estimate_and_draws: Floats, correction: float, *, is_tested: bool, confidence: float
     ) -> ErrorTest:
         """Return the test, with tails for intervals at the level `confidence` or higher."""
-        p_value = np.nan
-        if is_tested:
-            shift = np.clip(np.median(estimate_and_draws[1:]), -correction, correction)
-            p_value = _p_value(estimate_and_draws - shift)
-        return cls(Tails.from_draws(estimate_and_draws, confidence), correction, is_tested, p_value)
+        shift = np.clip(np.median(estimate_and_draws[1:]), -correction, correction)
+        p_value = _p_value(estimate_and_draws - shift) if is_tested else np.nan
+        return cls(Tails.from_draws(estimate_and_draws, confidence), correction, p_value)
 
 
 def _error_rate_difference(first_rates: JudgeRates, second_rates: JudgeRates, rate_name: str) -> Floats:
@@ -265,7 +261,7 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
     and labels of one metric. For error rates, the family is all metrics, pairs, labels and both
     error rates.
     """
-    n_error_tests = max(1, sum(error_test.is_tested for row in rows for error_test in row["errors"].values()))
+    n_error_tests = max(1, sum(np.isfinite(test.p_value) for row in rows for test in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))
     for row in rows:
         p_adjusted = np.minimum(row["p_value"] * n_tests_of_metric[row["metric"]], 1.0)

@@ -11,6 +11,7 @@ import numpy as np
 
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import percentile_interval, wilson_interval
 from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, krippendorff, sensitivity, specificity
@@ -81,16 +82,11 @@ class StratifiedLabels:
     @cached_property
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
-        labelled_row_indices = np.flatnonzero(self.outputs.has_human_label)
-        label_weight_rows = (self.outputs.gold[labelled_row_indices] * self.weights[labelled_row_indices, np.newaxis]).T
-        stratum_counts_of_labels = [
-            np.bincount(self.stratum[labelled_row_indices], weights=weights_of_label, minlength=self.n_strata)
-            for weights_of_label in label_weight_rows
-        ]
-        output_weights = self.totalled * self.outputs.number
-        output_counts_of_stratum = np.bincount(self.stratum, weights=output_weights, minlength=self.n_strata)
+        labelled_indices = np.flatnonzero(self.outputs.has_human_label)
+        label_weights = (self.outputs.gold[labelled_indices] * self.weights[labelled_indices, np.newaxis]).T
         return LabelCounts(
-            np.stack(stratum_counts_of_labels, axis=1).astype(np.float64), output_counts_of_stratum.astype(np.float64)
+            unit_sums(label_weights, units=self.stratum[labelled_indices], n_units=self.n_strata).T,
+            unit_sums(self.totalled * self.outputs.number, units=self.stratum, n_units=self.n_strata),
         )
 
     @property
@@ -235,11 +231,9 @@ class JudgeRates:
     ) -> dict[str, Interval]:
         """Return the measures of agreement with these names; measures for two labels are undefined if there are more
         labels."""
-        undefined_intervals = dict.fromkeys(names, UNDEFINED)
-        if self.pairs is None or not self.n_both_labels:
-            return undefined_intervals
-        function_of_measure = measure_functions(self.pairs.n_strata, self.n_both_labels, ordered=ordered)
-        return undefined_intervals | {
+        n_labels = 0 if self.pairs is None else self.pairs.n_strata
+        function_of_measure = measure_functions(n_labels, self.n_both_labels, ordered=ordered)
+        return dict.fromkeys(names, UNDEFINED) | {
             measure_name: estimate_interval(self.values(measure_function), confidence)
             for measure_name, measure_function in function_of_measure.items()
             if measure_name in names

@@ -337,8 +337,7 @@ class _LabellingPlan:
     ) -> float:
         """Return the interval width of a statistic with `n_labels` labels."""
         draws = statistic(expected_posterior(label_shares, rates, n_outputs, n_labels))
-        low, high = percentile_interval(draws, confidence=self.confidence)
-        return float(high - low)
+        return float(np.ptp(percentile_interval(draws, confidence=self.confidence)))
 
     def _labels_for_width(
         self,
@@ -361,12 +360,11 @@ class _LabellingPlan:
 
     def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""
-
-        def interval_width(n_labels: float) -> float:
-            low, high = wilson_interval(rate, n_labels, quantile=self.quantile)
-            return float(high - low)
-
-        return fewest_labels(interval_width, width, most=MOST_LABELS_ALONE)
+        return fewest_labels(
+            lambda n_labels: float(np.ptp(wilson_interval(rate, n_labels, quantile=self.quantile))),
+            width,
+            most=MOST_LABELS_ALONE,
+        )
 
     def _row(
         self,

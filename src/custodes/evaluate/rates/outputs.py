@@ -417,13 +417,8 @@ def _numeric_scale(study: Study, rating_rows: pl.DataFrame, aspect: str) -> tupl
             f"needs labels, or at most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
         )
     scale_steps = [0, 1] if set(distinct_scores) <= {0, 1} else [int(score) for score in distinct_scores]
-    distinct_scores_by_rater = rating_rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
-    raters_with_other_scores = {
-        rater
-        for rater, distinct_rater_scores in distinct_scores_by_rater.iter_rows()
-        if not set(distinct_rater_scores) <= set(scale_steps)
-    }
     code_of_step = {float(step): float(code) for code, step in enumerate(scale_steps)}
+    raters_with_other_scores = set(rating_rows.filter(~pl.col("score").is_in([*code_of_step]))["rater"])
     code_expression = pl.col("score").replace_strict(code_of_step, default=None)
     rating_rows = rating_rows.with_columns(
         score=pl.when(pl.col("rater").is_in(list(raters_with_other_scores))).then("score").otherwise(code_expression)

@@ -105,7 +105,12 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
         partiality, low, high = (
             None if estimate_or_bound is None else -estimate_or_bound for estimate_or_bound in (partiality, high, low)
         )
-    is_uncertain = _has_uncertain_size(finding_row)
+    # If the rank predicted from the other systems is farther from the human rank than the metric's rank is, the
+    # expected score of the system is an extrapolation, such as for a reference text among systems that a metric does
+    # not rank by quality.
+    is_uncertain = abs(finding_row["rank_without"] - finding_row["rank_human"]) > abs(
+        finding_row["rank"] - finding_row["rank_human"]
+    )
     copy_texts = [
         copy_row["metric"] + ("" if is_uncertain else f" ({number(abs(copy_row['partiality']), digits=0)} points)")
         for copy_row in copy_rows
@@ -136,16 +141,6 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
     ]
     further_text = f" {metric} also {rated_systems(further_findings)}." if further_findings else ""
     return f"{finding_text} Do not compare {system} with other systems by {metric} alone.{further_text}"
-
-
-def _has_uncertain_size(row: Row) -> bool:
-    """Return whether the rank predicted from the other systems is farther from the human rank than the metric's rank
-    is.
-
-    The expected score of the system is then an extrapolation, such as for a reference text among systems that a metric
-    does not rank by quality.
-    """
-    return bool(abs(row["rank_without"] - row["rank_human"]) > abs(row["rank"] - row["rank_human"]))
 
 
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:

@@ -187,26 +187,20 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
 def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the decisions of the metric that `trust` names, on each aspect."""
     metric = candidate(views)
-    decisions_of_aspect = {
-        view.aspect: metric_decisions for view in _of_systems(views) if (metric_decisions := decisions_of(view, metric))
-    }
-    if decisions_of_aspect:
-        correct_texts = [
-            f"{aspect} {percent(metric_decisions.errors['correct'])}"
-            for aspect, metric_decisions in decisions_of_aspect.items()
-        ]
-        undecided_texts = [
-            f"{aspect} {percent(metric_decisions.undecided)}"
-            for aspect, metric_decisions in decisions_of_aspect.items()
-        ]
+    error_rows = {view.aspect: error_row for view in _of_systems(views) if (error_row := decisions_of(view, metric))}
+    if error_rows:
+        correct_text, undecided_text = (
+            names([f"{aspect} {percent(error_row[name])}" for aspect, error_row in error_rows.items()])
+            for name in ("correct", "undecided")
+        )
         reversed_text, missed_text, additional_text = (
-            _range([metric_decisions.errors[error_name] for metric_decisions in decisions_of_aspect.values()], percent)
+            _range([error_row[error_name] for error_row in error_rows.values()], percent)
             for error_name in ("inversion", "omission", "insertion")
         )
         yield (
             f"{metric} reaches the same decision as the annotators (better, worse or undecided) on these proportions "
-            f"of the pairs of systems: {names(correct_texts)}. If no pair were decided, the proportions would be "
-            f"{names(undecided_texts)}. "
+            f"of the pairs of systems: {correct_text}. If no pair were decided, the proportions would be "
+            f"{undecided_text}. "
             f"Depending on the aspect, it reverses {reversed_text} of the pairs, misses a difference in {missed_text} "
             f"and finds a difference that the annotators do not confirm in {additional_text}."
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import polars as pl
 
@@ -21,20 +20,6 @@ _TESTS = {
     "bh": "If all pairs are tested together (Benjamini-Hochberg)",
 }
 """Text of each correction of the sign tests."""
-
-
-class Decisions(NamedTuple):
-    """Decision errors of a metric on the pairs of systems that both annotators and metric compared.
-
-    `errors` is the row of the table `errors` of ranking. `pairs` is the number of these pairs, `undecided` the
-    proportion of them that annotators leave undecided, and `other_pairs` the number of pairs without a decision of the
-    metric.
-    """
-
-    errors: Row
-    pairs: int
-    undecided: float
-    other_pairs: int
 
 
 def weaknesses(view: AspectResults) -> Iterator[str]:
@@ -79,12 +64,13 @@ def decisions(view: AspectResults) -> Iterator[str]:
     pair, unless annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
-    if (metric_decisions := decisions_of(view, metric)) is None:
+    error_row = decisions_of(view, metric)
+    if not error_row:
         return
-    error_row = metric_decisions.errors
+    undecided_text = percent(error_row["undecided"])
     other_pairs_text = (
-        f" The metric has no decision on {plural(metric_decisions.other_pairs, 'other pair')} that annotators compared."
-        if metric_decisions.other_pairs
+        f" The metric has no decision on {plural(error_row['other_pairs'], 'other pair')} that annotators compared."
+        if error_row["other_pairs"]
         else ""
     )
     correct_text, reversed_text, missed_text = (
@@ -93,41 +79,45 @@ def decisions(view: AspectResults) -> Iterator[str]:
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct_text} of {plural(metric_decisions.pairs, 'system pair')} ({percent(metric_decisions.undecided)} "
-        f"if every pair is left undecided), reverses {reversed_text}, misses a difference in {missed_text} and finds a "
+        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')} ({undecided_text} if every pair is left "
+        f"undecided), reverses {reversed_text}, misses a difference in {missed_text} and finds a "
         f"difference that the annotators do not confirm in {percent(error_row['insertion'])}.{other_pairs_text}"
     )
-    if is_no_better_than_none(metric_decisions):
+    if is_no_better_than_none(error_row):
         yield (
             f"In these data, decisions by {metric} are no better than no decision: they equal the human decision for "
-            f"{percent(error_row['correct'])} of {plural(metric_decisions.pairs, 'pair')} of systems; if every pair is "
-            f"left undecided, the proportion is {percent(metric_decisions.undecided)}."
+            f"{percent(error_row['correct'])} of {plural(error_row['pairs'], 'pair')} of systems; if every pair is "
+            f"left undecided, the proportion is {undecided_text}."
         )
 
 
-def decisions_of(view: AspectResults, metric: str) -> Decisions | None:
-    """Return the decision errors of a metric; None if they are undefined."""
+def decisions_of(view: AspectResults, metric: str) -> Row:
+    """Return the decision errors of a metric on the pairs of systems that annotators and metric compared.
+
+    The row of the table `errors` of ranking has three further values. `pairs` is the number of these pairs, `undecided`
+    the proportion of them that annotators leave undecided, and `other_pairs` the number of pairs without a decision of
+    the metric. The row is empty if the errors are undefined.
+    """
     human_decision_rows = view.decisions.filter(rater=HUMAN)
     metric_decision_rows = view.decisions.filter(rater=metric)
     common_pair_rows = human_decision_rows.join(metric_decision_rows, on=["system_a", "system_b"], how="semi")
     error_rows = view.errors.filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
     if not error_rows or not common_pair_rows.height:
-        return None
-    undecided_rate = common_pair_rows.filter(decision="=").height / common_pair_rows.height
-    return Decisions(
-        error_rows[0], common_pair_rows.height, undecided_rate, human_decision_rows.height - common_pair_rows.height
-    )
+        return {}
+    return error_rows[0] | {
+        "pairs": common_pair_rows.height,
+        "undecided": common_pair_rows.filter(decision="=").height / common_pair_rows.height,
+        "other_pairs": human_decision_rows.height - common_pair_rows.height,
+    }
 
 
-def is_no_better_than_none(metric_decisions: Decisions | None) -> bool:
+def is_no_better_than_none(error_row: Row) -> bool:
     """Return whether leaving all pairs undecided would be at least as close to human decisions as the metric's
     decisions.
 
     The result is false if annotators decide no pair.
     """
-    return metric_decisions is not None and bool(
-        metric_decisions.errors["correct"] - 1e-9 <= metric_decisions.undecided < 1  # rounding error
-    )
+    return bool(error_row) and error_row["correct"] - 1e-9 <= error_row["undecided"] < 1  # rounding error
 
 
 def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
