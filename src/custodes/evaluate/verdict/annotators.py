@@ -38,7 +38,7 @@ def grades(view: AspectResults) -> list[str]:
 
 def _estimated_rows(view: AspectResults) -> Iterator[tuple[Row, str]]:
     """Yield the row of each type of answer with an estimate of alpha, and the scale of alpha: ordinal or nominal."""
-    for agreement_row in view.agreement_of_annotators:
+    for agreement_row in view.rows("annotators", "agreement").to_dicts():
         alpha_scale = "ordinal" if agreement_row["alpha_ordinal"] is not None else "nominal"
         if agreement_row[f"alpha_{alpha_scale}"] is not None:
             yield agreement_row, alpha_scale

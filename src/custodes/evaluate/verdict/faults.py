@@ -29,9 +29,9 @@ LEAST_FAILED = 0.01
 
 def faults(view: AspectResults) -> Iterator[str]:
     """Yield sentences on preferences that change with the presentation order, and on findings about judges."""
-    order_rows, finding_rows = view.judges["orders"], view.judges["findings"]
+    order_rows, finding_rows = view.rows("consistency", "orders"), view.rows("consistency", "findings")
     repeat_agreement_of_rater = dict(
-        view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows()
+        view.rows("consistency", "repeats").select("rater", "agreement_within_order").drop_nulls().iter_rows()
     )
     rank_of_metric = {standing_row["metric"]: rank for rank, standing_row in enumerate(view.standing)}
     rows_with_flips = order_rows.filter(pl.col("flip_rate").is_not_null()).to_dicts()
@@ -71,10 +71,9 @@ def faults(view: AspectResults) -> Iterator[str]:
 
 def _failure_sentences(view: AspectResults) -> Iterator[str]:
     """Yield sentences on failure rates of judges, reasons for failures, and comparisons that failures exclude."""
-    missing_rows = view.judges["missing"]
-    n_half_answered_of_rater = dict(
-        view.judges["orders"].filter(pl.col("n_half_answered") > 0).select("rater", "n_half_answered").iter_rows()
-    )
+    missing_rows = view.rows("consistency", "missing")
+    half_answered_rows = view.rows("consistency", "orders").filter(pl.col("n_half_answered") > 0)
+    n_half_answered_of_rater = dict(half_answered_rows.select("rater", "n_half_answered").iter_rows())
     failure_rows = missing_rows.filter(
         pl.col("factor") == ALL,
         (pl.col("failure_rate") >= LEAST_FAILED) | pl.col("rater").is_in([*n_half_answered_of_rater]),

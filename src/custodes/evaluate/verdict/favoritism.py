@@ -145,11 +145,12 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
 
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
-    metrics_without_aspect = set(view.overall.filter("overall")["metric"])
+    metric_rows = view.rows("favoritism", "metrics")
+    metrics_without_aspect = set(metric_rows.filter("overall")["metric"])
     if affected_metrics := [metric for metric in metrics if metric in metrics_without_aspect]:
         subject_text = (
             "Every metric has one score for all aspects"
-            if view.overall["overall"].all()
+            if metric_rows["overall"].all()
             else f"{subject_with_verb(affected_metrics, 'has one score', 'have one score')} for all aspects"
         )
         yield f"{subject_text}, so apparent partiality may reflect quality on another aspect."
@@ -157,19 +158,19 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
 
 def flips(view: AspectResults) -> Iterator[str]:
     """Yield sentences on human decisions: how often they replicate, and which of them a metric reverses."""
-    human_decisions = view.decisions.filter(rater=HUMAN)
-    if not view.errors["correct"].count() or not human_decisions.height:
+    if not view.rows("ranking", "errors")["correct"].count() or view.decisions.filter(rater=HUMAN).is_empty():
         return
-    yield from map(sentence, view.replicated)
+    yield from map(sentence, view.messages("ranking", "self-agreement"))
     # Metrics that agree less than by chance may have the opposite direction, so they reverse many decisions.
     metrics_below_chance = view.metrics_on_side("below")
+    reversal_rows = view.rows("ranking", "reversals")
     reversal_tuples = [
         (reversal_row["better"], reversal_row["worse"], metrics)
-        for reversal_row in view.reversals.to_dicts()
+        for reversal_row in reversal_rows.to_dicts()
         if (metrics := [metric for metric in reversal_row["metrics"] if metric not in metrics_below_chance])
     ]
     has_reversal_below = any(
-        metric in metrics_below_chance for metrics in view.reversals["metrics"] for metric in metrics
+        metric in metrics_below_chance for metrics in reversal_rows["metrics"] for metric in metrics
     )
     if not reversal_tuples:
         exception_text = ", except metrics that agree less than by chance," if has_reversal_below else ""

@@ -55,7 +55,7 @@ def serious(problems: pl.DataFrame, raters: Iterable[str]) -> Iterator[str]:
 
 def design(view: AspectResults) -> Iterator[str]:
     """Yield sentences on problems in the data of one aspect that may mislead a reader."""
-    yield from serious(view.problems, view.tie_rates)
+    yield from serious(view.rows("check", "problems"), view.tie_rates)
     mean_design_effect = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
     if mean_design_effect >= MARKED_EFFECT:
         yield (
@@ -134,7 +134,11 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
 
 def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
     """Return the tests of a metric against other metrics by one statistic; `other` is the name of the other metric."""
-    rows = view.tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == metric), statistic=statistic)
+    rows = view.rows("agreement", "comparisons").filter(
+        pl.col("p_adjusted").is_not_null(),
+        pl.any_horizontal(pl.col("metric_a", "metric_b") == metric),
+        statistic=statistic,
+    )
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 

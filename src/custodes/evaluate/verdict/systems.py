@@ -87,15 +87,16 @@ def _best_within_groups(view: AspectResults) -> str:
 
 def interim(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on decisions of interim analyses, which may differ from the joint test of all pairs."""
-    if not view.interim:
+    interim_rows = view.rows("leaderboard", "interim").to_dicts()
+    if not interim_rows:
         return
     template_of_decision = {"+": "{system_a} better than {system_b}", "-": "{system_b} better than {system_a}"}
     decision_texts = [
         template_of_decision[interim_row["decision"]].format_map(interim_row)
-        for interim_row in view.interim
+        for interim_row in interim_rows
         if interim_row["decision"] in template_of_decision
     ]
-    n_undecided = len(view.interim) - len(decision_texts)
+    n_undecided = len(interim_rows) - len(decision_texts)
     decision_text = f"found {names(decision_texts, limit=MOST_LISTED)}" if decision_texts else "decided no pair"
     undecided_text = (
         f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decision_texts and n_undecided else ""

@@ -101,7 +101,7 @@ def decisions_of(view: AspectResults, metric: str) -> Row:
     human_decision_rows = view.decisions.filter(rater=HUMAN)
     metric_decision_rows = view.decisions.filter(rater=metric)
     common_pair_rows = human_decision_rows.join(metric_decision_rows, on=["system_a", "system_b"], how="semi")
-    error_rows = view.errors.filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
+    error_rows = view.rows("ranking", "errors").filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
     if not error_rows or not common_pair_rows.height:
         return {}
     return error_rows[0] | {
@@ -140,4 +140,4 @@ def is_partiality_tested(view: AspectResults, metric: str) -> bool:
 
 def is_length_tested(view: AspectResults, metric: str) -> bool:
     """Return whether the preference of a metric for longer outputs is tested."""
-    return bool(view.judges["findings"].filter(rater=metric, kind=LENGTH)["p_value"].count())
+    return bool(view.rows("consistency", "findings").filter(rater=metric, kind=LENGTH)["p_value"].count())
