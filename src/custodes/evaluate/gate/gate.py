@@ -131,7 +131,7 @@ class Gate(Result):
 
     def lines(self) -> Iterator[str]:
         """Return the results as plain text, one line per rule."""
-        return (f"{row['outcome']}  {line_of(row)}" for row in self.rules.to_dicts())
+        return (f"{rule_row['outcome']}  {line_of(rule_row)}" for rule_row in self.rules.to_dicts())
 
     @check_arguments
     def to_junit(self, seconds: float = 0.0) -> str:

@@ -266,10 +266,10 @@ def _advice(judge_rates: JudgeRates, metric: str) -> str:
     """Return which outputs lack human labels; empty if each label of the judge has human labels."""
     if not judge_rates.unlabelled > 0:
         return ""
-    share = "under 1%" if judge_rates.unlabelled < 0.01 else format(judge_rates.unlabelled, ".0%")
+    share_text = "under 1%" if judge_rates.unlabelled < 0.01 else format(judge_rates.unlabelled, ".0%")
     return (
-        f"; {share} of the outputs have a label of {metric} that no human-labelled output has; label some of these "
-        "outputs"
+        f"; {share_text} of the outputs have a label of {metric} that no human-labelled output has; label some of "
+        "these outputs"
     )
 
 
@@ -359,8 +359,8 @@ def _rate_tests(
         (not tested_systems, f"require={rule.text!r}: there is no other system; {systems_text}"),
     )
 
-    def values_of(rates: JudgeRates, *reference: JudgeRates) -> Floats:
-        return rate_difference(rates, *reference, outputs, settings["rng"]) if reference else rates.rate_values
+    def values_of(rates: JudgeRates, reference: JudgeRates | None = None) -> Floats:
+        return rates.rate_values if reference is None else rate_difference(rates, reference, outputs, settings["rng"])
 
     tests = []
     for system in tested_systems:

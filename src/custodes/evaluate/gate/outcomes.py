@@ -47,7 +47,7 @@ def rule_lines(rule_table: pl.DataFrame) -> Iterator[View]:
         title=summary_of(rule_table),
         header=("outcome", "rule"),
         labels=("Outcome", "Rule"),
-        rows=tuple((row["outcome"], line_of(row)) for row in rule_table.to_dicts()),
+        rows=tuple((rule_row["outcome"], line_of(rule_row)) for rule_row in rule_table.to_dicts()),
     )
 
 
@@ -67,7 +67,7 @@ def summary_of(rule_table: pl.DataFrame) -> str:
     )
 
 
-def line_of(row: Mapping[str, Any]) -> str:
+def line_of(rule_row: Mapping[str, Any]) -> str:
     """Return the result of a rule as a line, without the outcome.
 
     >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
@@ -75,21 +75,21 @@ def line_of(row: Mapping[str, Any]) -> str:
     >>> line_of(row | {"relation": ">=", "outcome": "holds"})
     'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
     """
-    subject_text = f"{row['statistic']} of {row['metric']}"
-    scope_text = f" for {row['system']}" if row["system"] else ""
-    if row["against"] is not None and row["system"]:
-        scope_text += f" minus {row['against']}"
-    elif row["against"] is not None:
-        subject_text = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
-    scope_text += f" on {row['aspect']}" if row["aspect"] else ""
-    scope_text += f" (positive: {row['label']})" if row["label"] else ""
-    reason_text = f" ({row['reason']})" if row["reason"] else ""
-    if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
-        return f"{subject_text}{scope_text} {row['relation']} {row['threshold']:g}{reason_text}"
+    subject_text = f"{rule_row['statistic']} of {rule_row['metric']}"
+    scope_text = f" for {rule_row['system']}" if rule_row["system"] else ""
+    if rule_row["against"] is not None and rule_row["system"]:
+        scope_text += f" minus {rule_row['against']}"
+    elif rule_row["against"] is not None:
+        subject_text = f"{rule_row['metric']} not worse than {rule_row['against']} by {rule_row['statistic']}"
+    scope_text += f" on {rule_row['aspect']}" if rule_row["aspect"] else ""
+    scope_text += f" (positive: {rule_row['label']})" if rule_row["label"] else ""
+    reason_text = f" ({rule_row['reason']})" if rule_row["reason"] else ""
+    if rule_row["value"] is None and rule_row["outcome"] in (OPEN, CLOSED, UNTESTED):
+        return f"{subject_text}{scope_text} {rule_row['relation']} {rule_row['threshold']:g}{reason_text}"
     interval_text = interval(
-        *(row[f"value{bound_suffix}"] for bound_suffix in ("", "_low", "_high")), digits=DIGITS, write=number
+        *(rule_row[f"value{bound_suffix}"] for bound_suffix in ("", "_low", "_high")), digits=DIGITS, write=number
     )
-    return f"{subject_text}{scope_text}: {interval_text} {row['relation']} {row['threshold']:g}{reason_text}"
+    return f"{subject_text}{scope_text}: {interval_text} {rule_row['relation']} {rule_row['threshold']:g}{reason_text}"
 
 
 def more_data(value: float, low: float, high: float, threshold: float, unit_name: str) -> str:

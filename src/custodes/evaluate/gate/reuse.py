@@ -205,7 +205,7 @@ def _with_labels(
         (not tests.labels, "ledger: the study has no human labels; add human labels, or omit the ledger"),
         error=InputError,
     )
-    return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, file_name=file_name)
+    return ledger, ledger.with_labels(tests.labels, name_of_output=tests.outputs, level=level, file_name=file_name)
 
 
 def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[Ledger, Candidate]:

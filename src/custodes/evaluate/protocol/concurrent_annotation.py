@@ -209,7 +209,9 @@ class ConcurrentAnnotation:
         """
         pair_state = self._pairs[pair]
         first_position = pair_state.begin if pair_state.looks else 0
-        reopened_positions = [k for k in positions if k >= first_position and pair_state.places[k] == ABSENT]
+        reopened_positions = [
+            position for position in positions if position >= first_position and pair_state.places[position] == ABSENT
+        ]
         for position in reopened_positions:
             pair_state.places[position] = FREE
         if reopened_positions and pair_state.is_judged:  # the pair was closed without an answer

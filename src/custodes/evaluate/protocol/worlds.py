@@ -77,15 +77,19 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
             )
         return IDEAL, IDEAL_MIXTURE.T
     try:
-        matrix = np.asarray(channel, dtype=np.float64)
+        confusion_matrix = np.asarray(channel, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        matrix = np.zeros(0)
-    if matrix.shape != (3, 3) or not (np.isfinite(matrix) & (matrix >= 0)).all() or not matrix.sum(axis=1).all():
+        confusion_matrix = np.zeros(0)
+    if (
+        confusion_matrix.shape != (3, 3)
+        or not (np.isfinite(confusion_matrix) & (confusion_matrix >= 0)).all()
+        or not confusion_matrix.sum(axis=1).all()
+    ):
         raise OptionError(
             "channel is not a valid confusion matrix; give 3x3 counts or proportions (rows: human, "
             "columns: metric) in the order win, tie, loss; no row may contain only zeros"
         )
-    return "channel", matrix / matrix.sum(axis=1, keepdims=True)
+    return "channel", confusion_matrix / confusion_matrix.sum(axis=1, keepdims=True)
 
 
 def pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np.random.Generator) -> Iterator[World]:

@@ -124,9 +124,9 @@ class StratifiedLabels:
         )
         return LabelCounts(effective_label_counts, self.counts.total / design_effect)
 
-    def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> Floats:
+    def posterior(self, effective_counts: LabelCounts, *, prior: float = PRIOR) -> Floats:
         """Return the estimate and the posterior draws, (1 + draws, strata, labels), from effective counts."""
-        return joint_posterior(counts, sampling=self.sampling, rng=self.rng, prior=prior)
+        return joint_posterior(effective_counts, sampling=self.sampling, rng=self.rng, prior=prior)
 
     @cached_property
     def _independent(self) -> Floats:
@@ -254,9 +254,9 @@ def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Call
     }
 
 
-def positive_rate(joint: Floats) -> Floats:
+def positive_rate(joint_proportions: Floats) -> Floats:
     """Return the rate of the second human label: (..., strata, labels) -> (...)."""
-    return np.asarray(joint[..., 1].sum(axis=-1))
+    return np.asarray(joint_proportions[..., 1].sum(axis=-1))
 
 
 def estimate_interval(estimate_and_draws: Floats, confidence: float) -> Interval:

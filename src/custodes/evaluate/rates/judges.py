@@ -21,7 +21,7 @@ from custodes.evaluate.rates.estimates import (
     JudgeRates,
 )
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
-from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
+from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, values_of_codes
 from custodes.evaluate.slices import Ratios
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import student_quantile, wilson_interval
@@ -285,8 +285,7 @@ def _numbers(outputs: LabelledOutputs, label_codes: Floats) -> Floats:
     """Return labels as numbers: the values of ordered labels, the codes of labels without an order."""
     if not outputs.ordered:
         return label_codes
-    number_of_code = np.array([float(label) for label in outputs.words])
-    return np.where(np.isnan(label_codes), np.nan, number_of_code[np.nan_to_num(label_codes).astype(np.intp)])
+    return values_of_codes(label_codes, np.array([float(label) for label in outputs.words]))
 
 
 def _judge_row(

@@ -455,7 +455,10 @@ class _LabellingPlan:
             ),
             (
                 "clusters-in-plan",
-                any(np.bincount(self.outputs.unit[self.outputs.system == k]).max(initial=0) > 1 for k in self.systems),
+                any(
+                    np.bincount(self.outputs.unit[self.outputs.system == system_code]).max(initial=0) > 1
+                    for system_code in self.systems
+                ),
                 "outputs share clusters, but the plan treats outputs as independent, so more labels may be needed; "
                 "choose outputs from different clusters",
             ),

@@ -132,11 +132,7 @@ class LabelledOutputs:
             [self.gold[:, ~is_positive_code].sum(axis=1), self.gold[:, is_positive_code].sum(axis=1)], axis=1
         )
         binary_judge_codes = self.judged.copy()
-        for metric_index in np.flatnonzero(~self.is_score):
-            has_judge_label = ~np.isnan(binary_judge_codes[metric_index])
-            binary_judge_codes[metric_index, has_judge_label] = is_positive_code[
-                binary_judge_codes[metric_index, has_judge_label].astype(np.intp)
-            ]
+        binary_judge_codes[~self.is_score] = values_of_codes(self.judged[~self.is_score], is_positive_code)
         negative_words = [
             word for word, is_positive_word in zip(self.words, is_positive_code, strict=True) if not is_positive_word
         ]
@@ -148,6 +144,11 @@ class LabelledOutputs:
             gold=binary_gold_proportions,
             judged=binary_judge_codes,
         )
+
+
+def values_of_codes(label_codes: Floats, value_of_code: Bools | Floats) -> Floats:
+    """Return the value of each label code (...), NaN if there is no label."""
+    return np.where(np.isnan(label_codes), np.nan, value_of_code[np.nan_to_num(label_codes).astype(np.intp)])
 
 
 def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
@@ -180,8 +181,7 @@ def _combine_binary_labels(outputs: LabelledOutputs, positive: str) -> LabelledO
     """Return the outputs with two labels, which are combined over annotators. For instance, the labels 4 and 5 of two
     annotators agree if `positive` is '>=4'."""
     binary_outputs = outputs.binarise_labels(positive)
-    binary_codes, has_label = outputs.annotated.copy(), ~np.isnan(outputs.annotated)
-    binary_codes[has_label] = _positive_codes(outputs, positive)[binary_codes[has_label].astype(np.intp)]
+    binary_codes = values_of_codes(outputs.annotated, _positive_codes(outputs, positive))
     gold_label_shares, human_agreement, human_alpha, notes = _gold(
         binary_codes, LabelScale(words=binary_outputs.words), outputs.consensus, outputs.aspect
     )

@@ -218,8 +218,8 @@ def route(
     )
 
 
-def _bound(n_wrong: float, n: float, confidence: float) -> float:
-    return float(upper_bound(np.array(n_wrong), np.array(n), confidence=confidence))
+def _bound(n_wrong: float, n_labelled: float, confidence: float) -> float:
+    return float(upper_bound(np.array(n_wrong), np.array(n_labelled), confidence=confidence))
 
 
 def _search_threshold(

@@ -333,9 +333,9 @@ def _of_systems(views: Sequence[AspectResults]) -> list[AspectResults]:
     return [view for view in views if not view.sided]
 
 
-def _range(values: Sequence[float], write: Callable[[float], str]) -> str:
+def _range(values_of_aspects: Sequence[float], write: Callable[[float], str]) -> str:
     """Return the smallest and the largest value as text; one number if both have the same text."""
-    low_text, high_text = write(min(values)), write(max(values))
+    low_text, high_text = write(min(values_of_aspects)), write(max(values_of_aspects))
     return low_text if low_text == high_text else f"{low_text} to {high_text}"
 
 

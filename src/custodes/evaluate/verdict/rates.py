@@ -90,9 +90,9 @@ def _trust(judge_row: Row) -> str:
     )
 
 
-def _replacement(rows: pl.DataFrame) -> Iterator[str]:
+def _replacement(replacement_rows: pl.DataFrame) -> Iterator[str]:
     """Yield sentences on judges that pass the alternative annotator test, and on judges that do not pass it."""
-    tested_rows = rows.filter(pl.col("may_replace").is_not_null())
+    tested_rows = replacement_rows.filter(pl.col("may_replace").is_not_null())
     if tested_rows.is_empty():
         return
     first_tested_row = tested_rows.row(0, named=True)
@@ -119,8 +119,8 @@ def _replacement(rows: pl.DataFrame) -> Iterator[str]:
             yield f"{names(judge_texts, limit=2 * MOST_NAMED)} {result_text} {test_text}."
 
 
-def _differences(rows: pl.DataFrame) -> Iterator[str]:
-    significant_rows = rows.filter(pl.col("decision").is_in(["+", "-"]))
+def _differences(difference_rows: pl.DataFrame) -> Iterator[str]:
+    significant_rows = difference_rows.filter(pl.col("decision").is_in(["+", "-"]))
     for difference_row in significant_rows.to_dicts()[:MOST_NAMED]:
         direction = 1 if difference_row["decision"] == "+" else -1
         better, worse = (difference_row["system_a"], difference_row["system_b"])[::direction]
@@ -133,8 +133,8 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
             f"{interval(estimate_and_bounds[0] * 100, low * 100, high * 100, digits=0)} percentage points "
             f"({p_value_phrase(difference_row['p_adjusted'])}, all pairs tested together)."
         )
-    undecided_rows = rows.filter(decision="=").to_dicts()
-    joint_test_text = ", all pairs tested together" if rows.height > 1 else ""
+    undecided_rows = difference_rows.filter(decision="=").to_dicts()
+    joint_test_text = ", all pairs tested together" if difference_rows.height > 1 else ""
     n_named_pairs = 1 if significant_rows.height else MOST_NAMED
     for difference_row in undecided_rows[:n_named_pairs]:
         yield (
@@ -204,8 +204,8 @@ def _favoritism_sentences(difference_rows: pl.DataFrame) -> Iterator[str]:
         )
 
 
-def _slices(rows: pl.DataFrame) -> Iterator[str]:
-    finding_rows = rows.filter(pl.col("finding") != "")
+def _slices(slice_rows: pl.DataFrame) -> Iterator[str]:
+    finding_rows = slice_rows.filter(pl.col("finding") != "")
     for finding_row in finding_rows.to_dicts()[:MOST_NAMED]:
         if finding_row["metric"] == HUMAN:
             yield (

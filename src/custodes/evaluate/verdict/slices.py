@@ -52,26 +52,28 @@ def slices(view: AspectResults) -> Iterator[str]:
         yield from dict.fromkeys(map(sentence, notes))
 
 
-def _rates(row: Row) -> str:
-    return f"in {percent(row['value'])} of cases, elsewhere in {percent(row['other'])}"
+def _rates(finding_row: Row) -> str:
+    return f"in {percent(finding_row['value'])} of cases, elsewhere in {percent(finding_row['other'])}"
 
 
-def _agreement(row: Row) -> str:
+def _agreement(finding_row: Row) -> str:
+    comparative = "worse" if finding_row["difference"] < 0 else "better"
     return (
-        f"On {row['slice']}, {row['metric']} agrees significantly {'worse' if row['difference'] < 0 else 'better'} "
-        f"with the annotators: {_rates(row)}."
+        f"On {finding_row['slice']}, {finding_row['metric']} agrees significantly {comparative} with the annotators: "
+        f"{_rates(finding_row)}."
     )
 
 
-def _consistency(row: Row) -> str:
+def _consistency(finding_row: Row) -> str:
+    comparative = "less" if finding_row["difference"] < 0 else "more"
     return (
-        f"On {row['slice']}, {row['rater']} {FAULTS[row['statistic']]} significantly "
-        f"{'less' if row['difference'] < 0 else 'more'} often: {_rates(row)}."
+        f"On {finding_row['slice']}, {finding_row['rater']} {FAULTS[finding_row['statistic']]} significantly "
+        f"{comparative} often: {_rates(finding_row)}."
     )
 
 
-def _favoritism(row: Row) -> str:
+def _favoritism(finding_row: Row) -> str:
     return (
-        f"On {row['slice']}, {row['metric']} {RATES[row['finding']]} {row['system']} "
-        f"(partiality {estimate_with_interval(row, 'partiality', digits=0)} points of win rate)."
+        f"On {finding_row['slice']}, {finding_row['metric']} {RATES[finding_row['finding']]} {finding_row['system']} "
+        f"(partiality {estimate_with_interval(finding_row, 'partiality', digits=0)} points of win rate)."
     )

@@ -125,10 +125,10 @@ class AspectResults:
         """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
         return [standing_row["metric"] for standing_row in self.standing if standing_row["side"] in sides]
 
-    def is_undecided(self, one: Row, other: Row) -> bool:
+    def is_undecided(self, first_row: Row, second_row: Row) -> bool:
         """Return whether neither the joint test nor the direct comparisons decide which of two systems is better."""
-        pair = frozenset((one["system"], other["system"]))
-        return share_a_letter(one, other) and pair not in self.decided_directly
+        pair = frozenset((first_row["system"], second_row["system"]))
+        return share_a_letter(first_row, second_row) and pair not in self.decided_directly
 
     @property
     def split(self) -> list[list[str]]:
@@ -191,7 +191,7 @@ def rated_systems(findings: list[Row]) -> str:
     return " and ".join(clauses)
 
 
-def share_a_letter(one: Row, other: Row) -> bool:
+def share_a_letter(first_row: Row, second_row: Row) -> bool:
     """Return whether two metrics, or two systems, do not differ significantly."""
-    first_letters, second_letters = ({*LETTER.findall(row["group"] or "")} for row in (one, other))
+    first_letters, second_letters = ({*LETTER.findall(row["group"] or "")} for row in (first_row, second_row))
     return not first_letters.isdisjoint(second_letters)
