@@ -323,8 +323,7 @@ def _cluster_sizes(sample: Sample, is_used_item: Bools) -> Floats:
 
 
 def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:
-    comparison = sample.comparison
-    shared_ratings_of_metrics = grounds_of(comparison)
+    shared_ratings_of_metrics = grounds_of(sample.comparison)
     if not any(shared_ratings.any for shared_ratings in shared_ratings_of_metrics):
         return _no_common_output(metric_names)
     if not any(

@@ -408,8 +408,9 @@ def rulings(
     human_signs = np.full((len(contributing_states), len(units)), ABSENT, dtype=np.int8)
     for row_index, pair_state in enumerate(contributing_states):
         human_signs[row_index, list(pair_state.order[: pair_state.begin])] = pair_state.places[: pair_state.begin]
-    pair_numbers = [pair_state.number for pair_state in pair_states]
-    is_analysed_pair = np.array([pair_state.number in pair_numbers for pair_state in contributing_states])
+    is_analysed_pair = np.isin(
+        [pair_state.number for pair_state in contributing_states], [pair_state.number for pair_state in pair_states]
+    )
     metric_signs = np.full((len(pair_states), len(units)), ABSENT, dtype=np.int8)
     for row_index, pair_state in enumerate(pair_states):
         if pair_state.metric is not None:  # the stored order may lack items that were added later
@@ -451,9 +452,8 @@ def rulings(
             for position, answer_sign in enumerate(pair_state.places[: pair_state.begin])
             if answer_sign != ABSENT
         )
-        wins, ties, losses = outcome_counts.human[i].tolist()
         ruling = Ruling(
-            *(pair_state.number, look, n_answers, wins, ties, losses),
+            *(pair_state.number, look, n_answers, *outcome_counts.human[i].tolist()),
             *(int(decisions[i]), not closing_reason, float(estimates.theta[i])),
             *margin_and_bounds,
             used_positions,

@@ -196,8 +196,11 @@ class JudgeRates:
             return self
         effective_judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_label_counts = pooled.effective(pooled.influence(positive_rate)).labelled
-        label_counts = LabelCounts(effective_label_counts, effective_judge_counts)
-        rate_draws_of_judged = positive_rate(joint_posterior(label_counts, sampling="by-label", rng=pooled.rng))
+        rate_draws_of_judged = positive_rate(
+            joint_posterior(
+                LabelCounts(effective_label_counts, effective_judge_counts), sampling="by-label", rng=pooled.rng
+            )
+        )
         estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_draws_of_judged + self.unjudged[:, 1]
         return replace(
             self,

@@ -195,9 +195,14 @@ def labelling(
             notes.append(replace(note, message=f"{join_labels(slice_names, limit=3)}: {note.message}") if by else note)
         return Labelling.part(outputs.aspect, **rows_of_table), notes
 
-    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     return merge_parts(
-        Labelling, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="labelling"
+        Labelling,
+        answer,
+        labelled_outputs(selected_study, consensus="vote"),
+        rng=rng,
+        notes=selected_study.notes,
+        progress=progress,
+        desc="labelling",
     )
 
 

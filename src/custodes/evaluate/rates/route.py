@@ -212,9 +212,14 @@ def route(
             ),
         ]
 
-    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     return merge_parts(
-        Route, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="route"
+        Route,
+        answer,
+        labelled_outputs(selected_study, consensus="vote"),
+        rng=rng,
+        notes=selected_study.notes,
+        progress=progress,
+        desc="route",
     )
 
 

@@ -118,8 +118,9 @@ class AspectResults:
 
     def messages(self, question: str, rule: str) -> list[str]:
         """Return the messages of the notes with this rule for the aspect."""
-        notes = self.results[question].notes
-        return [note.message for note in notes if (note.rule, note.aspect) == (rule, self.aspect)]
+        return [
+            note.message for note in self.results[question].notes if (note.rule, note.aspect) == (rule, self.aspect)
+        ]
 
     def metrics_on_side(self, *sides: str) -> list[str]:
         """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
