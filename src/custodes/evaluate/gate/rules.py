@@ -151,19 +151,21 @@ def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
     statistic_name, relation_text, threshold_text = rule_match.groups()
     allowed_statistics = (*STATISTICS, *OF_LABELS, *WITHOUT_HUMANS)
-    if statistic_name not in allowed_statistics:
-        raise OptionError(
+    allowed_relations = WITHOUT_HUMANS.get(statistic_name, HIGH)
+    suggested_rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
+    reject(
+        (
+            statistic_name not in allowed_statistics,
             f"require={text!r}: unknown statistic {statistic_name!r}{suggestion(statistic_name, allowed_statistics)}; "
             f"allowed: {', '.join(STATISTICS)}; for labels {', '.join(OF_LABELS)}; without human ratings "
-            f"{', '.join(WITHOUT_HUMANS)}"
-        )
-    allowed_relations = WITHOUT_HUMANS.get(statistic_name, HIGH)
-    if RELATIONS.get(relation_text) not in allowed_relations:
-        suggested_rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
-        better_direction_text = "higher" if allowed_relations == HIGH else "lower"
-        raise OptionError(
-            f"require={text!r}: for {statistic_name}, {better_direction_text} is better; write {suggested_rule_text}"
-        )
+            f"{', '.join(WITHOUT_HUMANS)}",
+        ),
+        (
+            RELATIONS.get(relation_text) not in allowed_relations,
+            f"require={text!r}: for {statistic_name}, {'higher' if allowed_relations == HIGH else 'lower'} is better; "
+            f"write {suggested_rule_text}",
+        ),
+    )
     reference_system, threshold = _reference_and_threshold(text, statistic_name, threshold_text, systems)
     smallest_possible_value, largest_possible_value = (
         STATISTICS[statistic_name].bounds if statistic_name in STATISTICS else OF_LABELS.get(statistic_name, (0.0, 1.0))

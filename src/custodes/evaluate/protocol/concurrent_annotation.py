@@ -452,8 +452,9 @@ def rulings(
             for position, answer_sign in enumerate(pair_state.places[: pair_state.begin])
             if answer_sign != ABSENT
         )
+        wins, ties, losses = outcome_counts.human[i].tolist()
         ruling = Ruling(
-            *(pair_state.number, look, n_answers, *outcome_counts.human[i].tolist()),
+            *(pair_state.number, look, n_answers, wins, ties, losses),
             *(int(decisions[i]), not closing_reason, float(estimates.theta[i])),
             *margin_and_bounds,
             used_positions,

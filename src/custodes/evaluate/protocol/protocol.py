@@ -223,16 +223,10 @@ def protocol(
         # Each replication has a seed: additional replications do not change the first ones, and all rows of the table
         # use the same orders of items.
         replication_seeds = _rng(root_seed, comparison, 0).integers(2**63, size=replications).tolist()
-        replicates_of_scenarios = [
-            [task_rated_pairs] * replications,
-            *[
-                [
-                    permute_systems(task_rated_pairs, np.random.default_rng([replication_seed, 1]))
-                    for replication_seed in replication_seeds
-                ]
-            ]
-            * null,
-        ]
+        replicates_of_scenarios = [[task_rated_pairs] * replications]
+        if null:
+            null_rngs = (np.random.default_rng([replication_seed, 1]) for replication_seed in replication_seeds)
+            replicates_of_scenarios.append([permute_systems(task_rated_pairs, null_rng) for null_rng in null_rngs])
         answers_of_scenarios = [order_answers(replicates, replication_seeds) for replicates in replicates_of_scenarios]
         estimator_seed = int(_rng(root_seed, comparison, 1).integers(2**63))
         return [

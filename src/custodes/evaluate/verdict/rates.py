@@ -124,13 +124,12 @@ def _differences(difference_rows: pl.DataFrame) -> Iterator[str]:
     for difference_row in significant_rows.to_dicts()[:MOST_NAMED]:
         direction = 1 if difference_row["decision"] == "+" else -1
         better, worse = (difference_row["system_a"], difference_row["system_b"])[::direction]
-        estimate_and_bounds = [
-            difference_row[f"corrected_difference{suffix}"] * direction for suffix in ("", "_low", "_high")
-        ]
-        low, high = sorted(estimate_and_bounds[1:])
+        low, estimate, high = sorted(
+            100 * direction * difference_row[f"corrected_difference{suffix}"] for suffix in ("_low", "", "_high")
+        )
         yield (
             f"{better} has a significantly higher rate of {difference_row['label']} than {worse}: by "
-            f"{interval(estimate_and_bounds[0] * 100, low * 100, high * 100, digits=0)} percentage points "
+            f"{interval(estimate, low, high, digits=0)} percentage points "
             f"({p_value_phrase(difference_row['p_adjusted'])}, all pairs tested together)."
         )
     undecided_rows = difference_rows.filter(decision="=").to_dicts()

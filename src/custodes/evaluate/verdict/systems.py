@@ -179,7 +179,7 @@ def _top_group_text(view: AspectResults) -> str:
             f"It is undecided which of {top_text} is best: no difference among these systems is significant. "
             f"{first_text}"
         )
-    candidates_text = (
+    top_group_text = (
         f"One of {len(top_systems)} systems"
         if len(top_systems) > MOST_LISTED
         else " or ".join(names(top_systems).rsplit(" and ", 1))
@@ -193,7 +193,7 @@ def _top_group_text(view: AspectResults) -> str:
         else leading_system
     )
     return (
-        f"{candidates_text} is best; which one is undecided. {first_text} "
+        f"{top_group_text} is best; which one is undecided. {first_text} "
         f"{behind_text} significantly worse than {better_systems_text}."
     )
 
