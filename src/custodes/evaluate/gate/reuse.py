@@ -334,9 +334,7 @@ def next_critical_values(
     return critical_scores[len(earlier_critical_scores) :], spent_levels
 
 
-def _build_answer(
-    ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = ""
-) -> LedgerAnswer:
+def _build_answer(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str) -> LedgerAnswer:
     candidate_of_digest = ledger.candidates
     return (
         outcome,
@@ -347,7 +345,7 @@ def _build_answer(
             "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidate_of_digest.values()),
             "labels": len(tests.labels),
             "ledger_digest": ", ".join(ledger.heads),
-            "remaining": remaining,
+            "remaining": reason if outcome == UNTESTED else "",
         },
         build_notes(
             (
@@ -366,19 +364,13 @@ def _gain(tests: LedgerTests) -> str:
 
 def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     """Return the state of the ledger, with sentences about the remaining power."""
-    candidate_sequence, n_labels, n_recorded_candidates = (
-        _Sequence(ledger, level),
-        len(tests.labels),
-        len(ledger.candidates),
-    )
+    candidate_sequence, n_labels = _Sequence(ledger, level), len(tests.labels)
 
     def until_text(n_further: int) -> str:
-        return f"until candidate {n_recorded_candidates + n_further}" + (" or later" if n_further == HORIZON else "")
+        return f"until candidate {len(ledger.candidates) + n_further}" + (" or later" if n_further == HORIZON else "")
 
-    n_further_candidates, event_text = (
-        candidate_sequence.last_candidate(tests),
-        f"true value {_gain(tests)} above the threshold",
-    )
+    n_further_candidates = candidate_sequence.last_candidate(tests)
+    event_text = f"true value {_gain(tests)} above the threshold"
     sentences = [
         f"A {event_text} is detected with a probability above {POWER} {until_text(n_further_candidates)}, if no "
         "further candidate opens the gate."
@@ -403,4 +395,4 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
         sentences.append(
             f"The merged branches together have spent a level of {total_spent_level:.3f}, more than {level:.3g}."
         )
-    return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences), remaining=" ".join(sentences))
+    return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences))
