@@ -289,7 +289,8 @@ def test_junit_has_a_case_a_rule(mixed: Gate) -> None:
 
 def test_junit_holds_any_name() -> None:
     odd = 'a"<&>\x00\x1b\ud800 \U0001f600é'
-    text = junit([(odd, odd, "failure", odd)], seconds=0)
+    failed = gate(study_of(scores(items=12)), metric="m1", require="kendall_item>=0.99").rules.to_dicts()
+    text = junit([failed[0] | {"metric": odd, "rule": odd, "outcome": FAILS}], seconds=0)
     ((group, name, outcome),) = check_junit(text)
     assert group == name == 'a"<&>\ufffd\ufffd\ufffd \U0001f600é'
     assert outcome == "failure"

@@ -127,16 +127,6 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     assert ledger.read_bytes() == before
 
 
-def test_half_of_the_labels_must_be_new_for_a_new_generation(ledger: Path) -> None:
-    first = ask(candidate(0.75, 0), ledger).ledger
-    more = ask(candidate(0.75, 1, n=399), ledger).ledger
-    assert more["generation"].item() == first["generation"].item()
-    assert (more["candidate"].item(), more["labels"].item()) == (2, 399)
-    new = ask(candidate(0.75, 2, n=398, first=200), ledger).ledger  # 199 of 398 labels are new
-    assert new["generation"].item() != first["generation"].item()
-    assert new["candidate"].item() == 1
-
-
 def test_two_branches_are_merged_by_keeping_the_lines_of_both(ledger: Path, tmp_path: Path) -> None:
     ask(candidate(0.75, 0), ledger)
     common = ledger.read_text()

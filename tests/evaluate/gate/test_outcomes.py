@@ -92,15 +92,25 @@ def test_more_data_narrow_the_half_of_the_interval_that_holds_the_threshold(
 
 
 def test_cases_are_counted_and_hold_their_messages() -> None:
-    cases = [("g", "a", "failure", "no"), ("g", "b", "skipped", "why"), ("h", "c", "system-out", "ok\x00")]
-    text = junit([*cases, ("h", "d", "failure", "no")], seconds=1.23456)  # type: ignore[list-item]
+    first, *others = [
+        ROW | {"metric": metric, "rule": rule, "outcome": outcome, "reason": reason}
+        for metric, rule, outcome, reason in [
+            ("g", "a", "fails", "no"),
+            ("g", "b", "inconclusive", "why"),
+            ("h", "c", "holds", "ok\x00"),
+            ("h", "d", "closed", "no"),
+        ]
+    ]
+    text = junit([first | {"aspect": "style", "system": "A"}, *others], seconds=1.23456)
     suite = fromstring(text.encode())[0]
     expected = {"tests": "4", "failures": "2", "errors": "0", "skipped": "1", "time": "1.235"}
     assert {name: suite.get(name) for name in expected} == expected
     details = [(case.get("classname"), case.get("name"), case[0].tag, case[0].attrib, case[0].text) for case in suite]
-    assert details[0] == ("g", "a", "failure", {"message": "no", "type": "rule"}, "no")
-    assert details[1] == ("g", "b", "skipped", {"message": "why"}, None)
-    assert details[2] == ("h", "c", "system-out", {}, "ok\ufffd")
+    failed = "fails: tpr of g for A on style: 0.412 [0.350, 0.479] >= 0.3 (no)"
+    assert details[0] == ("g (style)", "a for A", "failure", {"message": failed, "type": "rule"}, failed)
+    skipped = "inconclusive: tpr of g: 0.412 [0.350, 0.479] >= 0.3 (why)"
+    assert details[1] == ("g", "b", "skipped", {"message": skipped}, None)
+    assert details[2] == ("h", "c", "system-out", {}, "holds: tpr of h: 0.412 [0.350, 0.479] >= 0.3 (ok\ufffd)")
 
 
 def test_outputs_that_are_left_out_are_counted_by_system() -> None:

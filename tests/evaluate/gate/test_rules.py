@@ -16,7 +16,6 @@ from custodes.evaluate.gate.rules import (
     kind_of_rules,
     requirement,
     select_metric,
-    unknown_positive_text,
 )
 
 NAN = np.nan
@@ -152,6 +151,3 @@ def test_a_metric_is_a_name_or_a_glob_of_one_metric() -> None:
         select_metric(study, "v1", option="not_worse_than")
     with pytest.raises(OptionError, match="metric='v1'"):
         select_metric(study, "v1", option="metric")
-    assert unknown_positive_text(("blue", "red")) == (
-        "it is unknown which label is positive; give positive='red' or positive='blue'"
-    )

@@ -154,16 +154,6 @@ def test_clusters_are_numbered_by_first_appearance() -> None:
     assert len({ITEMS.index(question.item) // 2 for question in asked}) == 2  # each cluster gives one item first
 
 
-@pytest.mark.parametrize("verdict", [("i0", "A", "B"), ("i0", "A", "B", 1, 1), ("i0", "A", 3, 1), "iAB1", 7])
-def test_answers_have_four_parts(verdict: object) -> None:
-    state = live.start(SYSTEMS[:2], ITEMS[:1])
-    with pytest.raises(InputError, match="give item, system_a, system_b and 1, 0, -1 or None"):
-        live.record(state, [verdict])  # type: ignore[list-item]
-    for preference in (2, -2, 0.5, "1"):
-        with pytest.raises(InputError, match=r"preference .* for 'i0' is not allowed; allowed: 1, 0, -1, or None"):
-            live.record(state, [("i0", "A", "B", preference)])  # type: ignore[list-item]
-
-
 def test_decisions_have_signs_counts_and_bounds() -> None:
     state = live.start(SYSTEMS[:3], ITEMS[:8], stopping=Stopping(looks=[4, 8]))
     winner = {("A", "B"): 1, ("A", "C"): -1, ("B", "C"): 0}

@@ -13,8 +13,7 @@ from scipy import stats
 
 from custodes.data.items import Items
 from custodes.evaluate.rates.comparisons import (
-    ErrorTest,
-    Tails,
+    DifferenceTest,
     add_decisions,
     add_findings,
     correlation,
@@ -37,33 +36,33 @@ DRAWS = np.random.default_rng(0).normal(0.1, 0.05, 999)
 
 @pytest.mark.parametrize(("confidence", "n_outside"), [(0.95, 25), (0.9, 50), (0.998, 1), (0.996, 2)])
 def test_bounds_are_order_statistics(confidence: float, n_outside: int) -> None:
-    tails = Tails.from_draws(np.append(0.1, DRAWS), 0.89)
-    found = tails.interval(confidence - 1e-9)
+    test = DifferenceTest.from_draws(np.append(0.1, DRAWS), 0.89)
+    found = test.interval(confidence - 1e-9)
     ordered = np.sort(DRAWS)
     assert found == (0.1, ordered[n_outside - 1], ordered[-n_outside])
-    wider = tails.interval(confidence - 1e-9, correction=0.02)
+    wider = test._replace(correction=0.02).interval(confidence - 1e-9)
     assert wider == pytest.approx((0.1, ordered[n_outside - 1] - 0.02, ordered[-n_outside] + 0.02))
 
 
 def test_few_draws_have_the_tail_of_a_normal_distribution() -> None:
-    tails = Tails.from_draws(np.append(0.1, DRAWS), 0.95)
-    low, high = tails.interval(1 - 1e-6)[1:]
+    test = DifferenceTest.from_draws(np.append(0.1, DRAWS), 0.95)
+    low, high = test.interval(1 - 1e-6)[1:]
     half = stats.norm.ppf(1 - 5e-7) * DRAWS.std()
     assert (low, high) == pytest.approx((min(DRAWS.min(), DRAWS.mean() - half), max(DRAWS.max(), DRAWS.mean() + half)))
     assert low < DRAWS.min()
-    far = Tails.from_draws(np.append(0.9, DRAWS), 0.9).interval(0.95)
+    far = DifferenceTest.from_draws(np.append(0.9, DRAWS), 0.9).interval(0.95)
     assert far == (0.9, np.sort(DRAWS)[24], 0.9)  # the interval contains the estimate
-    assert Tails.from_draws(np.append(0.1, 10 * DRAWS), 0.9).interval(0.95)[1:] == (
+    assert DifferenceTest.from_draws(np.append(0.1, 10 * DRAWS), 0.9).interval(0.95)[1:] == (
         pytest.approx(max(-1, 10 * np.sort(DRAWS)[24])),
         1.0,
     )
-    assert np.isnan(Tails.from_draws(np.array([np.nan, np.nan]), 0.95).interval(0.95)).all()
+    assert np.isnan(DifferenceTest.from_draws(np.array([np.nan, np.nan]), 0.95).interval(0.95)).all()
 
 
 @pytest.mark.parametrize("shift", [-0.22, -0.19, -0.1, 0.0])
 def test_intervals_exclude_0_if_and_only_if_the_test_is_significant(shift: float) -> None:
     for confidence in (0.9, 0.95, 0.99):
-        _, low, high = Tails.from_draws(np.append(0.1 + shift, DRAWS + shift), 0.9).interval(confidence)
+        _, low, high = DifferenceTest.from_draws(np.append(0.1 + shift, DRAWS + shift), 0.9).interval(confidence)
         assert (not low <= 0 <= high) == (two_sided_p(DRAWS + shift) <= 1 - confidence)
 
 
@@ -129,30 +128,32 @@ def test_error_rates_are_tested_with_a_correction_for_continuity(
     tests = error_tests(first, second, confidence=0.95)
     assert list(tests) == ["tpr", "tnr"]
     tpr, tnr = tests.values()
-    assert (tpr.is_tested, tnr.is_tested) == (is_tested, True)
+    assert (np.isfinite(tpr.p_value), np.isfinite(tnr.p_value)) == (is_tested, True)
     assert tpr.correction == pytest.approx(0.3 / labels[0] + 0.3 / labels[1])
     assert tnr.correction == pytest.approx(0.3 / 30 + 0.3 / 40)
-    assert tnr.tails.value == pytest.approx(3 / 50)
-    assert np.isnan(tpr.p_value) == (not is_tested)
+    assert tnr.value == pytest.approx(3 / 50)
     none = error_tests(first, rates_of(0.5, n_labels=(0, 20)), confidence=0.95)["tnr"]
-    assert (none.correction, none.is_tested) == (1, False)
+    assert (none.correction, np.isnan(none.p_value)) == (1, True)
     human = error_tests(rates_of(0.5, pairs=None), rates_of(0.5, pairs=None), confidence=0.95)["tpr"]
-    assert (human.correction, human.is_tested, np.isnan(human.tails.value)) == (1, False, True)
+    assert human.correction == 1
+    assert np.isnan([human.p_value, human.value]).all()
     no_labels = error_tests(first, rates_of(0.5, n_both_labels=0), confidence=0.95)["tpr"]
-    assert np.isnan(no_labels.tails.value)
+    assert np.isnan(no_labels.value)
 
 
 @pytest.mark.parametrize("shift", [-0.12, -0.03, 0.03, 0.12])
 def test_draws_of_a_difference_are_moved_towards_0_by_at_most_the_correction(shift: float) -> None:
-    test = ErrorTest.from_draws(np.append(0.3, DRAWS - 0.1 + shift), 0.05, is_tested=True, confidence=0.9)
+    test = DifferenceTest.from_draws(np.append(0.3, DRAWS - 0.1 + shift), 0.9, correction=0.05)
     median = np.median(DRAWS - 0.1 + shift)
     moved = DRAWS - 0.1 + shift - np.sign(median) * min(abs(median), 0.05)
     assert test.p_value == pytest.approx(float(two_sided_p(moved)))
-    assert (test.tails.value, test.correction, test.is_tested) == (0.3, 0.05, True)
-    assert test.tails.mean == pytest.approx((DRAWS - 0.1 + shift).mean())
+    assert (test.value, test.correction) == (0.3, 0.05)
+    assert test.mean == pytest.approx((DRAWS - 0.1 + shift).mean())
 
 
-def decided(p_value: float, difference: float, errors: dict[str, ErrorTest], metric: str = "judge") -> dict[str, Any]:
+def decided(
+    p_value: float, difference: float, errors: dict[str, DifferenceTest], metric: str = "judge"
+) -> dict[str, Any]:
     return {
         "metric": metric,
         "system_a": "A",
@@ -163,9 +164,9 @@ def decided(p_value: float, difference: float, errors: dict[str, ErrorTest], met
     }
 
 
-def error_test(p_value: float, value: float) -> ErrorTest:
+def error_test(p_value: float, value: float) -> DifferenceTest:
     draws = np.append(value, value + np.linspace(-0.05, 0.05, 999))
-    return ErrorTest(Tails.from_draws(draws, 0.9), 0.01, bool(np.isfinite(p_value)), p_value)
+    return DifferenceTest.from_draws(draws, 0.9, correction=0.01)._replace(p_value=p_value)
 
 
 def test_decisions_are_adjusted_for_their_family_and_name_the_favoured_system() -> None:
@@ -188,7 +189,7 @@ def test_decisions_are_adjusted_for_their_family_and_name_the_favoured_system() 
     assert [row["favoured"] for row in found] == ["", "", "", "", "", "A"]
     wide = list(add_decisions(rows, alpha=0.09, confidence=0.91))
     assert [row["favoured"] for row in wide] == ["A", "B", "", "B", "", "A"]
-    bounds = rows[0]["errors"]["tpr"].tails.interval(1 - 0.05 / 9, 0.01)
+    bounds = rows[0]["errors"]["tpr"].interval(1 - 0.05 / 9)
     assert [found[0][f"tpr_difference{end}"] for end in ("", "_low", "_high")] == list(bounds)
     assert "errors" not in found[0]
     assert "p_value" not in found[0]

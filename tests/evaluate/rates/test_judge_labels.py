@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -125,13 +127,16 @@ def test_samples_of_systems_are_tested_together_or_each_alone() -> None:
     # All of A and none of B that the judge fails: not random over both systems, random within each.
     outputs = outputs_of(n_labelled=120, human_label=pl.when(pl.col("model") == "A").then("human_label"))
     (judge,) = judges_of(outputs, "0.6")
-    p_value, name, text = sampling_test(outputs, [judge], by_system=False)
+    p_value, name, text = sampling_test(outputs, [judge], "random", by_system=False)
     assert (p_value, name, text) == (pytest.approx(sampling_p_value(outputs, judge.labels)), "judge_score", "")
-    assert np.isnan(sampling_test(outputs, [judge], by_system=True)[0])
+    assert np.isnan(sampling_test(outputs, [judge], "random", by_system=True)[0])
+    assert np.isnan(sampling_test(outputs, [judge], "by-judge", by_system=False)[0])
+    weighted = replace(outputs, weight=np.arange(120) + 1.0)
+    assert np.isnan(sampling_test(weighted, [judge], "random", by_system=False)[0])
     chosen = (pl.col("model") == "A") | (pl.col("judge_score") > 0.6) | (pl.col("id") % 9 == 0)
     outputs = outputs_of(n_labelled=120, human_label=pl.when(chosen & (pl.col("id") % 2 == 0)).then("human_label"))
     (judge,) = judges_of(outputs, "0.6")
-    p_value, _, text = sampling_test(outputs, [judge], by_system=True)
+    p_value, _, text = sampling_test(outputs, [judge], "random", by_system=True)
     each = [sampling_p_value(outputs.only(outputs.system == k), judge.labels[outputs.system == k]) for k in range(2)]
     assert p_value == pytest.approx(2 * min(each))
     assert text == " of B"

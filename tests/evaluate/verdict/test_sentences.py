@@ -14,6 +14,7 @@ from custodes.evaluate.verdict.favoritism import flips
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import interim, pair_forecast_text
+from custodes.evaluate.verdict.view import grouped
 
 BOUNDS = ("", "_low", "_high")
 
@@ -75,10 +76,7 @@ def sentences(**tables: list[dict[str, Any]]) -> dict[str, list[str]]:
         for name, row in empty.items()
     }
     result: Any = SimpleNamespace(to_frame=lambda name: frames[name])
-    texts: dict[str, list[str]] = {}
-    for kind, text in rate_sentences(result, ""):
-        texts.setdefault(kind, []).append(text)
-    return texts
+    return grouped((kind, text) for kind, texts in rate_sentences(result, "") for text in texts)
 
 
 def test_slices_of_labels_name_human_and_judge_findings_and_the_further_slices() -> None:
@@ -213,6 +211,15 @@ def test_judges_that_may_replace_an_annotator_come_by_winning_rate() -> None:
     assert "trust" not in sentences(replacement=rows[3:])
 
 
+def view_of(tables: dict[tuple[str, str], pl.DataFrame], /, *, agreement: Any = (), **attributes: Any) -> Any:
+    """Return a view with these tables by question and name, and these notes of agreement."""
+    return SimpleNamespace(
+        rows=lambda question, table: tables[question, table],
+        messages=lambda question, rule: agreement if question == "agreement" else (),
+        **attributes,
+    )
+
+
 def slice_view(notes: tuple[str, ...] = (), **findings: list[tuple[str, float | None]]) -> Any:
     """Return tables of slices with a slice for each finding and p-value."""
     frames = {}
@@ -227,7 +234,7 @@ def slice_view(notes: tuple[str, ...] = (), **findings: list[tuple[str, float | 
         frames[question] = (
             pl.DataFrame(rows, schema_overrides={"p_adjusted": pl.Float64}) if rows else pl.DataFrame(schema=schema)
         )
-    return SimpleNamespace(slices=frames, slice_notes=notes)
+    return view_of({(question, "slices"): frame for question, frame in frames.items()}, agreement=notes)
 
 
 def test_findings_in_slices_come_by_p_value_and_are_counted() -> None:
@@ -257,12 +264,12 @@ def test_slices_without_findings_say_how_many_were_tested() -> None:
 
 def test_interim_decisions_name_the_better_system() -> None:
     rows = [{"system_a": "A", "system_b": b, "decision": decision} for b, decision in zip("BCD", "+-=", strict=True)]
-    texts = [" ".join(interim(SimpleNamespace(interim=rows[:k]))) for k in range(4)]  # type: ignore[arg-type]
+    tables = [pl.DataFrame(rows, orient="row") for rows in (rows[:0], rows[:1], rows[:2], rows, rows[2:])]
+    *texts, text = (" ".join(interim(view_of({("leaderboard", "interim"): table}))) for table in tables)
     assert texts[0] == ""
     assert texts[1].startswith("The interim analyses found A better than B. They test")
     assert texts[2].startswith("The interim analyses found A better than B and C better than A. They test")
     assert texts[3].startswith("The interim analyses found A better than B and C better than A; 1 pair is undecided.")
-    (text,) = interim(SimpleNamespace(interim=rows[2:]))  # type: ignore[arg-type]
     assert text.startswith("The interim analyses decided no pair. They test")
     assert pair_forecast_text("A", "B", 1250.0) == "about 1200 of A vs B"
 
@@ -270,11 +277,12 @@ def test_interim_decisions_name_the_better_system() -> None:
 @pytest.mark.parametrize("below", [[], ["m2"], ["m1", "m2"]])
 def test_reversals_are_counted_without_metrics_below_chance(below: list[str]) -> None:
     reversals = [("A", "B", ["m1"]), ("A", "C", ["m1", "m2"]), ("A", "D", ["m2"]), ("B", "D", ["m1"])]
-    view: Any = SimpleNamespace(
+    view = view_of(
+        {
+            ("ranking", "errors"): pl.DataFrame({"correct": [0.5]}),
+            ("ranking", "reversals"): pl.DataFrame(reversals, schema=["better", "worse", "metrics"], orient="row"),
+        },
         decisions=pl.DataFrame({"rater": ["human"]}),
-        errors=pl.DataFrame({"correct": [0.5]}),
-        replicated=[],
-        reversals=pl.DataFrame(reversals, schema=["better", "worse", "metrics"], orient="row"),
         metrics_on_side=lambda *sides: below if sides == ("below",) else [],
     )
     left = [(better, worse, [m for m in metrics if m not in below]) for better, worse, metrics in reversals]
@@ -301,18 +309,15 @@ def test_faults_of_many_raters_are_counted_and_leaders_come_first() -> None:
         {"rater": ["r1", "r2"], "n_both_orders": [0, 6], "n_half_answered": [0, 0], "flip_rate": [None, 0.5]}
         | {"flip_rate_low": [None, 0.4], "flip_rate_high": [None, 0.6], "consistency": [None, 0.5]}
     )
-    view: Any = SimpleNamespace(
-        judges={
-            "orders": orders,
-            "repeats": pl.DataFrame({"rater": ["r2"], "agreement_within_order": [0.9]}),
-            "missing": pl.DataFrame(
-                schema={"factor": pl.String, "failure_rate": pl.Float64, "rater": pl.String, "level": pl.String}
-            ),
-            "findings": pl.DataFrame(findings),
-        },
-        leaders=["r4"],
-        standing=[],
-    )
+    tables = {
+        ("consistency", "orders"): orders,
+        ("consistency", "repeats"): pl.DataFrame({"rater": ["r2"], "agreement_within_order": [0.9]}),
+        ("consistency", "missing"): pl.DataFrame(
+            schema={"factor": pl.String, "failure_rate": pl.Float64, "rater": pl.String, "level": pl.String}
+        ),
+        ("consistency", "findings"): pl.DataFrame(findings),
+    }
+    view = view_of(tables, leaders=["r4"], standing=[])
     flip, *texts = faults(view)
     assert flip.startswith("r2 reverses its preference in 50 % [40 %, 60 %] of 6 comparisons when")
     assert [text.split(" ")[0] for text in texts] == ["r4", "r0", "r1", "In"]
@@ -320,7 +325,7 @@ def test_faults_of_many_raters_are_counted_and_leaders_come_first() -> None:
     assert texts[0].endswith("assuming random orders.")
     assert texts[2].endswith("assuming random orders.")  # 0 comparisons in both orders
     assert texts[3] == "In all, 5 faults were found, in 5 of 5 raters."
-    view.leaders, view.judges["findings"] = ["r2"], pl.DataFrame(findings[:3])
+    view.leaders, tables["consistency", "findings"] = ["r2"], pl.DataFrame(findings[:3])
     _, *texts = faults(view)
     assert [text.split(" ")[0] for text in texts] == ["r2", "r0", "r1"]
     assert not texts[0].endswith("assuming random orders.")
@@ -350,13 +355,14 @@ def test_the_agreement_of_annotators_is_graded_by_both_bounds(
     row |= estimate(f"alpha_{other}", None if other == "ordinal" else 0.1, 0.05, 0.15)
     undefined = {"answer_type": "labels"} | estimate("alpha_ordinal", None, None, None)
     undefined |= estimate("alpha_nominal", None, None, None)
-    view: Any = SimpleNamespace(agreement_of_annotators=[undefined, row])
+    view = view_of({("annotators", "agreement"): pl.DataFrame([undefined, row])})
     (text,) = annotators.reliability(view)
     assert text.startswith(start)
     assert f"({scale}; 1: perfect agreement, 0: agreement by chance; 1 annotator)." in text
     assert "α of the scores is 0.50" in text
-    assert annotators.is_agreement_by_chance(view) == is_chance
-    assert annotators.is_agreement_unclear(view) == is_unclear
+    (grade,) = annotators.grades(view)
+    assert text.startswith(f"{grade} Krippendorff's α")
+    assert ((grade == annotators.BY_CHANCE), (grade == annotators.UNCLEAR)) == (is_chance, is_unclear)
 
 
 def aspect_view(aspect: str, best: str, others: str = "", **changes: Any) -> Any:

@@ -143,30 +143,6 @@ def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
     assert next(result.lines()).startswith("Which system is best: ")
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "grade"),
-    [
-        (0.2, 0.66, "A single human rating is not reliable"),
-        (0.2, 0.9, "It is inconclusive"),
-        (0.67, 0.9, "Single human ratings are reliable enough for tentative"),
-        (0.8, 0.9, "Single human ratings are reliable."),
-        (-0.1, 0.1, "On single outputs, the annotators do not agree significantly better than by chance"),
-        (-0.2, -0.1, "On single outputs, the annotators agree no better than by chance"),
-        (None, None, "Without an interval"),
-    ],
-)
-def test_the_whole_interval_supports_the_grade_of_human_ratings(
-    results: dict[str, Any], low: float | None, high: float | None, grade: str
-) -> None:
-    rows = results["annotators"].agreement.with_columns(
-        alpha_ordinal_low=pl.lit(low, pl.Float64), alpha_ordinal_high=pl.lit(high, pl.Float64)
-    )
-    result = make_verdict(results, annotators=replace(results["annotators"], agreement=rows))
-    assert text_of(result, "fluency", "annotators").startswith(grade)
-    warning = "On both aspects, annotators agree no better than by chance on single outputs"
-    assert text_of(result, "", "design").startswith(warning) is (high is not None and high <= 0)
-
-
 def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, Any], trusted: list[str]) -> None:
     agreement = standing(results["agreement"], dict.fromkeys(trusted, (0.05, -0.1, 0.2)))
     result = make_verdict(results, agreement=agreement)

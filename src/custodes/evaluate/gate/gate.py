@@ -20,7 +20,7 @@ from custodes.errors import OptionError, join_labels, reject
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.gate.label_rules import AGREEMENT_NOTES, LabelTest, LabelTests, label_tests
-from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, junit, line_of, more_data, outcome_of, rule_lines
+from custodes.evaluate.gate.outcomes import STATUS, junit, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
     ALONE,
@@ -131,7 +131,7 @@ class Gate(Result):
 
     def lines(self) -> Iterator[str]:
         """Return the results as plain text, one line per rule."""
-        return (f"{row['outcome']}  {line_of(row)}" for row in self.rules.to_dicts())
+        return (f"{rule_row['outcome']}  {line_of(rule_row)}" for rule_row in self.rules.to_dicts())
 
     @check_arguments
     def to_junit(self, seconds: float = 0.0) -> str:
@@ -142,16 +142,7 @@ class Gate(Result):
         """
         if not 0 <= seconds < np.inf:
             raise OptionError(f"seconds={seconds} is not allowed; give a finite number of at least 0")
-        test_cases = [
-            (
-                rule_row["metric"] + (f" ({rule_row['aspect']})" if rule_row["aspect"] else ""),
-                rule_row["rule"] + (f" for {rule_row['system']}" if rule_row["system"] else ""),
-                IN_JUNIT[rule_row["outcome"]],
-                f"{rule_row['outcome']}: {line_of(rule_row)}",
-            )
-            for rule_row in self.rules.to_dicts()
-        ]
-        return junit(test_cases, seconds=seconds)
+        return junit(self.rules.to_dicts(), seconds=seconds)
 
 
 @question(
@@ -239,38 +230,43 @@ def gate(
             not (np.isfinite(margin) and margin >= 0),
             f"margin={margin!r} is not allowed; give a number of at least 0, in units of the statistic",
         ),
+        (
+            statistic == CORRECTED_RATE and not_worse_than,
+            "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa",
+        ),
     )
     if not not_worse_than:
         ignored_reason = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
         refuse_ignored_argument(gate, ignored_reason, margin=margin, statistic=statistic)
     if statistic is not None:
         check_one_of("statistic", statistic, (*STATISTICS, *OF_LABELS))
-        if statistic == CORRECTED_RATE:
-            raise OptionError(
-                "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa"
-            )
     study = study.with_cache()
     rules = [requirement(rule_text, study.systems) for rule_text in value_list("require", require or ())]
     rule_kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
         refuse_ignored_argument(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
-    elif rule_kind != "labels":
-        raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
     if rule_kind != "labels":
+        reject((ledger is not None, f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8"))
         ignored_arguments = {"sampling": sampling} | ({} if rule_kind == ALONE else {"positive": positive})
         refuse_ignored_argument(gate, "it applies only to rules on labels, such as tpr>=0.9", **ignored_arguments)
     selected_study = study.select(**selection_arguments(setting), one_side=rule_kind != SCORED)
-    if metric is None and len(selected_study.metrics) != 1:
-        raise OptionError(
-            f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {join_labels(selected_study.metrics)}"
+    reject(
+        (
+            metric is None and len(selected_study.metrics) != 1,
+            f"gate: no metric is named; give metric='NAME' (--metric). Metrics: {join_labels(selected_study.metrics)}",
         )
+    )
     metric_name = (
         selected_study.metrics[0] if metric is None else select_metric(selected_study, metric, option="metric")
     )
     for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected_study.metrics):
         comparator_metric = select_metric(selected_study, pattern, option="not_worse_than")
-        if comparator_metric == metric_name:
-            raise OptionError(f"not_worse_than={pattern!r} is the tested metric; name another metric")
+        reject(
+            (
+                comparator_metric == metric_name,
+                f"not_worse_than={pattern!r} is the tested metric; name another metric",
+            )
+        )
         rules.append(
             GateRule(
                 text=f"not worse than {comparator_metric}",
@@ -280,11 +276,13 @@ def gate(
             )
         )
     rules = list(dict.fromkeys(rules))
-    if not rules:
-        raise OptionError(
+    reject(
+        (
+            not rules,
             "gate: no rule to test; give require='kendall_item>=0.3' or not_worse_than=METRIC (--require,"
-            " --not-worse-than)"
+            " --not-worse-than)",
         )
+    )
     metric_names = [metric_name, *(rule.against for rule in rules if rule.against is not None)]
     selection_options = selection_arguments(setting) | {"metrics": metric_names}
     tested_metric_study = study.select(**selection_options, one_side=rule_kind != SCORED)

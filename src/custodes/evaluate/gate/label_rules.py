@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ import polars as pl
 
 from custodes.data.notes import Note
 from custodes.data.study import Study
-from custodes.errors import OptionError, join_labels
+from custodes.errors import OptionError, join_labels, reject
 from custodes.evaluate.gate.left_out import left_out_text, rate_bounds
-from custodes.evaluate.gate.rules import CORRECTED_RATE, INCONCLUSIVE, OF_LABELS, GateRule, unknown_positive_text
+from custodes.evaluate.gate.rules import CORRECTED_RATE, INCONCLUSIVE, OF_LABELS, GateRule
 from custodes.evaluate.rates.comparisons import rate_difference
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
@@ -31,6 +31,7 @@ from custodes.evaluate.rates.judges import (
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, labelled_outputs, view_of_positive
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
+from custodes.stats.intervals import student_quantile
 from custodes.stats.rates.posterior import Sampling, two_sided_p
 from custodes.stats.rates.scores import Interval
 from custodes.stats.stopping.reused_labels import Precision, posterior_z, proportion_z, t_z
@@ -109,10 +110,7 @@ class LabelTest:
             return Interval(float(self.values[0]), np.nan, np.nan)
         if len(self.values) > 1:
             return estimate_interval(self.values, confidence)
-        from scipy.special import stdtrit
-
-        half_width = float(stdtrit(max(self.clusters - 1, 1), (1 + confidence) / 2)) * self.error
-        estimate = float(self.values[0])
+        estimate, half_width = float(self.values[0]), student_quantile(confidence, self.clusters) * self.error
         return Interval(estimate, estimate - half_width, estimate + half_width)
 
     @property
@@ -198,10 +196,8 @@ def label_tests(
     estimate_settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     for outputs in labelled_outputs(study, consensus="vote"):
         binarised_outputs = view_of_positive(outputs, positive)
-        judge_of_name = {
-            judge.name: judge
-            for judge in judges_of(binarised_outputs, "youden" if len(binarised_outputs.words) == 2 else None)
-        }
+        threshold = "youden" if len(binarised_outputs.words) == 2 else None
+        judge_of_name = {judge.name: judge for judge in judges_of(binarised_outputs, threshold)}
         tests = [
             test
             for rule in rules
@@ -222,9 +218,9 @@ def label_tests(
             for item, system, human_label in annotated_rows.select("item", "system", "human_label").iter_rows()
         }
         judges = [judge_of_name[judge_name] for judge_name in outputs.metrics if judge_name in judge_of_name]
-        notes = _notes(binarised_outputs, judges, positive, estimate_settings)
         has_corrected_rate_rule = any(rule.statistic == CORRECTED_RATE for rule in rules)
         unused_note_rules = ("positive-by-order",) if has_corrected_rate_rule else ("positive-by-order", "all-labelled")
+        notes = _notes(binarised_outputs, judges, positive, estimate_settings)
         yield LabelTests(
             outputs.aspect,
             tests,
@@ -255,9 +251,7 @@ def _objection(
     The reason is that `sampling` is 'random', but the outputs with a human label differ from the other outputs in the
     labels of a judge. See `sampling_test`.
     """
-    if settings["sampling"] != "random" or (outputs.weight != outputs.weight[0]).any():
-        return ""
-    p_value, metric, group_text = sampling_test(outputs, judges, by_system=by_system)
+    p_value, metric, group_text = sampling_test(outputs, judges, settings["sampling"], by_system=by_system)
     if not p_value < SAMPLING_ALPHA:
         return ""
     one_judge_text = "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise "
@@ -272,10 +266,10 @@ def _advice(judge_rates: JudgeRates, metric: str) -> str:
     """Return which outputs lack human labels; empty if each label of the judge has human labels."""
     if not judge_rates.unlabelled > 0:
         return ""
-    share = "under 1%" if judge_rates.unlabelled < 0.01 else format(judge_rates.unlabelled, ".0%")
+    share_text = "under 1%" if judge_rates.unlabelled < 0.01 else format(judge_rates.unlabelled, ".0%")
     return (
-        f"; {share} of the outputs have a label of {metric} that no human-labelled output has; label some of these "
-        "outputs"
+        f"; {share_text} of the outputs have a label of {metric} that no human-labelled output has; label some of "
+        "these outputs"
     )
 
 
@@ -302,49 +296,35 @@ def _tests(
     if not outputs.has_human_label.any():
         return [make_test(n=0, reason="there are no human labels")]
     if positive_label and positive is None and not has_known_positive(outputs.words):
-        return [
-            make_test(
-                n=int(outputs.has_human_label.sum()),
-                label="",
-                reason=unknown_positive_text(outputs.words),
-            )
-        ]
+        first_label, second_label = outputs.words
+        reason = f"it is unknown which label is positive; give positive={second_label!r} or positive={first_label!r}"
+        return [make_test(n=int(outputs.has_human_label.sum()), label="", reason=reason)]
     two_labels_text = f"{statistic} needs two labels; name one of {join_labels(outputs.words)} with positive=LABEL"
+    judge = judge_of_name[metric]
     if statistic == CORRECTED_RATE:
-        return _rate_tests(
-            make_test, outputs, judge_of_name[metric], settings, rule, "" if is_binary else two_labels_text
-        )
+        return _rate_tests(make_test, outputs, judge, settings, rule, "" if is_binary else two_labels_text)
     if rule.against is not None:
-        return [
-            _difference(
-                make_test,
-                outputs,
-                (judge_of_name[metric], judge_of_name[rule.against]),
-                settings,
-                statistic,
-                two_labels_text,
-            )
-        ]
-    judge_rates = judge_of_name[metric].threshold_judge.rates(outputs, **settings)
+        judge_pair = (judge, judge_of_name[rule.against])
+        return [_difference(make_test, outputs, judge_pair, settings, statistic, two_labels_text)]
+    judge_rates = judge.threshold_judge.rates(outputs, **settings)
     n_labelled = judge_rates.n_both_labels
-    measure_of_name = measure_functions(len(outputs.words), n_labelled, ordered=outputs.ordered)
-    if statistic not in measure_of_name:
+    measure = measure_functions(len(outputs.words), n_labelled, ordered=outputs.ordered).get(statistic)
+    if measure is None:
         return [make_test(n=n_labelled, reason=two_labels_text)]
-    estimate_and_draws, stratified_labels = judge_rates.values(measure_of_name[statistic]), judge_rates.pairs
+    estimate_and_draws, stratified_labels = judge_rates.values(measure), judge_rates.pairs
     if stratified_labels is None or not np.isfinite(estimate_and_draws[0]):
         return [make_test(n=n_labelled, reason=f"{statistic} is undefined for these labels")]
-    output_influence = stratified_labels.influence(measure_of_name[statistic])
+    output_influence = stratified_labels.influence(measure)
     # Effective counts exist only for proportions of outputs that were selected at random.
     has_effective_counts = statistic in PROPORTIONS and stratified_labels.sampling == "random"
     successes_and_trials = (
         PROPORTIONS[statistic](stratified_labels.effective(output_influence).labelled) if has_effective_counts else None
     )
-    estimate_and_draws = estimate_and_draws[np.isfinite(estimate_and_draws)]
     return [
         make_test(
-            values=estimate_and_draws,
+            values=estimate_and_draws[np.isfinite(estimate_and_draws)],
             n=n_labelled,
-            objection=_objection(outputs, [judge_of_name[metric]], settings),
+            objection=_objection(outputs, [judge], settings),
             advice=_advice(judge_rates, metric),
             influence=output_influence,
             unit=stratified_labels.outputs.unit,
@@ -368,26 +348,25 @@ def _rate_tests(
         for system_code, system in enumerate(outputs.systems)
     }
     objection = _objection(outputs, [judge], settings, by_system=True)
-    reference_rates = lowest_reference_rates = highest_reference_rates = None
-    if rule.reference is not None:
-        reference_rates = rates_of_system.pop(rule.reference, None)
-        if reference_rates is None or not rates_of_system:
-            problem_text = (
-                "there is no other system" if reference_rates else f"{rule.reference!r} has no selected outputs"
-            )
-            raise OptionError(f"require={rule.text!r}: {problem_text}; systems: {join_labels(outputs.systems)}")
-        lowest_reference_rates, highest_reference_rates = bounds_of_system[rule.reference]
+    reference_systems = () if rule.reference is None else (rule.reference,)
+    tested_systems = [system for system in outputs.systems if system != rule.reference]
+    systems_text = f"systems: {join_labels(outputs.systems)}"
+    reject(
+        (
+            not rates_of_system.keys() >= {*reference_systems},
+            f"require={rule.text!r}: {rule.reference!r} has no selected outputs; {systems_text}",
+        ),
+        (not tested_systems, f"require={rule.text!r}: there is no other system; {systems_text}"),
+    )
 
-    def values_of(rates: JudgeRates, reference: JudgeRates | None) -> Floats:
+    def values_of(rates: JudgeRates, reference: JudgeRates | None = None) -> Floats:
         return rates.rate_values if reference is None else rate_difference(rates, reference, outputs, settings["rng"])
 
     tests = []
-    for system, system_rates in rates_of_system.items():
-        compared_rates = {system: system_rates}
-        if rule.reference is not None and reference_rates is not None:
-            compared_rates[rule.reference] = reference_rates
-        lowest_rates, highest_rates = bounds_of_system[system]
-        estimate_and_draws = values_of(system_rates, reference_rates)
+    for system in tested_systems:
+        compared_rates = {name: rates_of_system[name] for name in (system, *reference_systems)}
+        (lowest_rates, highest_rates), *reference_bounds = (bounds_of_system[name] for name in compared_rates)
+        estimate_and_draws = values_of(*compared_rates.values())
         reason = two_labels_text or ("" if np.isfinite(estimate_and_draws[0]) else "the corrected rate is undefined")
         n_left_out = {compared_system: rates.n_left_out for compared_system, rates in compared_rates.items()}
         left_out_reason = left_out_text(n_left_out, judge.name, settings)
@@ -399,12 +378,11 @@ def _rate_tests(
                 reason=reason,
                 objection=objection,
                 advice=next(filter(None, (_advice(rates, judge.name) for rates in compared_rates.values())), ""),
-                influence=lowest_rates.influence
-                - (0.0 if highest_reference_rates is None else highest_reference_rates.influence),
+                influence=lowest_rates.influence - sum(highest.influence for _, highest in reference_bounds),
                 unit=outputs.unit,
                 extremes=(
-                    values_of(lowest_rates, highest_reference_rates),
-                    values_of(highest_rates, lowest_reference_rates),
+                    values_of(lowest_rates, *(highest for _, highest in reference_bounds)),
+                    values_of(highest_rates, *(lowest for lowest, _ in reference_bounds)),
                 )
                 if left_out_reason
                 else (),
@@ -427,43 +405,33 @@ def _difference(
     The variance of the difference is estimated from differences between influence values, summed by cluster.
     """
     threshold_judges = [judge.threshold_judge for judge in judge_pair]
-    is_common_output = (
-        outputs.has_human_label & ~np.isnan(threshold_judges[0].labels) & ~np.isnan(threshold_judges[1].labels)
-    )
+    is_common_output = outputs.has_human_label & ~np.isnan([judge.labels for judge in threshold_judges]).any(axis=0)
     n_common_outputs = int(is_common_output.sum())
-
-    measure_of_name = measure_functions(len(outputs.words), n_common_outputs, ordered=outputs.ordered)
-    if statistic not in measure_of_name:
+    measure = measure_functions(len(outputs.words), n_common_outputs, ordered=outputs.ordered).get(statistic)
+    if measure is None:
         return make_test(n=n_common_outputs, reason=two_labels_text)
     if not n_common_outputs:
-        return make_test(
-            n=n_common_outputs,
-            reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}",
-        )
+        reason = f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}"
+        return make_test(n=n_common_outputs, reason=reason)
     estimated_difference, influence_differences = 0.0, np.zeros(n_common_outputs)
     for sign_of_judge, threshold_judge in zip((1, -1), threshold_judges, strict=True):
         stratified_labels = threshold_judge.rates(outputs, is_common_output, **settings).pairs
         if stratified_labels is not None:
-            estimated_difference += sign_of_judge * float(measure_of_name[statistic](stratified_labels.estimate))
-            influence_differences += sign_of_judge * stratified_labels.influence(measure_of_name[statistic])
+            estimated_difference += sign_of_judge * float(measure(stratified_labels.estimate))
+            influence_differences += sign_of_judge * stratified_labels.influence(measure)
     if not np.isfinite(estimated_difference):
         return make_test(n=n_common_outputs, reason=f"{statistic} is undefined for these labels")
-    difference_array: Floats = np.array([estimated_difference])
     cluster_codes = outputs.unit[is_common_output]
     n_clusters = len(np.unique(cluster_codes))
     influence_sum_of_cluster = unit_sums(
         influence_differences, units=cluster_codes, n_units=int(cluster_codes.max()) + 1
     )
     standard_error = float(np.sqrt((influence_sum_of_cluster**2).sum() * n_clusters / max(n_clusters - 1, 1)))
+    test = make_test(values=np.array([estimated_difference]), n=n_common_outputs)
     if not standard_error:
-        return make_test(
-            values=difference_array,
-            n=n_common_outputs,
-            reason="the labels of the two metrics do not differ, so there is no interval",
-        )
-    return make_test(
-        values=difference_array,
-        n=n_common_outputs,
+        return replace(test, reason="the labels of the two metrics do not differ, so there is no interval")
+    return replace(
+        test,
         objection=_objection(outputs, judge_pair, settings),
         error=standard_error,
         clusters=n_clusters,

@@ -103,14 +103,18 @@ class Ledger:
                 error=InputError,
             )
             entry_of_digest.setdefault(entry.digest, entry)
-        for entry in entry_of_digest.values():
-            if missing_parent_digests := [
-                parent_digest for parent_digest in entry.parents if parent_digest not in entry_of_digest
-            ]:
-                raise InputError(
-                    f"{file_name}: entry {missing_parent_digests[0]} was removed, but entry {entry.digest} refers to "
-                    "it; restore the file"
+        reject(
+            *(
+                (
+                    parent_digest not in entry_of_digest,
+                    f"{file_name}: entry {parent_digest} was removed, but entry {entry.digest} refers to it; restore "
+                    "the file",
                 )
+                for entry in entry_of_digest.values()
+                for parent_digest in entry.parents
+            ),
+            error=InputError,
+        )
         return cls(tuple(entry_of_digest.values()))
 
     def append_entry(self, *, generation: str, **content: LabelEntry | Candidate) -> Ledger:
@@ -139,14 +143,15 @@ class Ledger:
         """Number of generations."""
         return sum(bool(entry.labels and entry.labels.starts) for entry in self.entries)
 
-    def with_earlier_names(self, labels: Mapping[str, str]) -> dict[str, str]:
+    def with_earlier_names(self, label_of_output: Mapping[str, str]) -> dict[str, str]:
         """Return the labels with the earlier names of renamed systems.
 
         A system that is not in the ledger counts as renamed if its labels of all shared items equal the labels of an
-        earlier system that is not in `labels`. Without this rule, the same labels would start a new generation. Each
-        earlier name belongs to at most one system, because otherwise labels of one system would be lost.
+        earlier system that is not in `label_of_output`. Without this rule, the same labels would start a new
+        generation. Each earlier name belongs to at most one system, because otherwise labels of one system would be
+        lost.
         """
-        earlier_labels_of_system, current_labels_of_system = _by_system(self.labels), _by_system(labels)
+        earlier_labels_of_system, current_labels_of_system = _by_system(self.labels), _by_system(label_of_output)
         earlier_name_of_system = dict[str, str]()
         for system in sorted(current_labels_of_system.keys() - earlier_labels_of_system.keys()):
             shared_items_of_name = {
@@ -186,16 +191,16 @@ class Ledger:
         }
 
     def with_labels(
-        self, labels: Mapping[str, str], *, outputs: Mapping[str, str], level: float, file_name: str
+        self, label_of_output: Mapping[str, str], *, name_of_output: Mapping[str, str], level: float, file_name: str
     ) -> Ledger:
         """Return the ledger with the current human labels: unchanged, with added labels, or with a new generation.
 
         Parameters
         ----------
-        labels : mapping
-            Each labelled output (see `LabelEntry`) to the digest of its label.
-        outputs : mapping
-            Each output to its name, for messages.
+        label_of_output : mapping
+            Digest of the label of each labelled output (see `LabelEntry`).
+        name_of_output : mapping
+            Name of each output, for messages.
         level : float
             Upper bound for the probability of any false opening in a generation.
         file_name : str
@@ -208,10 +213,10 @@ class Ledger:
         OptionError
             If the level differs from the level of the generation.
         """
-        labels = self.with_earlier_names(labels)
+        label_of_output = self.with_earlier_names(label_of_output)
         if changed_output_names := [
-            outputs[output_digest]
-            for output_digest, label_digest in labels.items()
+            name_of_output[output_digest]
+            for output_digest, label_digest in label_of_output.items()
             if self.labels.get(output_digest, label_digest) != label_digest
         ]:
             raise InputError(
@@ -221,18 +226,18 @@ class Ledger:
             )
         new_label_of_output = {
             output_digest: label_digest
-            for output_digest, label_digest in labels.items()
+            for output_digest, label_digest in label_of_output.items()
             if output_digest not in self.labels
         }
-        if not self.generation or 2 * len(new_label_of_output) >= len(labels):
+        if not self.generation or 2 * len(new_label_of_output) >= len(label_of_output):
             return self.append_entry(
-                generation=digest(sorted(labels.items()))[:LENGTH],
-                labels=LabelEntry(starts=True, level=level, labels=dict(labels)),
+                generation=digest(sorted(label_of_output.items()))[:LENGTH],
+                labels=LabelEntry(starts=True, level=level, labels=dict(label_of_output)),
             )
         label_entries = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
         if (
             missing_output_digests := {output_digest for entry in label_entries for output_digest in entry.labels}
-            - labels.keys()
+            - label_of_output.keys()
         ):
             raise InputError(
                 f"{file_name}: {len(missing_output_digests)} human labels of earlier runs are missing; give all labels "
@@ -250,9 +255,9 @@ class Ledger:
         )
 
 
-def _by_system(labels: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def _by_system(label_of_output: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the label of each item of each system; the key of `labels` has the digests of item and system."""
     labels_of_system = dict[str, dict[str, str]]()
-    for output_digest, label_digest in labels.items():
+    for output_digest, label_digest in label_of_output.items():
         labels_of_system.setdefault(output_digest[LENGTH:], {})[output_digest[:LENGTH]] = label_digest
     return labels_of_system

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
@@ -20,7 +20,7 @@ from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
 STATUS = {FAILS: 1, CLOSED: 1, INCONCLUSIVE: 3, HOLDS: 0, OPEN: 0, UNTESTED: 0}
 """Exit status by outcome; 2 is invalid input. The first of these outcomes that occurs is the joint outcome."""
 
-IN_JUNIT: Mapping[str, Outcome] = {
+IN_JUNIT = {
     HOLDS: "system-out",
     OPEN: "system-out",
     FAILS: "failure",
@@ -28,7 +28,7 @@ IN_JUNIT: Mapping[str, Outcome] = {
     INCONCLUSIVE: "skipped",
     UNTESTED: "skipped",
 }
-"""JUnit XML element by outcome."""
+"""XML element of a test case that passed, failed or was skipped, by outcome."""
 
 MOST_TIMES = 20.0
 """Largest reported factor by which the number of items would have to grow."""
@@ -40,9 +40,6 @@ DIGITS = 3
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not allow, even escaped."""
 
-Outcome = Literal["failure", "skipped", "system-out"]
-"""XML element of a test case that failed, was skipped or passed."""
-
 
 def rule_lines(rule_table: pl.DataFrame) -> Iterator[View]:
     """Yield a view with one line per rule, below the joint outcome."""
@@ -50,7 +47,7 @@ def rule_lines(rule_table: pl.DataFrame) -> Iterator[View]:
         title=summary_of(rule_table),
         header=("outcome", "rule"),
         labels=("Outcome", "Rule"),
-        rows=tuple((row["outcome"], line_of(row)) for row in rule_table.to_dicts()),
+        rows=tuple((rule_row["outcome"], line_of(rule_row)) for rule_row in rule_table.to_dicts()),
     )
 
 
@@ -70,7 +67,7 @@ def summary_of(rule_table: pl.DataFrame) -> str:
     )
 
 
-def line_of(row: Mapping[str, Any]) -> str:
+def line_of(rule_row: Mapping[str, Any]) -> str:
     """Return the result of a rule as a line, without the outcome.
 
     >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
@@ -78,21 +75,21 @@ def line_of(row: Mapping[str, Any]) -> str:
     >>> line_of(row | {"relation": ">=", "outcome": "holds"})
     'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
     """
-    subject_text = f"{row['statistic']} of {row['metric']}"
-    scope_text = f" for {row['system']}" if row["system"] else ""
-    if row["against"] is not None and row["system"]:
-        scope_text += f" minus {row['against']}"
-    elif row["against"] is not None:
-        subject_text = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
-    scope_text += f" on {row['aspect']}" if row["aspect"] else ""
-    scope_text += f" (positive: {row['label']})" if row["label"] else ""
-    reason_text = f" ({row['reason']})" if row["reason"] else ""
-    if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
-        return f"{subject_text}{scope_text} {row['relation']} {row['threshold']:g}{reason_text}"
+    subject_text = f"{rule_row['statistic']} of {rule_row['metric']}"
+    scope_text = f" for {rule_row['system']}" if rule_row["system"] else ""
+    if rule_row["against"] is not None and rule_row["system"]:
+        scope_text += f" minus {rule_row['against']}"
+    elif rule_row["against"] is not None:
+        subject_text = f"{rule_row['metric']} not worse than {rule_row['against']} by {rule_row['statistic']}"
+    scope_text += f" on {rule_row['aspect']}" if rule_row["aspect"] else ""
+    scope_text += f" (positive: {rule_row['label']})" if rule_row["label"] else ""
+    reason_text = f" ({rule_row['reason']})" if rule_row["reason"] else ""
+    if rule_row["value"] is None and rule_row["outcome"] in (OPEN, CLOSED, UNTESTED):
+        return f"{subject_text}{scope_text} {rule_row['relation']} {rule_row['threshold']:g}{reason_text}"
     interval_text = interval(
-        *(row[f"value{bound_suffix}"] for bound_suffix in ("", "_low", "_high")), digits=DIGITS, write=number
+        *(rule_row[f"value{bound_suffix}"] for bound_suffix in ("", "_low", "_high")), digits=DIGITS, write=number
     )
-    return f"{subject_text}{scope_text}: {interval_text} {row['relation']} {row['threshold']:g}{reason_text}"
+    return f"{subject_text}{scope_text}: {interval_text} {rule_row['relation']} {rule_row['threshold']:g}{reason_text}"
 
 
 def more_data(value: float, low: float, high: float, threshold: float, unit_name: str) -> str:
@@ -110,31 +107,33 @@ def more_data(value: float, low: float, high: float, threshold: float, unit_name
     )
 
 
-def junit(cases: Sequence[tuple[str, str, Outcome, str]], *, seconds: float) -> str:
-    """Return a document with one suite of test cases; each case is a tuple of group, name, outcome and message.
-
-    >>> case = ("judge", "spa>=0.9", "failure", "0.7 < 0.9")
-    >>> junit([case], seconds=0.0).splitlines()[2]
-    '  <testsuite name="custodes gate" tests="1" failures="1" errors="0" skipped="0" time="0.000">'
-    """
-    outcomes = [outcome for _, _, outcome, _ in cases]
+def junit(rule_rows: Sequence[Mapping[str, Any]], *, seconds: float) -> str:
+    """Return a document with one suite, which has a test case for each row of the table `rules`."""
+    element_names = [IN_JUNIT[rule_row["outcome"]] for rule_row in rule_rows]
     suite_attributes = {
         "name": "custodes gate",
-        "tests": str(len(cases)),
-        "failures": str(outcomes.count("failure")),
+        "tests": str(len(rule_rows)),
+        "failures": str(element_names.count("failure")),
         "errors": "0",
-        "skipped": str(outcomes.count("skipped")),
+        "skipped": str(element_names.count("skipped")),
         "time": f"{seconds:.3f}",
     }
     root_element = Element("testsuites", suite_attributes)
     suite_element = SubElement(root_element, "testsuite", suite_attributes)
-    for group_name, rule_text, outcome, message in cases:
-        case_element = SubElement(
-            suite_element, "testcase", {"classname": group_name, "name": rule_text, "time": "0.000"}
+    for rule_row, element_name in zip(rule_rows, element_names, strict=True):
+        case_attributes = {
+            "classname": rule_row["metric"] + (f" ({rule_row['aspect']})" if rule_row["aspect"] else ""),
+            "name": rule_row["rule"] + (f" for {rule_row['system']}" if rule_row["system"] else ""),
+            "time": "0.000",
+        }
+        message = f"{rule_row['outcome']}: {line_of(rule_row)}"
+        detail_attributes = {"message": message} | ({"type": "rule"} if element_name == "failure" else {})
+        detail_element = SubElement(
+            SubElement(suite_element, "testcase", case_attributes),
+            element_name,
+            {} if element_name == "system-out" else detail_attributes,
         )
-        detail_attributes = {"message": message} | ({"type": "rule"} if outcome == "failure" else {})
-        detail_element = SubElement(case_element, outcome, {} if outcome == "system-out" else detail_attributes)
-        detail_element.text = None if outcome == "skipped" else message
+        detail_element.text = None if element_name == "skipped" else message
     indent(root_element)
     document_text = f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root_element, encoding="unicode")}\n'
     return FORBIDDEN.sub("\ufffd", document_text)

@@ -141,17 +141,8 @@ class LedgerTests:
     @property
     def fingerprint(self) -> str:
         """Digest of rules and results. A candidate that is tested again on the same labels has the same digest."""
-        rounded_influences = [
-            [float(f"{influence:.9g}") for influence in influences_of_test] for influences_of_test in self.results
-        ]
-        return digest(
-            [
-                self.rules,
-                [test_precision.threshold for test_precision in self.precisions],
-                self.units,
-                rounded_influences,
-            ]
-        )[:LENGTH]
+        thresholds = [test_precision.threshold for test_precision in self.precisions]
+        return digest([self.rules, thresholds, self.units, _rounded(self.results, digits=9)])[:LENGTH]
 
     def power(self, critical_values: Sequence[float], *, label_factor: float = 1.0) -> float:
         """Return the power of the least powerful test, if true values exceed the thresholds by `gains`."""
@@ -160,6 +151,11 @@ class LedgerTests:
             test_precision.with_labels(label_factor).power(gain, critical_value)
             for test_precision, gain, critical_value in test_settings
         )
+
+
+def _rounded(influences: Floats, *, digits: int) -> list[list[float]]:
+    """Return influences (tests, units) as numbers with this many significant digits."""
+    return [[float(f"{influence:.{digits}g}") for influence in influences_of_test] for influences_of_test in influences]
 
 
 def ledger_answer(
@@ -209,7 +205,7 @@ def _with_labels(
         (not tests.labels, "ledger: the study has no human labels; add human labels, or omit the ledger"),
         error=InputError,
     )
-    return ledger, ledger.with_labels(tests.labels, outputs=tests.outputs, level=level, file_name=file_name)
+    return ledger, ledger.with_labels(tests.labels, name_of_output=tests.outputs, level=level, file_name=file_name)
 
 
 def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[Ledger, Candidate]:
@@ -221,7 +217,13 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         if candidate.fingerprint == tests.fingerprint:
             return ledger, candidate
     candidate_sequence = _Sequence(ledger, level)
-    critical_scores, spent_levels = candidate_sequence.critical_values(tests)
+    critical_scores, spent_levels = next_critical_values(
+        correlation_of(candidate_sequence.results(tests)),
+        candidate_sequence.critical,
+        next_level(candidate_sequence.level, candidate_sequence.spent),
+        tests.precisions,
+        seed=candidate_sequence.seed,
+    )
     outcome, reason = OPEN, ""
     if not (tests.scores > critical_scores).all():
         outcome = CLOSED if tests.power(critical_scores) >= POWER else UNDECIDED
@@ -238,9 +240,7 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         fingerprint=tests.fingerprint,
         path=candidate_sequence.path,
         units=tests.units,
-        results=tuple(
-            tuple(float(f"{influence:.6g}") for influence in influences_of_test) for influences_of_test in tests.results
-        ),
+        results=tuple(map(tuple, _rounded(tests.results, digits=6))),
         critical=tuple(critical_scores),
         spent=tuple(spent_levels),
         outcome=outcome,
@@ -283,16 +283,6 @@ class _Sequence:
             aligned_influence[:, [column_of_unit[unit_digest] for unit_digest in unit_digests]] = influence_values
             influence_blocks.append(aligned_influence)
         return np.concatenate(influence_blocks)
-
-    def critical_values(self, tests: LedgerTests) -> tuple[list[float], list[float]]:
-        """Return the critical values of the tests of a new candidate, and the levels that these tests spend."""
-        return next_critical_values(
-            correlation_of(self.results(tests)),
-            self.critical,
-            next_level(self.level, self.spent),
-            tests.precisions,
-            seed=self.seed,
-        )
 
     def last_candidate(self, tests: LedgerTests, *, label_factor: float = 1.0) -> int:
         """Return the number of further candidates that can be tested with enough power.
@@ -344,9 +334,7 @@ def next_critical_values(
     return critical_scores[len(earlier_critical_scores) :], spent_levels
 
 
-def _build_answer(
-    ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = ""
-) -> LedgerAnswer:
+def _build_answer(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str) -> LedgerAnswer:
     candidate_of_digest = ledger.candidates
     return (
         outcome,
@@ -357,7 +345,7 @@ def _build_answer(
             "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidate_of_digest.values()),
             "labels": len(tests.labels),
             "ledger_digest": ", ".join(ledger.heads),
-            "remaining": remaining,
+            "remaining": reason if outcome == UNTESTED else "",
         },
         build_notes(
             (
@@ -376,19 +364,13 @@ def _gain(tests: LedgerTests) -> str:
 
 def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     """Return the state of the ledger, with sentences about the remaining power."""
-    candidate_sequence, n_labels, n_recorded_candidates = (
-        _Sequence(ledger, level),
-        len(tests.labels),
-        len(ledger.candidates),
-    )
+    candidate_sequence, n_labels = _Sequence(ledger, level), len(tests.labels)
 
     def until_text(n_further: int) -> str:
-        return f"until candidate {n_recorded_candidates + n_further}" + (" or later" if n_further == HORIZON else "")
+        return f"until candidate {len(ledger.candidates) + n_further}" + (" or later" if n_further == HORIZON else "")
 
-    n_further_candidates, event_text = (
-        candidate_sequence.last_candidate(tests),
-        f"true value {_gain(tests)} above the threshold",
-    )
+    n_further_candidates = candidate_sequence.last_candidate(tests)
+    event_text = f"true value {_gain(tests)} above the threshold"
     sentences = [
         f"A {event_text} is detected with a probability above {POWER} {until_text(n_further_candidates)}, if no "
         "further candidate opens the gate."
@@ -413,4 +395,4 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
         sentences.append(
             f"The merged branches together have spent a level of {total_spent_level:.3f}, more than {level:.3g}."
         )
-    return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences), remaining=" ".join(sentences))
+    return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences))

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.answers.result import Result
 from custodes.data.notes import Note
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
@@ -152,19 +151,21 @@ def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
     statistic_name, relation_text, threshold_text = rule_match.groups()
     allowed_statistics = (*STATISTICS, *OF_LABELS, *WITHOUT_HUMANS)
-    if statistic_name not in allowed_statistics:
-        raise OptionError(
+    allowed_relations = WITHOUT_HUMANS.get(statistic_name, HIGH)
+    suggested_rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
+    reject(
+        (
+            statistic_name not in allowed_statistics,
             f"require={text!r}: unknown statistic {statistic_name!r}{suggestion(statistic_name, allowed_statistics)}; "
             f"allowed: {', '.join(STATISTICS)}; for labels {', '.join(OF_LABELS)}; without human ratings "
-            f"{', '.join(WITHOUT_HUMANS)}"
-        )
-    allowed_relations = WITHOUT_HUMANS.get(statistic_name, HIGH)
-    if RELATIONS.get(relation_text) not in allowed_relations:
-        suggested_rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
-        better_direction_text = "higher" if allowed_relations == HIGH else "lower"
-        raise OptionError(
-            f"require={text!r}: for {statistic_name}, {better_direction_text} is better; write {suggested_rule_text}"
-        )
+            f"{', '.join(WITHOUT_HUMANS)}",
+        ),
+        (
+            RELATIONS.get(relation_text) not in allowed_relations,
+            f"require={text!r}: for {statistic_name}, {'higher' if allowed_relations == HIGH else 'lower'} is better; "
+            f"write {suggested_rule_text}",
+        ),
+    )
     reference_system, threshold = _reference_and_threshold(text, statistic_name, threshold_text, systems)
     smallest_possible_value, largest_possible_value = (
         STATISTICS[statistic_name].bounds if statistic_name in STATISTICS else OF_LABELS.get(statistic_name, (0.0, 1.0))
@@ -275,21 +276,15 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
     common_sample = replace(sample, comparison=comparison.only(metric_indices, **common_ground._asdict()))
     statistic_name = rule.statistic or _standing_statistic(common_sample)
     statistic, n_comparisons = STATISTICS[statistic_name], len(common_ground.keys)
+    population_of = statistic.population
     if rule.against is None:
-        statistic_draws, is_used_item = (
-            statistic.compute(sample)[:, metric_indices[0]],
-            used_item_mask(statistic, sample)[metric_indices[0]],
-        )
-        population_draws = None if statistic.population is None else statistic.population(sample)[:, metric_indices[0]]
+        statistic_draws = statistic.compute(sample)[:, metric_indices[0]]
+        is_used_item = used_item_mask(statistic, sample)[metric_indices[0]]
+        population_draws = None if population_of is None else population_of(sample)[:, metric_indices[0]]
     else:
         difference_draws, used_item_masks = difference(statistic, common_sample, np.array([0]), np.array([1]))
         statistic_draws, is_used_item = difference_draws[:, 0], used_item_masks[0]
-        population_draws_of_metrics = None if statistic.population is None else statistic.population(common_sample)
-        population_draws = (
-            None
-            if population_draws_of_metrics is None
-            else population_draws_of_metrics[:, 0] - population_draws_of_metrics[:, 1]
-        )
+        population_draws = None if population_of is None else population_of(common_sample) @ np.array([1.0, -1.0])
     if not np.isfinite(statistic_draws[0]):
         return RuleEstimate(
             statistic=statistic_name,
@@ -330,8 +325,7 @@ def _cluster_sizes(sample: Sample, is_used_item: Bools) -> Floats:
 
 
 def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:
-    comparison = sample.comparison
-    shared_ratings_of_metrics = grounds_of(comparison)
+    shared_ratings_of_metrics = grounds_of(sample.comparison)
     if not any(shared_ratings.any for shared_ratings in shared_ratings_of_metrics):
         return _no_common_output(metric_names)
     if not any(
@@ -344,11 +338,6 @@ def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequen
 
 def _no_common_output(metric_names: Sequence[str]) -> str:
     return f"annotators and {' and '.join(metric_names)} rated no common output"
-
-
-def unknown_positive_text(labels: Sequence[str]) -> str:
-    """Return why a rule is inconclusive if it is unknown which of two labels is positive."""
-    return f"it is unknown which label is positive; give positive={labels[1]!r} or positive={labels[0]!r}"
 
 
 COLUMNS_OF_STATISTICS: Mapping[str, tuple[str, str, str, str]] = {
@@ -407,60 +396,51 @@ def _rows(
 ) -> tuple[dict[str, list[dict[str, Any]]], list[Note]]:
     """Return the rows by aspect, with bounds at the level `confidence` for each row, and notes."""
     statistic_names = {rule.statistic for rule in rules}
-    result_of_verb: dict[str, Result] = {}
+    table_of_name: dict[str, pl.DataFrame] = {}
+    notes: list[Note] = []
     if JUDGE_RATE in statistic_names:
-        result_of_verb[JUDGE_RATE] = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
+        rates_result = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
+        label_names = rates_result.rates["label"].unique().sort().to_list()
+        reject(
+            (
+                len(label_names) > 1,
+                f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(label_names)} with positive=LABEL",
+            ),
+            (
+                any(note.rule == "positive-by-order" for note in rates_result.notes),
+                f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
+                f"positive={label_names[0]!r} or name the other label",
+            ),
+            error=InputError,
+        )
+        table_of_name |= rates_result.tables()
+        notes += [note for note in rates_result.notes if note.rule == "no-human-labels"]
     if statistic_names - {JUDGE_RATE}:
-        result_of_verb["consistency"] = consistency(study, confidence=confidence, **options)
+        consistency_result = consistency(study, confidence=confidence, **options)
+        table_of_name |= consistency_result.tables()
+        notes += consistency_result.notes
     rows_of_aspect = dict[str, list[dict[str, Any]]]()
     for rule in rules:
         statistic_name = rule.statistic or ""
         table_name, column_name, n_column_name, needed_data_text = COLUMNS_OF_STATISTICS[statistic_name]
-        result_table = result_of_verb[JUDGE_RATE if statistic_name == JUDGE_RATE else "consistency"].to_frame(
-            table_name
-        )
-        metric_rows = result_table.filter(pl.col("metric" if "metric" in result_table.columns else "rater") == metric)
+        metric_rows = table_of_name[table_name].filter(pl.col("^(metric|rater)$") == metric)
         if table_name == "missing":
-            metric_rows = metric_rows.filter(pl.col("factor") == ALL)
-        if is_rate := statistic_name == JUDGE_RATE:
-            label_names = metric_rows["label"].unique().sort().to_list()
-            reject(
-                (
-                    len(label_names) > 1,
-                    f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(label_names)} with positive=LABEL",
-                ),
-                (
-                    any(note.rule == "positive-by-order" for note in result_of_verb[JUDGE_RATE].notes),
-                    f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
-                    f"positive={label_names[0]!r} or name the other label",
-                ),
-                error=InputError,
-            )
+            metric_rows = metric_rows.filter(factor=ALL)
         missing_text = f"this judge has no {needed_data_text}"
-        for metric_row in metric_rows.to_dicts():
-            estimate_and_bounds = [metric_row[f"{column_name}{bound_suffix}"] for bound_suffix in ("", "_low", "_high")]
-            estimate_bounds_and_p = [
-                np.nan if estimate_or_bound is None else estimate_or_bound
-                for estimate_or_bound in (*estimate_and_bounds, None)
-            ]
-            reason = CONTAINED if estimate_and_bounds[1] is not None else "too few clusters of items for an interval"
+        for metric_row in metric_rows.with_columns(pl.col(pl.Float64).fill_null(np.nan)).to_dicts():
+            estimate, low, high = (metric_row[column_name + bound_suffix] for bound_suffix in ("", "_low", "_high"))
+            reason = "too few clusters of items for an interval" if np.isnan(low) else CONTAINED
             rule_row = rule.row(
                 metric,
                 statistic_name,
                 int(metric_row[n_column_name] or 0),
-                estimate_bounds_and_p,
-                system=metric_row["system"] if is_rate else "",
-                label=metric_row["label"] if is_rate else "",
-                reason=missing_text if estimate_and_bounds[0] is None else reason,
+                (estimate, low, high, np.nan),
+                system=metric_row.get("system", ""),
+                label=metric_row.get("label", ""),
+                reason=missing_text if np.isnan(estimate) else reason,
             )
             rows_of_aspect.setdefault(metric_row["aspect"], []).append(rule_row)
         for aspect in study.aspects:
             if aspect not in metric_rows["aspect"]:
                 rows_of_aspect.setdefault(aspect, []).append(rule.row(metric, statistic_name, 0, reason=missing_text))
-    notes = [
-        note
-        for verb, verb_result in result_of_verb.items()
-        for note in verb_result.notes
-        if verb != JUDGE_RATE or note.rule == "no-human-labels"
-    ]
     return rows_of_aspect, notes

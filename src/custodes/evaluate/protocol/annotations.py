@@ -72,9 +72,9 @@ def decide_by_counts(effective_counts: Floats, gamma: float) -> Signs:
     return decide(human_theta(effective_counts[..., 0], effective_counts[..., -1]), gamma=gamma)
 
 
-def shares_of(counts: Ints) -> Floats:
+def shares_of(outcome_counts: Ints) -> Floats:
     """Return the posterior mean proportions under a uniform prior, from counts (..., 3)."""
-    return np.asarray((counts + 1) / (counts.sum(axis=-1, keepdims=True) + 3))
+    return np.asarray((outcome_counts + 1) / (outcome_counts.sum(axis=-1, keepdims=True) + 3))
 
 
 def rated_pairs(comparison: RaterComparison, metric: str) -> RatedPairs:

@@ -209,7 +209,9 @@ class ConcurrentAnnotation:
         """
         pair_state = self._pairs[pair]
         first_position = pair_state.begin if pair_state.looks else 0
-        reopened_positions = [k for k in positions if k >= first_position and pair_state.places[k] == ABSENT]
+        reopened_positions = [
+            position for position in positions if position >= first_position and pair_state.places[position] == ABSENT
+        ]
         for position in reopened_positions:
             pair_state.places[position] = FREE
         if reopened_positions and pair_state.is_judged:  # the pair was closed without an answer
@@ -250,8 +252,8 @@ class ConcurrentAnnotation:
             metric=metric_signs,
         )
         self._pairs.append(pair_state)
-        for per_pair_list in (self.n, self.target, self.decision):
-            per_pair_list.append(0)
+        for counts_or_signs in (self.n, self.target, self.decision):
+            counts_or_signs.append(0)
         self.look.append(-1)
         self.is_open.append(True)
         self.why.append("")
@@ -406,8 +408,9 @@ def rulings(
     human_signs = np.full((len(contributing_states), len(units)), ABSENT, dtype=np.int8)
     for row_index, pair_state in enumerate(contributing_states):
         human_signs[row_index, list(pair_state.order[: pair_state.begin])] = pair_state.places[: pair_state.begin]
-    pair_numbers = [pair_state.number for pair_state in pair_states]
-    is_analysed_pair = np.array([pair_state.number in pair_numbers for pair_state in contributing_states])
+    is_analysed_pair = np.isin(
+        [pair_state.number for pair_state in contributing_states], [pair_state.number for pair_state in pair_states]
+    )
     metric_signs = np.full((len(pair_states), len(units)), ABSENT, dtype=np.int8)
     for row_index, pair_state in enumerate(pair_states):
         if pair_state.metric is not None:  # the stored order may lack items that were added later

@@ -82,12 +82,10 @@ class State:
 
     @cached_property
     def live_annotation(self) -> ConcurrentAnnotation:
-        """The questions and decisions after these answers. Do not change the returned object."""
-        return self._answer_replay[0]
+        """The questions and decisions after these answers, replayed in an allowed order. Do not change the object.
 
-    @cached_property
-    def _answer_replay(self) -> tuple[ConcurrentAnnotation, int]:
-        """Replay of the answers in an allowed order, and the number of answers that are not allowed in any order."""
+        Answers that are not allowed in any order are left out.
+        """
         live_annotation = ConcurrentAnnotation(
             orders=self._orders.tolist(),
             rule=self.rule,
@@ -110,7 +108,7 @@ class State:
         ]:
             for pair_index, position in requested_pairs_and_positions:
                 live_annotation.answer(pair_index, position, remaining_answers_of_pairs[pair_index].pop(position))
-        return live_annotation, sum(map(len, remaining_answers_of_pairs))
+        return live_annotation
 
     def after(self, live_annotation: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
         """Return the state after further answers; `live_annotation` has the questions and decisions after them."""
@@ -207,8 +205,12 @@ def check(state: State) -> None:
         (not 0 <= state.seed <= LARGEST_SEED, f"seed must be a whole number from 0 to {LARGEST_SEED}"),
     )
     select_estimators_and_rules(state.estimator, state.stopping, is_without_metric=not state.metric)
-    if state._answer_replay[1]:
-        raise OptionError(f"{state._answer_replay[1]} of the answers were never requested")
+    n_unrequested_answers = sum(
+        not state.live_annotation.is_settled(pair_index, state.places[pair_index, state.numbers[item]])
+        for pair_index, preference_of_item in enumerate(state.answers)
+        for item in preference_of_item
+    )
+    reject((n_unrequested_answers, f"{n_unrequested_answers} of the answers were never requested"))
 
 
 class Annotation(NamedTuple):

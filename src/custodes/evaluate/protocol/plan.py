@@ -17,7 +17,7 @@ from custodes.answers.views import number, split_by_aspect, title_with_aspect
 from custodes.arguments import check_at_least
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import OptionError
+from custodes.errors import OptionError, reject
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.protocol import ESTIMATOR, STOPPING, error_columns, errors_of
@@ -171,30 +171,46 @@ def plan(
     _check_size(items, replications, n_pairs=1)
     root_generator = np.random.default_rng(rng)
     if pilot is None:
-        for option_name, option_value in setting.items():
-            if option_value != DEFAULTS[option_name]:  # type: ignore[literal-required]
-                raise OptionError(
-                    f"{option_name} selects from a pilot study, but there is none; omit it, or give a pilot"
+        reject(
+            *(
+                (
+                    option_value != DEFAULTS[option_name],  # type: ignore[literal-required]
+                    f"{option_name} selects from a pilot study, but there is none; omit it, or give a pilot",
                 )
+                for option_name, option_value in setting.items()
+            )
+        )
         worlds = [assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
-        for argument_name, argument_value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
-            if argument_value is not None:
-                raise OptionError(
-                    f"{argument_name} and a pilot study contradict each other; omit {argument_name} or the pilot study"
+        reject(
+            *(
+                (
+                    argument_value is not None,
+                    f"{argument_name} and a pilot study contradict each other; omit {argument_name} or the pilot study",
                 )
+                for argument_name, argument_value in (
+                    ("margins", margins),
+                    ("tie_rate", tie_rate),
+                    ("channel", channel),
+                )
+            )
+        )
         worlds = list(pilot_worlds(pilot, setting, replications, root_generator))
     is_without_metric = worlds[0].channel is None
     if is_without_metric:
         no_metric_reason = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
         refuse_ignored_argument(plan, no_metric_reason, metric_items=metric_items)
     estimators, stopping_rules = select_estimators_and_rules(estimator, stopping, is_without_metric=is_without_metric)
-    for single_estimator in estimators:
-        if single_estimator.needs_items:
-            raise OptionError(
+    reject(
+        *(
+            (
+                single_estimator.needs_items,
                 f"estimator={single_estimator.name!r} needs the items of a study, which a plan does not simulate; use "
-                "estimator='human'"
+                "estimator='human'",
             )
+            for single_estimator in estimators
+        )
+    )
     _check_rounds(items, stopping_rules)
     plan_tables: list[dict[str, pl.DataFrame]] = []
     # Simulated draws do not depend on the order of aspects or metrics.

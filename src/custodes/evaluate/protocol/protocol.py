@@ -223,16 +223,10 @@ def protocol(
         # Each replication has a seed: additional replications do not change the first ones, and all rows of the table
         # use the same orders of items.
         replication_seeds = _rng(root_seed, comparison, 0).integers(2**63, size=replications).tolist()
-        replicates_of_scenarios = [
-            [task_rated_pairs] * replications,
-            *[
-                [
-                    permute_systems(task_rated_pairs, np.random.default_rng([replication_seed, 1]))
-                    for replication_seed in replication_seeds
-                ]
-            ]
-            * null,
-        ]
+        replicates_of_scenarios = [[task_rated_pairs] * replications]
+        if null:
+            null_rngs = (np.random.default_rng([replication_seed, 1]) for replication_seed in replication_seeds)
+            replicates_of_scenarios.append([permute_systems(task_rated_pairs, null_rng) for null_rng in null_rngs])
         answers_of_scenarios = [order_answers(replicates, replication_seeds) for replicates in replicates_of_scenarios]
         estimator_seed = int(_rng(root_seed, comparison, 1).integers(2**63))
         return [
@@ -357,9 +351,11 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
     ]
 
 
-def _infinite_notes(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
+def _infinite_notes(protocol_rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
     """Yield a note for each aspect with an infinite divergence from the posterior mode."""
-    for aspect in dict.fromkeys(row["aspect"] for row in rows if row["kld_mode"] == np.inf):
+    for aspect in dict.fromkeys(
+        protocol_row["aspect"] for protocol_row in protocol_rows if protocol_row["kld_mode"] == np.inf
+    ):
         yield Note(
             rule="infinite-kld",
             message=f"kld_mode is infinite{label_of(aspect)} (null in JSON), because a pair has an outcome that "
@@ -368,28 +364,29 @@ def _infinite_notes(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
         )
 
 
-def _savings(rows: Sequence[dict[str, Any]], gamma: float, replications: int) -> Iterator[Note]:
+def _savings(protocol_rows: Sequence[dict[str, Any]], gamma: float, replications: int) -> Iterator[Note]:
     """Yield notes on rows that decide more pairs correctly than a fixed design with the same number of annotations.
 
     The difference must exceed two standard errors over replications (which share the data), and false decisions must
     not be significantly more frequent than the level.
     """
     two_se_factor = 2 / np.sqrt(replications)
-    for row in rows:
-        if row["null_error_sd"] is None or row["gain_sd"] is None:
+    for protocol_row in protocol_rows:
+        if protocol_row["null_error_sd"] is None or protocol_row["gain_sd"] is None:
             continue
         if (
-            row["gain"] > two_se_factor * row["gain_sd"]
-            and row["null_error"] - two_se_factor * row["null_error_sd"] <= gamma
+            protocol_row["gain"] > two_se_factor * protocol_row["gain_sd"]
+            and protocol_row["null_error"] - two_se_factor * protocol_row["null_error_sd"] <= gamma
         ):
+            fixed_design_rate = protocol_row["correct"] - protocol_row["gain"]
             message = (
-                f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: with {row['share']:.0%} of "
-                f"the annotations, {row['correct']:.0%} of the pairs are decided as with all annotations. With a fixed "
-                f"design of equally many annotations, the proportion is {row['correct'] - row['gain']:.0%} (difference "
-                f"{row['gain']:.2f}, standard error {two_se_factor / 2 * row['gain_sd']:.3f} over "
-                f"{replications} orders of these annotations)"
+                f"{protocol_row['estimator']}, {protocol_row['stopping']}{label_of(protocol_row['aspect'])}: with "
+                f"{protocol_row['share']:.0%} of the annotations, {protocol_row['correct']:.0%} of the pairs are "
+                "decided as with all annotations. With a fixed design of equally many annotations, the proportion is "
+                f"{fixed_design_rate:.0%} (difference {protocol_row['gain']:.2f}, standard error "
+                f"{two_se_factor / 2 * protocol_row['gain_sd']:.3f} over {replications} orders of these annotations)"
             )
-            yield Note(rule="saving", message=message, aspect=row["aspect"])
+            yield Note(rule="saving", message=message, aspect=protocol_row["aspect"])
 
 
 def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> list[Note]:

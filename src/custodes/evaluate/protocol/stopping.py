@@ -51,11 +51,15 @@ class Stopping:
         # All fields are validated, including fields to which the decoder gave the default.
         check_fields(self, {"looks": _looks, "boundary": _boundary})
         check_at_least("batch", self.batch, 1)
-        for field_name, no_effect_reason in ineffective_fields(self.stop, self.looks).items():
-            if field_name in self.changed_fields:
-                raise OptionError(
-                    f"{field_name}={short_repr(self.changed_fields[field_name])} has no effect: {no_effect_reason}"
+        reject(
+            *(
+                (
+                    field_name in self.changed_fields,
+                    f"{field_name}={short_repr(vars(self)[field_name])} has no effect: {no_effect_reason}",
                 )
+                for field_name, no_effect_reason in ineffective_fields(self.stop, self.looks).items()
+            )
+        )
 
     @property
     def changed_fields(self) -> dict[str, Any]:
@@ -156,9 +160,15 @@ def select_estimators_and_rules(
         ESTIMATORS[check_one_of("estimator", estimator_name, ESTIMATORS)] for estimator_name in estimator_names
     ]
     stopping_rules: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
-    for rule in stopping_rules:
-        if not isinstance(rule, Stopping):
-            raise OptionError(f"stopping={short_repr(rule)} is not allowed; give cu.Stopping(...), or a list of these")
+    reject(
+        *(
+            (
+                not isinstance(rule, Stopping),
+                f"stopping={short_repr(rule)} is not allowed; give cu.Stopping(...), or a list of these",
+            )
+            for rule in stopping_rules
+        )
+    )
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stopping_rules))
     metric_free_names_text = " or ".join(
         metric_free_estimator.name

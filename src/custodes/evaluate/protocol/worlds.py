@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from custodes.answers.shared_arguments import NONE, PreferenceOptions
 from custodes.data.study import Study
-from custodes.errors import OptionError
+from custodes.errors import OptionError, reject
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.rater_comparison import RaterComparison
@@ -44,14 +44,18 @@ class World:
 def assumed_world(
     margins: Sequence[float] | None, tie_rate: float, channel: ArrayLike | Literal["ideal"] | None, replications: int
 ) -> World:
-    if not 0 <= tie_rate < 1:
-        raise OptionError(f"tie_rate={tie_rate} is not allowed; give a proportion of at least 0 and less than 1")
     margin_values = np.asarray(MARGINS if margins is None else margins, dtype=np.float64)
-    if not (np.abs(margin_values) <= 1 - tie_rate + 1e-12).all():
-        raise OptionError(
+    reject(
+        (
+            not 0 <= tie_rate < 1,
+            f"tie_rate={tie_rate} is not allowed; give a proportion of at least 0 and less than 1",
+        ),
+        (
+            not (np.abs(margin_values) <= 1 - tie_rate + 1e-12).all(),
             f"margins={margins} is not allowed; with tie_rate={tie_rate:g}, a margin lies between -{1 - tie_rate:g} "
-            f"and {1 - tie_rate:g}"
-        )
+            f"and {1 - tie_rate:g}",
+        ),
+    )
     outcome_shares = np.stack(
         [(1 - tie_rate + margin_values) / 2, np.full(len(margin_values), tie_rate), (1 - tie_rate - margin_values) / 2],
         axis=1,
@@ -77,15 +81,19 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
             )
         return IDEAL, IDEAL_MIXTURE.T
     try:
-        matrix = np.asarray(channel, dtype=np.float64)
+        confusion_matrix = np.asarray(channel, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        matrix = np.zeros(0)
-    if matrix.shape != (3, 3) or not (np.isfinite(matrix) & (matrix >= 0)).all() or not matrix.sum(axis=1).all():
+        confusion_matrix = np.zeros(0)
+    if (
+        confusion_matrix.shape != (3, 3)
+        or not (np.isfinite(confusion_matrix) & (confusion_matrix >= 0)).all()
+        or not confusion_matrix.sum(axis=1).all()
+    ):
         raise OptionError(
             "channel is not a valid confusion matrix; give 3x3 counts or proportions (rows: human, "
             "columns: metric) in the order win, tie, loss; no row may contain only zeros"
         )
-    return "channel", matrix / matrix.sum(axis=1, keepdims=True)
+    return "channel", confusion_matrix / confusion_matrix.sum(axis=1, keepdims=True)
 
 
 def pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np.random.Generator) -> Iterator[World]:

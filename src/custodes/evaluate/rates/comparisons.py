@@ -42,10 +42,12 @@ def estimate_with_bounds(column_name: str, estimate: Interval) -> dict[str, floa
     return {column_name: estimate.value, f"{column_name}_low": estimate.low, f"{column_name}_high": estimate.high}
 
 
-class Tails(NamedTuple):
-    """An estimate and its most extreme draws: sufficient for its intervals at high levels, in little memory.
+class DifferenceTest(NamedTuple):
+    """Estimate of a difference with its most extreme draws, and the test of the hypothesis that the difference is 0.
 
-    `lowest` and `highest` (k,) are ascending draws; `mean` and `sd` are those of all `n_draws` draws.
+    `lowest` and `highest` (k,) are ascending draws, and `mean` and `sd` are those of all `n_draws` draws: sufficient
+    for intervals at high levels, in little memory. A `correction` for continuity moves the draws towards 0 in the test.
+    `value` is NaN if the difference is undefined, and `p_value` is NaN if the difference is undefined or not tested.
     """
 
     value: float
@@ -54,66 +56,51 @@ class Tails(NamedTuple):
     n_draws: int
     mean: float
     sd: float
+    correction: float
+    p_value: float
 
     @classmethod
-    def from_draws(cls, estimate_and_draws: Floats, least_confidence: float) -> Tails:
-        """Return the tails for intervals at the level `least_confidence` or higher."""
-        estimate, sorted_draws = float(estimate_and_draws[0]), np.sort(estimate_and_draws[1:])
+    def from_draws(
+        cls,
+        estimate_and_draws: Floats,
+        least_confidence: float,
+        *,
+        correction: float = 0.0,
+        is_tested: bool = True,
+    ) -> DifferenceTest:
+        """Return the test, with draws for intervals at the level `least_confidence` or higher."""
+        sorted_draws = np.sort(estimate_and_draws[1:])
         n_kept_draws = max(int((1 - least_confidence) / 2 * (len(sorted_draws) + 1)), 1)
+        has_p_value = is_tested and np.isfinite(estimate_and_draws).all()
+        shifted_draws = estimate_and_draws[1:] - np.clip(np.median(sorted_draws), -correction, correction)
         return cls(
-            estimate,
+            float(estimate_and_draws[0]),
             sorted_draws[:n_kept_draws].copy(),
             sorted_draws[-n_kept_draws:].copy(),
             len(sorted_draws),
             float(sorted_draws.mean()),
             float(sorted_draws.std()),
+            correction,
+            float(two_sided_p(shifted_draws)) if has_p_value else np.nan,
         )
 
-    def interval(self, confidence: float, correction: float = 0.0) -> Interval:
-        """Return the interval that excludes 0 if and only if `two_sided_p` is at most 1 - `confidence`.
+    def interval(self, confidence: float) -> Interval:
+        """Return the interval that excludes 0 if and only if `p_value` is at most 1 - `confidence`.
 
         A bound is a draw or, if there are too few draws, comes from a normal approximation of the tail.
-        A `correction` for continuity extends both bounds, up to differences of 1.
+        The correction for continuity extends both bounds, up to differences of 1.
         """
         from scipy.special import ndtri
 
         if not np.isfinite(self.value):
             return UNDEFINED
         n_draws_outside = int((1 - confidence) / 2 * (self.n_draws + 1))
-        lower_bound, upper_bound = self.lowest[max(n_draws_outside - 1, 0)], self.highest[-max(n_draws_outside, 1)]
+        low, high = self.lowest[max(n_draws_outside - 1, 0)], self.highest[-max(n_draws_outside, 1)]
         if not n_draws_outside:
             half_width = ndtri((1 + confidence) / 2) * self.sd
-            lower_bound, upper_bound = (
-                min(lower_bound, self.mean - half_width),
-                max(upper_bound, self.mean + half_width),
-            )
-        lower_bound, upper_bound = min(lower_bound, self.value) - correction, max(upper_bound, self.value) + correction
-        return Interval(self.value, float(max(lower_bound, -1.0)), float(min(upper_bound, 1.0)))
-
-
-class ErrorTest(NamedTuple):
-    """Test of equal error rates in two groups of outputs.
-
-    `tails` are those of the difference (NaN if a group has no human labels). The `correction` for continuity moves the
-    draws towards 0. `is_tested` tells whether both groups have enough human labels for a test; otherwise, `p_value` is
-    NaN.
-    """
-
-    tails: Tails
-    correction: float
-    is_tested: bool
-    p_value: float
-
-    @classmethod
-    def from_draws(
-        cls, estimate_and_draws: Floats, correction: float, *, is_tested: bool, confidence: float
-    ) -> ErrorTest:
-        """Return the test, with tails for intervals at the level `confidence` or higher."""
-        p_value = np.nan
-        if is_tested:
-            shift = np.clip(np.median(estimate_and_draws[1:]), -correction, correction)
-            p_value = _p_value(estimate_and_draws - shift)
-        return cls(Tails.from_draws(estimate_and_draws, confidence), correction, is_tested, p_value)
+            low, high = min(low, self.mean - half_width), max(high, self.mean + half_width)
+        low, high = min(low, self.value) - self.correction, max(high, self.value) + self.correction
+        return Interval(self.value, float(max(low, -1.0)), float(min(high, 1.0)))
 
 
 def _error_rate_difference(first_rates: JudgeRates, second_rates: JudgeRates, rate_name: str) -> Floats:
@@ -123,7 +110,7 @@ def _error_rate_difference(first_rates: JudgeRates, second_rates: JudgeRates, ra
     return first_rates.error_rates[rate_name] - second_rates.error_rates[rate_name]
 
 
-def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence: float) -> dict[str, ErrorTest]:
+def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence: float) -> dict[str, DifferenceTest]:
     """Return the tests of equal TPR and of equal TNR.
 
     The human labels of one system are treated as independent of the human labels of the other system.
@@ -134,11 +121,13 @@ def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence
             0.0 if judge_rates.pairs is None else float(judge_rates.pairs.counts.labelled[:, label_code].sum())
             for judge_rates in (first_rates, second_rates)
         )
-        test_of_rate[rate_name] = ErrorTest.from_draws(
+        test_of_rate[rate_name] = DifferenceTest.from_draws(
             _error_rate_difference(first_rates, second_rates, rate_name),
-            CONTINUITY * (1 / n_first_labels + 1 / n_second_labels) if n_first_labels and n_second_labels else 1.0,
+            confidence,
+            correction=CONTINUITY * (1 / n_first_labels + 1 / n_second_labels)
+            if n_first_labels and n_second_labels
+            else 1.0,
             is_tested=min(n_first_labels, n_second_labels) > FEWEST_OF_LABEL - 0.5,
-            confidence=confidence,
         )
     return test_of_rate
 
@@ -235,27 +224,20 @@ def difference_rows(
     n_systems = sum(np.isfinite(system_rates.corrected.value) for system_rates in rates_of_system.values())
     joint_confidence = 1 - (1 - confidence) / max(n_labels * n_systems * (n_systems - 1) // 2, 1)
     for (system_a, rates_a), (system_b, rates_b) in combinations(rates_of_system.items(), 2):
-        corrected_differences = rate_difference(rates_a, rates_b, outputs, rng)
-        human_differences = human_difference(rates_a, rates_b, outputs, rng)
+        corrected_test, human_test = (
+            DifferenceTest.from_draws(difference_of_rates(rates_a, rates_b, outputs, rng), joint_confidence)
+            for difference_of_rates in (rate_difference, human_difference)
+        )
         yield {
             "metric": metric,
             "system_a": system_a,
             "system_b": system_b,
             "label": label,
-            **estimate_with_bounds(
-                "human_difference", Tails.from_draws(human_differences, joint_confidence).interval(joint_confidence)
-            ),
-            **estimate_with_bounds(
-                "corrected_difference",
-                Tails.from_draws(corrected_differences, joint_confidence).interval(joint_confidence),
-            ),
-            "p_value": _p_value(corrected_differences),
+            **estimate_with_bounds("human_difference", human_test.interval(joint_confidence)),
+            **estimate_with_bounds("corrected_difference", corrected_test.interval(joint_confidence)),
+            "p_value": corrected_test.p_value,
             "errors": error_tests(rates_a, rates_b, confidence=confidence),
         }
-
-
-def _p_value(estimate_and_draws: Floats) -> float:
-    return float(two_sided_p(estimate_and_draws[1:])) if np.isfinite(estimate_and_draws).all() else np.nan
 
 
 def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: float) -> Iterator[dict[str, Any]]:
@@ -265,7 +247,7 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
     and labels of one metric. For error rates, the family is all metrics, pairs, labels and both
     error rates.
     """
-    n_error_tests = max(1, sum(error_test.is_tested for row in rows for error_test in row["errors"].values()))
+    n_error_tests = max(1, sum(np.isfinite(test.p_value) for row in rows for test in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))
     for row in rows:
         p_adjusted = np.minimum(row["p_value"] * n_tests_of_metric[row["metric"]], 1.0)
@@ -273,7 +255,7 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
         error_rate_columns: dict[str, float] = {}
         favoured_systems = set()
         for rate_name, error_test in row["errors"].items():
-            interval = error_test.tails.interval(1 - (1 - confidence) / n_error_tests, error_test.correction)
+            interval = error_test.interval(1 - (1 - confidence) / n_error_tests)
             adjusted_error_p = np.minimum(error_test.p_value * n_error_tests, 1.0)
             error_rate_columns |= {
                 **estimate_with_bounds(f"{rate_name}_difference", interval),
@@ -312,8 +294,9 @@ def slice_row(
 ) -> dict[str, Any]:
     """Return a row of the table `slices` with the differences from all other slices (`signs`) and their unadjusted
     p-values."""
-    test_of_rate = error_tests(slice_rates, other_rates, confidence=confidence)
-    rate_difference_draws = rate_difference(slice_rates, other_rates, outputs, rng)
+    test_of_error_rate = error_tests(slice_rates, other_rates, confidence=confidence)
+    rate_test = DifferenceTest.from_draws(rate_difference(slice_rates, other_rates, outputs, rng), confidence)
+    test_of_rate = {"rate": rate_test, **test_of_error_rate}
     return {
         "metric": metric,
         "slice": slice_name,
@@ -322,9 +305,8 @@ def slice_row(
         **estimate_with_bounds("corrected_rate", slice_rates.corrected),
         **estimate_with_bounds("tpr", estimate_interval(slice_rates.error_rates["tpr"], confidence)),
         **estimate_with_bounds("tnr", estimate_interval(slice_rates.error_rates["tnr"], confidence)),
-        "p_rate": _p_value(rate_difference_draws),
-        **{f"p_{rate_name}": error_test.p_value for rate_name, error_test in test_of_rate.items()},
-        "signs": [rate_difference_draws[0], *(error_test.tails.value for error_test in test_of_rate.values())],
+        **{f"p_{rate_name}": difference_test.p_value for rate_name, difference_test in test_of_rate.items()},
+        "signs": [difference_test.value for difference_test in test_of_rate.values()],
     }
 
 

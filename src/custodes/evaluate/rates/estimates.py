@@ -11,6 +11,7 @@ import numpy as np
 
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import percentile_interval, wilson_interval
 from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, krippendorff, sensitivity, specificity
@@ -81,16 +82,11 @@ class StratifiedLabels:
     @cached_property
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
-        labelled_row_indices = np.flatnonzero(self.outputs.has_human_label)
-        label_weight_rows = (self.outputs.gold[labelled_row_indices] * self.weights[labelled_row_indices, np.newaxis]).T
-        stratum_counts_of_labels = [
-            np.bincount(self.stratum[labelled_row_indices], weights=weights_of_label, minlength=self.n_strata)
-            for weights_of_label in label_weight_rows
-        ]
-        output_weights = self.totalled * self.outputs.number
-        output_counts_of_stratum = np.bincount(self.stratum, weights=output_weights, minlength=self.n_strata)
+        labelled_indices = np.flatnonzero(self.outputs.has_human_label)
+        label_weights = (self.outputs.gold[labelled_indices] * self.weights[labelled_indices, np.newaxis]).T
         return LabelCounts(
-            np.stack(stratum_counts_of_labels, axis=1).astype(np.float64), output_counts_of_stratum.astype(np.float64)
+            unit_sums(label_weights, units=self.stratum[labelled_indices], n_units=self.n_strata).T,
+            unit_sums(self.totalled * self.outputs.number, units=self.stratum, n_units=self.n_strata),
         )
 
     @property
@@ -128,9 +124,9 @@ class StratifiedLabels:
         )
         return LabelCounts(effective_label_counts, self.counts.total / design_effect)
 
-    def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> Floats:
+    def posterior(self, effective_counts: LabelCounts, *, prior: float = PRIOR) -> Floats:
         """Return the estimate and the posterior draws, (1 + draws, strata, labels), from effective counts."""
-        return joint_posterior(counts, sampling=self.sampling, rng=self.rng, prior=prior)
+        return joint_posterior(effective_counts, sampling=self.sampling, rng=self.rng, prior=prior)
 
     @cached_property
     def _independent(self) -> Floats:
@@ -200,8 +196,11 @@ class JudgeRates:
             return self
         effective_judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_label_counts = pooled.effective(pooled.influence(positive_rate)).labelled
-        label_counts = LabelCounts(effective_label_counts, effective_judge_counts)
-        rate_draws_of_judged = positive_rate(joint_posterior(label_counts, sampling="by-label", rng=pooled.rng))
+        rate_draws_of_judged = positive_rate(
+            joint_posterior(
+                LabelCounts(effective_label_counts, effective_judge_counts), sampling="by-label", rng=pooled.rng
+            )
+        )
         estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_draws_of_judged + self.unjudged[:, 1]
         return replace(
             self,
@@ -235,11 +234,9 @@ class JudgeRates:
     ) -> dict[str, Interval]:
         """Return the measures of agreement with these names; measures for two labels are undefined if there are more
         labels."""
-        undefined_intervals = dict.fromkeys(names, UNDEFINED)
-        if self.pairs is None or not self.n_both_labels:
-            return undefined_intervals
-        function_of_measure = measure_functions(self.pairs.n_strata, self.n_both_labels, ordered=ordered)
-        return undefined_intervals | {
+        n_labels = 0 if self.pairs is None else self.pairs.n_strata
+        function_of_measure = measure_functions(n_labels, self.n_both_labels, ordered=ordered)
+        return dict.fromkeys(names, UNDEFINED) | {
             measure_name: estimate_interval(self.values(measure_function), confidence)
             for measure_name, measure_function in function_of_measure.items()
             if measure_name in names
@@ -260,9 +257,9 @@ def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Call
     }
 
 
-def positive_rate(joint: Floats) -> Floats:
+def positive_rate(joint_proportions: Floats) -> Floats:
     """Return the rate of the second human label: (..., strata, labels) -> (...)."""
-    return np.asarray(joint[..., 1].sum(axis=-1))
+    return np.asarray(joint_proportions[..., 1].sum(axis=-1))
 
 
 def estimate_interval(estimate_and_draws: Floats, confidence: float) -> Interval:

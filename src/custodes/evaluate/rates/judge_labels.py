@@ -13,6 +13,7 @@ from custodes.evaluate.rates.estimates import UNDEFINED, EstimateSettings, Judge
 from custodes.evaluate.rates.outputs import LabelledOutputs, is_confidence
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.clusters import influence_design_effect
+from custodes.stats.rates.posterior import Sampling
 from custodes.stats.rates.scores import ThresholdTarget, cross_fitted_labels, score_strata
 
 FOLDS = 5
@@ -126,14 +127,17 @@ def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
 
 
 def sampling_test(
-    outputs: LabelledOutputs, judges: Sequence[JudgeLabels], *, by_system: bool
+    outputs: LabelledOutputs, judges: Sequence[JudgeLabels], sampling: Sampling, *, by_system: bool
 ) -> tuple[float, str, str]:
     """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, make
     the test within each system, because systems may have different proportions of labelled outputs.
 
     Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of the
-    judge with this p-value, and ` of SYSTEM` (or an empty text).
+    judge with this p-value, and ` of SYSTEM` (or an empty text). The p-value is NaN if a random sample is not assumed:
+    if `sampling` is not 'random', or if inclusion probabilities differ.
     """
+    if sampling != "random" or (outputs.weight != outputs.weight[0]).any():
+        return np.nan, "", ""
     texts_and_masks = [("", np.ones(len(outputs.system), dtype=bool))]
     if by_system and len(outputs.systems) > 1:
         texts_and_masks = [

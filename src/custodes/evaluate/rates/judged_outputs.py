@@ -173,8 +173,8 @@ def _modal_label_share(study: Study, outputs: LabelledOutputs, metric: str) -> F
     """Return the proportion of repeats of each output that give the most frequent label of the output."""
     vote_count_rows = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
     modal_share_rows = vote_count_rows.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
-    modal_share_series = outputs.table.join(modal_share_rows, on=KEY, how="left", maintain_order="left")["len"]
-    return modal_share_series.fill_null(np.nan).to_numpy()
+    modal_shares = outputs.table.join(modal_share_rows, on=KEY, how="left", maintain_order="left")["len"]
+    return modal_shares.fill_null(np.nan).to_numpy()
 
 
 def _column(study: Study, outputs: LabelledOutputs, signal_name: str) -> Floats:

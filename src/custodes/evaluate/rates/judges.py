@@ -21,7 +21,7 @@ from custodes.evaluate.rates.estimates import (
     JudgeRates,
 )
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
-from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
+from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, values_of_codes
 from custodes.evaluate.slices import Ratios
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import student_quantile, wilson_interval
@@ -285,8 +285,7 @@ def _numbers(outputs: LabelledOutputs, label_codes: Floats) -> Floats:
     """Return labels as numbers: the values of ordered labels, the codes of labels without an order."""
     if not outputs.ordered:
         return label_codes
-    number_of_code = np.array([float(label) for label in outputs.words])
-    return np.where(np.isnan(label_codes), np.nan, number_of_code[np.nan_to_num(label_codes).astype(np.intp)])
+    return values_of_codes(label_codes, np.array([float(label) for label in outputs.words]))
 
 
 def _judge_row(
@@ -389,14 +388,10 @@ def rate_notes(
 ) -> list[Note]:
     """Return the notes on strata without human labels, for which the estimate depends only on the prior, and on outputs
     without a label of the judge, which count in rates or are left out (see `rates`)."""
-    unlabelled_share_of_system = {
-        system: system_rates.unlabelled
-        for system, system_rates in rates_of_system.items()
-        if system_rates.n_both_labels and system_rates.unlabelled > 0
-    }
     share_texts = [
-        f"{'under 1%' if unlabelled_share < 0.01 else format(unlabelled_share, '.0%')} of the outputs of {system}"
-        for system, unlabelled_share in unlabelled_share_of_system.items()
+        f"{'under 1%' if rates.unlabelled < 0.01 else format(rates.unlabelled, '.0%')} of the outputs of {system}"
+        for system, rates in rates_of_system.items()
+        if rates.n_both_labels and rates.unlabelled > 0
     ]
     left_out_texts, counted_texts = (
         [
@@ -451,8 +446,7 @@ def judge_notes(
     calibration: str,
 ) -> list[Note]:
     """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
-    is_random_assumed = sampling == "random" and (outputs.weight == outputs.weight[0]).all()
-    sampling_p, _, system_text = sampling_test(outputs, [judge], by_system=True)
+    sampling_p, _, system_text = sampling_test(outputs, [judge], sampling, by_system=True)
     estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False, names=("accuracy", "mcc"))
     scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
     labels_by_threshold = np.unique(judge.labels[~np.isnan(judge.labels)])
@@ -461,7 +455,7 @@ def judge_notes(
     return build_notes(
         (
             "labelled-part-not-random",
-            is_random_assumed and sampling_p < SAMPLING_ALPHA,
+            sampling_p < SAMPLING_ALPHA,
             f"the outputs{system_text} with a human label are not a random sample with respect to the labels of "
             f"{judge.name} (p = {sampling_p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', "
             "or a column of inclusion probabilities",

@@ -195,9 +195,14 @@ def labelling(
             notes.append(replace(note, message=f"{join_labels(slice_names, limit=3)}: {note.message}") if by else note)
         return Labelling.part(outputs.aspect, **rows_of_table), notes
 
-    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     return merge_parts(
-        Labelling, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="labelling"
+        Labelling,
+        answer,
+        labelled_outputs(selected_study, consensus="vote"),
+        rng=rng,
+        notes=selected_study.notes,
+        progress=progress,
+        desc="labelling",
     )
 
 
@@ -337,8 +342,7 @@ class _LabellingPlan:
     ) -> float:
         """Return the interval width of a statistic with `n_labels` labels."""
         draws = statistic(expected_posterior(label_shares, rates, n_outputs, n_labels))
-        low, high = percentile_interval(draws, confidence=self.confidence)
-        return float(high - low)
+        return float(np.ptp(percentile_interval(draws, confidence=self.confidence)))
 
     def _labels_for_width(
         self,
@@ -361,12 +365,11 @@ class _LabellingPlan:
 
     def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""
-
-        def interval_width(n_labels: float) -> float:
-            low, high = wilson_interval(rate, n_labels, quantile=self.quantile)
-            return float(high - low)
-
-        return fewest_labels(interval_width, width, most=MOST_LABELS_ALONE)
+        return fewest_labels(
+            lambda n_labels: float(np.ptp(wilson_interval(rate, n_labels, quantile=self.quantile))),
+            width,
+            most=MOST_LABELS_ALONE,
+        )
 
     def _row(
         self,
@@ -457,7 +460,10 @@ class _LabellingPlan:
             ),
             (
                 "clusters-in-plan",
-                any(np.bincount(self.outputs.unit[self.outputs.system == k]).max(initial=0) > 1 for k in self.systems),
+                any(
+                    np.bincount(self.outputs.unit[self.outputs.system == system_code]).max(initial=0) > 1
+                    for system_code in self.systems
+                ),
                 "outputs share clusters, but the plan treats outputs as independent, so more labels may be needed; "
                 "choose outputs from different clusters",
             ),

@@ -132,11 +132,7 @@ class LabelledOutputs:
             [self.gold[:, ~is_positive_code].sum(axis=1), self.gold[:, is_positive_code].sum(axis=1)], axis=1
         )
         binary_judge_codes = self.judged.copy()
-        for metric_index in np.flatnonzero(~self.is_score):
-            has_judge_label = ~np.isnan(binary_judge_codes[metric_index])
-            binary_judge_codes[metric_index, has_judge_label] = is_positive_code[
-                binary_judge_codes[metric_index, has_judge_label].astype(np.intp)
-            ]
+        binary_judge_codes[~self.is_score] = values_of_codes(self.judged[~self.is_score], is_positive_code)
         negative_words = [
             word for word, is_positive_word in zip(self.words, is_positive_code, strict=True) if not is_positive_word
         ]
@@ -148,6 +144,11 @@ class LabelledOutputs:
             gold=binary_gold_proportions,
             judged=binary_judge_codes,
         )
+
+
+def values_of_codes(label_codes: Floats, value_of_code: Bools | Floats) -> Floats:
+    """Return the value of each label code (...), NaN if there is no label."""
+    return np.where(np.isnan(label_codes), np.nan, value_of_code[np.nan_to_num(label_codes).astype(np.intp)])
 
 
 def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
@@ -180,8 +181,7 @@ def _combine_binary_labels(outputs: LabelledOutputs, positive: str) -> LabelledO
     """Return the outputs with two labels, which are combined over annotators. For instance, the labels 4 and 5 of two
     annotators agree if `positive` is '>=4'."""
     binary_outputs = outputs.binarise_labels(positive)
-    binary_codes, has_label = outputs.annotated.copy(), ~np.isnan(outputs.annotated)
-    binary_codes[has_label] = _positive_codes(outputs, positive)[binary_codes[has_label].astype(np.intp)]
+    binary_codes = values_of_codes(outputs.annotated, _positive_codes(outputs, positive))
     gold_label_shares, human_agreement, human_alpha, notes = _gold(
         binary_codes, LabelScale(words=binary_outputs.words), outputs.consensus, outputs.aspect
     )
@@ -417,13 +417,8 @@ def _numeric_scale(study: Study, rating_rows: pl.DataFrame, aspect: str) -> tupl
             f"needs labels, or at most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
         )
     scale_steps = [0, 1] if set(distinct_scores) <= {0, 1} else [int(score) for score in distinct_scores]
-    distinct_scores_by_rater = rating_rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
-    raters_with_other_scores = {
-        rater
-        for rater, distinct_rater_scores in distinct_scores_by_rater.iter_rows()
-        if not set(distinct_rater_scores) <= set(scale_steps)
-    }
     code_of_step = {float(step): float(code) for code, step in enumerate(scale_steps)}
+    raters_with_other_scores = set(rating_rows.filter(~pl.col("score").is_in([*code_of_step]))["rater"])
     code_expression = pl.col("score").replace_strict(code_of_step, default=None)
     rating_rows = rating_rows.with_columns(
         score=pl.when(pl.col("rater").is_in(list(raters_with_other_scores))).then("score").otherwise(code_expression)

@@ -212,14 +212,19 @@ def route(
             ),
         ]
 
-    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     return merge_parts(
-        Route, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="route"
+        Route,
+        answer,
+        labelled_outputs(selected_study, consensus="vote"),
+        rng=rng,
+        notes=selected_study.notes,
+        progress=progress,
+        desc="route",
     )
 
 
-def _bound(n_wrong: float, n: float, confidence: float) -> float:
-    return float(upper_bound(np.array(n_wrong), np.array(n), confidence=confidence))
+def _bound(n_wrong: float, n_labelled: float, confidence: float) -> float:
+    return float(upper_bound(np.array(n_wrong), np.array(n_labelled), confidence=confidence))
 
 
 def _search_threshold(

@@ -29,24 +29,24 @@ LEAST_FAILED = 0.01
 
 def faults(view: AspectResults) -> Iterator[str]:
     """Yield sentences on preferences that change with the presentation order, and on findings about judges."""
-    order_rows, finding_rows = view.judges["orders"], view.judges["findings"]
-    repeat_agreement_of_rater = dict(
-        view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows()
-    )
+    order_rows, finding_rows = view.rows("consistency", "orders"), view.rows("consistency", "findings")
+    repeat_rows = view.rows("consistency", "repeats").select("rater", "agreement_within_order")
     rank_of_metric = {standing_row["metric"]: rank for rank, standing_row in enumerate(view.standing)}
-    rows_with_flips = order_rows.filter(pl.col("flip_rate").is_not_null()).to_dicts()
+    flip_rows = order_rows.filter(pl.col("flip_rate").is_not_null()).join(
+        repeat_rows, on="rater", how="left", maintain_order="left"
+    )
     for flip_row in sorted(
-        rows_with_flips, key=lambda flip_row: rank_of_metric.get(flip_row["rater"], len(rank_of_metric))
+        flip_rows.to_dicts(), key=lambda flip_row: rank_of_metric.get(flip_row["rater"], len(rank_of_metric))
     )[:MOST_NAMED]:
         repeat_text = (
-            f" When a query is repeated in the same order, {percent(repeat_agreement_of_rater.get(flip_row['rater']))} "
-            "of the verdicts agree."
+            f" When a query is repeated in the same order, {percent(flip_row['agreement_within_order'])} of the "
+            "verdicts agree."
         )
         yield (
             f"{flip_row['rater']} reverses its preference in "
             f"{estimate_with_interval(flip_row, 'flip_rate', write=percent)} of "
             f"{plural(flip_row['n_both_orders'], 'comparison')} when the presentation order is reversed (a change from "
-            "or to a tie is not counted)." + (repeat_text if flip_row["rater"] in repeat_agreement_of_rater else "")
+            "or to a tie is not counted)." + ("" if flip_row["agreement_within_order"] is None else repeat_text)
         )
     yield from _failure_sentences(view)
     conclusive_rows = finding_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
@@ -71,33 +71,26 @@ def faults(view: AspectResults) -> Iterator[str]:
 
 def _failure_sentences(view: AspectResults) -> Iterator[str]:
     """Yield sentences on failure rates of judges, reasons for failures, and comparisons that failures exclude."""
-    missing_rows = view.judges["missing"]
-    n_half_answered_of_rater = dict(
-        view.judges["orders"].filter(pl.col("n_half_answered") > 0).select("rater", "n_half_answered").iter_rows()
+    missing_rows = view.rows("consistency", "missing")
+    order_rows = view.rows("consistency", "orders").select("rater", "n_half_answered")
+    failure_rows = (
+        missing_rows.filter(factor=ALL)
+        .join(order_rows, on="rater", how="left", maintain_order="left")
+        .filter((pl.col("failure_rate") >= LEAST_FAILED) | (pl.col("n_half_answered") > 0))
+        .sort("failure_rate", descending=True, maintain_order=True)
     )
-    failure_rows = missing_rows.filter(
-        pl.col("factor") == ALL,
-        (pl.col("failure_rate") >= LEAST_FAILED) | pl.col("rater").is_in([*n_half_answered_of_rater]),
-    )
-    for failure_row in (
-        failure_rows.sort("failure_rate", descending=True, maintain_order=True).head(MOST_NAMED).to_dicts()
-    ):
-        reasons_and_rates = (
-            missing_rows.filter(pl.col("factor") == REASON, rater=failure_row["rater"])
-            .select("level", "failure_rate")
-            .rows()
-        )
+    for failure_row in failure_rows.head(MOST_NAMED).to_dicts():
+        reason_rows = missing_rows.filter(factor=REASON, rater=failure_row["rater"])
+        reasons_and_rates = reason_rows.select("level", "failure_rate").rows()
         reasons_text = ", ".join(f"{reason} {percent(rate)}" for reason, rate in reasons_and_rates)
         failure_text = (
             f"{failure_row['rater']} gave no verdict in "
             f"{estimate_with_interval(failure_row, 'failure_rate', write=percent)} of "
             f"{plural(failure_row['queried'], 'question')}{f' ({reasons_text})' if len(reasons_and_rates) > 1 else ''}."
         )
-        if failure_row["rater"] in n_half_answered_of_rater:
-            failure_text += (
-                " Of the comparisons queried in both orders, "
-                f"{plural(n_half_answered_of_rater[failure_row['rater']], 'comparison')} "
-                f"{'has' if n_half_answered_of_rater[failure_row['rater']] == 1 else 'have'} a verdict in only one "
-                "order. Questions that combine both orders into one verdict exclude such comparisons."
-            )
-        yield failure_text
+        half_answered_text = (
+            " Of the comparisons queried in both orders, "
+            f"{plural(failure_row['n_half_answered'], 'comparison has', 'comparisons have')} a verdict in only one "
+            "order. Questions that combine both orders into one verdict exclude such comparisons."
+        )
+        yield failure_text + (half_answered_text if failure_row["n_half_answered"] else "")

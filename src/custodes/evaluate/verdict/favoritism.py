@@ -51,12 +51,10 @@ def favours(view: AspectResults) -> Iterator[str]:
     for near_copy_findings in findings_of_near_copies[:MOST_NAMED]:
         yield _finding_line(view, near_copy_findings)
     yield from _overall_scores(view, reported_metrics)
-    metrics_with_finding = {
-        finding_row["metric"] for near_copy_findings in findings_of_near_copies for finding_row in near_copy_findings
-    }
+    n_metrics_with_finding = len({finding_row["metric"] for finding_row in finding_rows})
     if not view.partial:
         yield "No metric is significantly partial to a system."
-    elif not findings_of_near_copies:
+    elif not finding_rows:
         partial_metrics = list(dict.fromkeys(finding_row["metric"] for finding_row in view.partial))
         verb_text, subject_text = (
             (rated_systems(view.partial), "this metric is")
@@ -67,13 +65,11 @@ def favours(view: AspectResults) -> Iterator[str]:
             f"Only {names(partial_metrics, limit=MOST_NAMED)} {verb_text}, and {subject_text} not significantly better "
             "than chance."
         )
-    elif len(metrics_with_finding) > len(set(reported_metrics)):
-        n_metrics_above_chance = conclusive_rows.filter(~pl.col("metric").is_in(metrics_not_above_chance))[
-            "metric"
-        ].n_unique()
+    elif n_metrics_with_finding > len(reported_metrics):
+        rows_above_chance = conclusive_rows.filter(~pl.col("metric").is_in(metrics_not_above_chance))
         yield (
-            f"In all, {len(metrics_with_finding)} of {plural(n_metrics_above_chance, 'metric')} that are significantly "
-            "better than chance over-rate or under-rate some system."
+            f"In all, {n_metrics_with_finding} of {plural(rows_above_chance['metric'].n_unique(), 'metric')} that are "
+            "significantly better than chance over-rate or under-rate some system."
         )
     inconclusive_rows = view.partiality.filter((pl.col("finding") == INCONCLUSIVE).all().over("system"))
     inconclusive_systems = inconclusive_rows["system"].unique(maintain_order=True).to_list()
@@ -100,11 +96,6 @@ def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
     return findings_of_near_copies
 
 
-def do_near_copies(copies: list[str]) -> str:
-    """Return the words after `so` in a sentence on near copies that have the same finding."""
-    return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies)}"
-
-
 def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
     """Return a line on the finding of the first metric of a group, with ranks, near copies and further findings."""
     finding_row, *copy_rows = near_copy_findings
@@ -114,20 +105,25 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
         partiality, low, high = (
             None if estimate_or_bound is None else -estimate_or_bound for estimate_or_bound in (partiality, high, low)
         )
-    is_uncertain = _has_uncertain_size(finding_row)
+    # If the rank predicted from the other systems is farther from the human rank than the metric's rank is, the
+    # expected score of the system is an extrapolation, such as for a reference text among systems that a metric does
+    # not rank by quality.
+    is_uncertain = abs(finding_row["rank_without"] - finding_row["rank_human"]) > abs(
+        finding_row["rank"] - finding_row["rank_human"]
+    )
     copy_texts = [
         copy_row["metric"] + ("" if is_uncertain else f" ({number(abs(copy_row['partiality']), digits=0)} points)")
         for copy_row in copy_rows
     ]
-    copy_subject = "Its near copy also" if len(copy_rows) == 1 else "Its near copies also"
-    copy_verb = (
-        RATES[finding_row["finding"]] if len(copy_rows) == 1 else RATES[finding_row["finding"]].removesuffix("s")
+    verb = RATES[finding_row["finding"]]
+    copy_clause = (
+        f"Its near copy also {verb}" if len(copy_rows) == 1 else f"Its near copies also {verb.removesuffix('s')}"
     )
-    copies_text = f" {copy_subject} {copy_verb} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
+    copies_text = f" {copy_clause} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
     p_text = p_value_phrase(finding_row["p_adjusted"])
     if is_uncertain:
         finding_text = (
-            f"{metric} {RATES[finding_row['finding']]} {system}, compared with its scores of the other systems "
+            f"{metric} {verb} {system}, compared with its scores of the other systems "
             f"({p_text}). According to these scores, {metric} should give {system} rank {finding_row['rank_without']}; "
             f"it gives rank {finding_row['rank']}, and the annotators give rank {finding_row['rank_human']}. The "
             f"expected rank is farther from the human rank than the rank by {metric}, so the size of the effect cannot "
@@ -135,39 +131,26 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
         )
     else:
         finding_text = (
-            f"{metric} {RATES[finding_row['finding']]} {system} by {interval(partiality, low, high, digits=0)} points "
+            f"{metric} {verb} {system} by {interval(partiality, low, high, digits=0)} points "
             f"of win rate, adjusted for {view.aspect or 'quality'} and sampling error ({p_text}).{copies_text} "
             f"{system} has rank {finding_row['rank_human']} by the annotators and rank {finding_row['rank']} by "
             f"{metric}."
         )
-    finding_and_advice_text = f"{finding_text} Do not compare {system} with other systems by {metric} alone."
     further_findings = [
         other_row for other_row in view.partial if other_row["metric"] == metric and other_row["system"] != system
     ]
-    return (
-        f"{finding_and_advice_text} {metric} also {rated_systems(further_findings)}."
-        if further_findings
-        else finding_and_advice_text
-    )
-
-
-def _has_uncertain_size(row: Row) -> bool:
-    """Return whether the rank predicted from the other systems is farther from the human rank than the metric's rank
-    is.
-
-    The expected score of the system is then an extrapolation, such as for a reference text among systems that a metric
-    does not rank by quality.
-    """
-    return bool(abs(row["rank_without"] - row["rank_human"]) > abs(row["rank"] - row["rank_human"]))
+    further_text = f" {metric} also {rated_systems(further_findings)}." if further_findings else ""
+    return f"{finding_text} Do not compare {system} with other systems by {metric} alone.{further_text}"
 
 
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
-    metrics_without_aspect = set(view.overall.filter("overall")["metric"])
+    metric_rows = view.rows("favoritism", "metrics")
+    metrics_without_aspect = set(metric_rows.filter("overall")["metric"])
     if affected_metrics := [metric for metric in metrics if metric in metrics_without_aspect]:
         subject_text = (
             "Every metric has one score for all aspects"
-            if view.overall["overall"].all()
+            if metric_rows["overall"].all()
             else f"{subject_with_verb(affected_metrics, 'has one score', 'have one score')} for all aspects"
         )
         yield f"{subject_text}, so apparent partiality may reflect quality on another aspect."
@@ -175,19 +158,19 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
 
 def flips(view: AspectResults) -> Iterator[str]:
     """Yield sentences on human decisions: how often they replicate, and which of them a metric reverses."""
-    human_decisions = view.decisions.filter(rater=HUMAN)
-    if not view.errors["correct"].count() or not human_decisions.height:
+    if not view.rows("ranking", "errors")["correct"].count() or view.decisions.filter(rater=HUMAN).is_empty():
         return
-    yield from map(sentence, view.replicated)
+    yield from map(sentence, view.messages("ranking", "self-agreement"))
     # Metrics that agree less than by chance may have the opposite direction, so they reverse many decisions.
     metrics_below_chance = view.metrics_on_side("below")
+    reversal_rows = view.rows("ranking", "reversals")
     reversal_tuples = [
         (reversal_row["better"], reversal_row["worse"], metrics)
-        for reversal_row in view.reversals.to_dicts()
+        for reversal_row in reversal_rows.to_dicts()
         if (metrics := [metric for metric in reversal_row["metrics"] if metric not in metrics_below_chance])
     ]
     has_reversal_below = any(
-        metric in metrics_below_chance for metrics in view.reversals["metrics"] for metric in metrics
+        metric in metrics_below_chance for metrics in reversal_rows["metrics"] for metric in metrics
     )
     if not reversal_tuples:
         exception_text = ", except metrics that agree less than by chance," if has_reversal_below else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,16 @@ from custodes.answers.wording import (
 )
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.slices import slices
-from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
+from custodes.evaluate.verdict.view import (
+    MOST_NAMED,
+    SYSTEM_LEVEL,
+    AspectResults,
+    Row,
+    Statements,
+    applicable,
+    grouped,
+    share_a_letter,
+)
 from custodes.stats.sign_test import adjust
 
 MARKED_EFFECT = 1.5
@@ -46,7 +55,7 @@ def serious(problems: pl.DataFrame, raters: Iterable[str]) -> Iterator[str]:
 
 def design(view: AspectResults) -> Iterator[str]:
     """Yield sentences on problems in the data of one aspect that may mislead a reader."""
-    yield from serious(view.problems, view.tie_rates)
+    yield from serious(view.rows("check", "problems"), view.tie_rates)
     mean_design_effect = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
     if mean_design_effect >= MARKED_EFFECT:
         yield (
@@ -83,10 +92,9 @@ def _score(view: AspectResults, standing_row: Row) -> str:
     if view.ordered:
         return f"Kendall's τ within items {estimate_with_interval(standing_row, 'value')}; chance level 0"
     # An interval has width 0 only if all comparisons give the same result.
-    has_zero_width = standing_row["value_low"] == standing_row["value_high"]
     value_text = (
         percent(standing_row["value"])
-        if has_zero_width
+        if standing_row["value_low"] == standing_row["value_high"]
         else estimate_with_interval(standing_row, "value", write=percent)
     )
     chance_text = "" if standing_row["chance"] is None else f"; chance level {percent(standing_row['chance'])}"
@@ -97,66 +105,55 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
     """Return sentences on the tests of the best metric against all other metrics."""
     test_rows = _tests_of(view, best_row["metric"], best_row["statistic"])
     p_of_metric = dict(test_rows.select("other", "p_adjusted").iter_rows())
-    p_of_equal_metric = {
-        other_row["metric"]: p_of_metric.get(other_row["metric"])
-        for other_row in other_rows
-        if share_a_letter(best_row, other_row)
-    }
     if other_rows and all(standing_row["may_be_best"] is None for standing_row in view.standing):
         return " Differences between metrics were not tested."
-    if p_of_equal_metric:
-        # tests that the Monte Carlo error leaves undecided, although the p-value is below the level
-        metrics_at_threshold = test_rows.filter(pl.col("p_adjusted") <= view.alpha, note=AT_THRESHOLD)[
-            "other"
-        ].to_list()
-        p_of_not_significant_metric, p_of_at_threshold_metric = (
-            {
-                metric: p_value
-                for metric, p_value in p_of_equal_metric.items()
-                if (metric in metrics_at_threshold) is is_near_threshold
-            }
-            for is_near_threshold in (False, True)
-        )
-        not_significant_text = (
-            f" It does not differ significantly from {_names_with_p_values(p_of_not_significant_metric)}."
-            if p_of_not_significant_metric
-            else ""
-        )
-        at_threshold_text = (
-            f" The difference from {_names_with_p_values(p_of_at_threshold_metric)} counts as not significant, because "
-            "the p-value is too close to the significance level."
-        )
-        return not_significant_text + (at_threshold_text if p_of_at_threshold_metric else "")
-    if not other_rows:
-        return ""
-    largest_p = max(p_of_metric.values(), default=None)
+    equal_metrics = [other_row["metric"] for other_row in other_rows if share_a_letter(best_row, other_row)]
+    # Tests that the Monte Carlo error leaves undecided, although the p-value is below the level.
+    test_rows_at_threshold = test_rows.filter(pl.col("p_adjusted") <= view.alpha, note=AT_THRESHOLD)
+    metrics_at_threshold = [metric for metric in equal_metrics if metric in test_rows_at_threshold["other"]]
+    other_equal_metrics = [metric for metric in equal_metrics if metric not in metrics_at_threshold]
     others_text, largest_prefix = (
         ("the other metric", "") if len(other_rows) == 1 else ("every other metric", "largest ")
     )
-    return (
-        " It is significantly better than "
-        f"{others_text}{'' if largest_p is None else f' ({largest_prefix}{p_value_phrase(largest_p)})'}."
+    largest_p_text = f" ({largest_prefix}{p_value_phrase(max(p_of_metric.values()))})" if p_of_metric else ""
+    return "".join(
+        applicable(
+            (
+                other_equal_metrics,
+                f" It does not differ significantly from {_names_with_p_values(other_equal_metrics, p_of_metric)}.",
+            ),
+            (
+                metrics_at_threshold,
+                f" The difference from {_names_with_p_values(metrics_at_threshold, p_of_metric)} counts as not "
+                "significant, because the p-value is too close to the significance level.",
+            ),
+            (other_rows and not equal_metrics, f" It is significantly better than {others_text}{largest_p_text}."),
+        )
     )
 
 
 def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
     """Return the tests of a metric against other metrics by one statistic; `other` is the name of the other metric."""
-    rows = view.tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == metric), statistic=statistic)
+    rows = view.rows("agreement", "comparisons").filter(
+        pl.col("p_adjusted").is_not_null(),
+        pl.any_horizontal(pl.col("metric_a", "metric_b") == metric),
+        statistic=statistic,
+    )
     return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 
-def _names_with_p_values(p_of_metric: dict[str, float | None]) -> str:
+def _names_with_p_values(metrics: Sequence[str], p_of_metric: Mapping[str, float]) -> str:
     """Return names of metrics with adjusted p-values; if there are many metrics, with only the smallest p-value."""
-    if len(p_of_metric) <= MOST_NAMED:
+    if len(metrics) <= MOST_NAMED:
         return names(
             [
-                metric if p_value is None else f"{metric} ({p_value_phrase(p_value)})"
-                for metric, p_value in p_of_metric.items()
+                f"{metric} ({p_value_phrase(p_of_metric[metric])})" if metric in p_of_metric else metric
+                for metric in metrics
             ]
         )
-    p_values = [p_value for p_value in p_of_metric.values() if p_value is not None]
+    p_values = [p_of_metric[metric] for metric in metrics if metric in p_of_metric]
     p_text = p_value_phrase(min(p_values)).removeprefix("p ") if p_values else ""
-    return f"{names([*p_of_metric], limit=MOST_NAMED)}{f' (smallest p {p_text})' if p_values else ''}"
+    return f"{names(metrics, limit=MOST_NAMED)}{f' (smallest p {p_text})' if p_values else ''}"
 
 
 def _system_level_text(view: AspectResults, best_row: Row) -> str:
@@ -195,15 +192,14 @@ def chance(view: AspectResults) -> Iterator[str]:
             "tested together)."
         )
     if metrics_below_chance:
-        undeclared_metrics = (
-            [metric for metric in metrics_below_chance if metric not in view.lower] if view.ordered else []
-        )
+        undeclared_metrics = [metric for metric in metrics_below_chance if view.ordered and metric not in view.lower]
         scores_text = "scores of this metric" if len(undeclared_metrics) == 1 else "scores of these metrics"
-        direction_hint = (
-            f" If lower {scores_text} are better, declare this in a raters file." if undeclared_metrics else ""
-        )
+        direction_hint = f" If lower {scores_text} are better, declare this in a raters file."
         metrics_text = subject_with_verb(metrics_below_chance, "agrees", "agree")
-        yield f"{metrics_text} with the annotators significantly less than by chance.{direction_hint}"
+        yield (
+            f"{metrics_text} with the annotators significantly less than by chance."
+            f"{direction_hint if undeclared_metrics else ''}"
+        )
 
 
 def uncertain(view: AspectResults) -> Iterator[str]:
@@ -229,8 +225,8 @@ def uncertain(view: AspectResults) -> Iterator[str]:
         )
 
 
-def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of the sentences on one aspect.
+def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Statements:
+    """Yield the sentences on one aspect, by kind.
 
     `results` has `check` and `leaderboard`, and `consistency` and `complementarity` if these could be computed. The
     `first` aspect also has the problems of the whole study.
@@ -239,44 +235,51 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     problem_rows = (
         results["check"].to_frame("problems").filter(pl.col("aspect").is_in([aspect, *([""] if first else [])]))
     )
-    yield from (
-        ("design", text) for text in serious(problem_rows.filter(pl.col("rule") != "no-annotators"), view.tie_rates)
-    )
-    has_single_metric = results["leaderboard"].to_frame("systems").filter(aspect=aspect)["rater"].n_unique() == 1
+    all_system_rows = results["leaderboard"].to_frame("systems").filter(aspect=aspect)
+    has_single_metric = all_system_rows["rater"].n_unique() == 1
+    constant_systems = set(problem_rows.filter(rule="constant-outputs")["examples"].explode().drop_nulls())
+    system_rows = all_system_rows.filter(pl.col("strength").is_not_null())
+    yield "design", serious(problem_rows.filter(pl.col("rule") != "no-annotators"), view.tie_rates)
     yield (
         "design",
-        "There are no human ratings, so these sentences describe the preferences of the metric, but not whether the "
-        "metric is right."
-        if has_single_metric
-        else "There are no human ratings, so these sentences describe the preferences of the metrics, but not which "
-        "metric is right. Metrics that agree with each other may share an error.",
+        [
+            "There are no human ratings, so these sentences describe the preferences of the metric, but not whether "
+            "the metric is right."
+            if has_single_metric
+            else "There are no human ratings, so these sentences describe the preferences of the metrics, but not "
+            "which metric is right. Metrics that agree with each other may share an error."
+        ],
     )
-    constant_systems = set(problem_rows.filter(rule="constant-outputs")["examples"].explode().drop_nulls())
-    yield from (("best", text) for text in _best(results["leaderboard"], aspect, constant_systems))
+    yield "best", _best(results["leaderboard"], aspect, system_rows, constant_systems)
     if "complementarity" in results:
-        yield from (("trust", text) for text in _similar_metrics(results["complementarity"]))
+        yield "trust", _similar_metrics(results["complementarity"])
     elif has_single_metric:
-        yield "trust", "There is one metric and no human rating, so no metric can be recommended yet."
-    yield from (("faults", text) for text in (*faults(view), *_length_preferences(results, aspect)))
-    yield from (("slices", text) for text in slices(view))
-    system_rows = results["leaderboard"].to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
-    for system in _constant_leaders(system_rows, constant_systems):
-        yield "labels", f"Read the outputs of {system}, and rank the other systems alone (--systems '!{system}')."
+        yield "trust", ["There is one metric and no human rating, so no metric can be recommended yet."]
+    yield "faults", (*faults(view), *_length_preferences(results, aspect))
+    yield "slices", slices(view)
     yield (
         "labels",
-        f"Collect human ratings of some items: they show {'whether' if has_single_metric else 'which metric'} to trust "
-        f"{'the metric ' if has_single_metric else ''}(custodes agreement). To compare two systems with human ratings "
-        f"alone, about {EXAMPLE_COMPARISONS} comparisons detect a win rate of {percent(EXAMPLE_RATE)} (5 % level, "
-        "about 80 % power; custodes plan computes the power of a study).",
+        [
+            *(
+                f"Read the outputs of {system}, and rank the other systems alone (--systems '!{system}')."
+                for system in _constant_leaders(system_rows, constant_systems)
+            ),
+            f"Collect human ratings of some items: they show {'whether' if has_single_metric else 'which metric'} to "
+            f"trust {'the metric ' if has_single_metric else ''}(custodes agreement). To compare two systems with "
+            f"human ratings alone, about {EXAMPLE_COMPARISONS} comparisons detect a win rate of "
+            f"{percent(EXAMPLE_RATE)} (5 % level, about 80 % power; custodes plan computes the power of a study).",
+        ],
     )
 
 
-def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Iterator[str]:
+def _best(
+    leaderboard: Result, aspect: str, system_rows: pl.DataFrame, constant_systems: Collection[str]
+) -> Iterator[str]:
     """Yield sentences on the top group of systems by each metric, and on contradictions between metrics.
 
-    A metric whose first system is one of `constant_systems` (the same text for all items) is reported with a warning.
+    `system_rows` are the systems that have a strength. A metric whose first system is one of `constant_systems` (the
+    same text for all items) is reported with a warning.
     """
-    system_rows = leaderboard.to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     cycle_rows = leaderboard.to_frame("cycles").filter(aspect=aspect)
     metrics = system_rows["rater"].unique(maintain_order=True).to_list()
     for system, metrics_of_system in _constant_leaders(system_rows, constant_systems).items():
@@ -288,13 +291,12 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
             "gave the same text for all items. Either this text misleads the metric, or the outputs are "
             f"wrong.{_next_text(other_system_rows.sort('rank').to_dicts())}"
         )
-    metrics_of_finding_text: dict[str, list[str]] = {}
-    for metric in metrics:
-        metric_system_rows = system_rows.filter(rater=metric).sort("rank")
-        if metric_system_rows["system"][0] in constant_systems:
-            continue  # the warning above names this metric
-        finding_text = _top(metric_system_rows, cycle_rows.filter(rater=metric), with_rate=len(metrics) == 1)
-        metrics_of_finding_text.setdefault(finding_text, []).append(metric)
+    system_rows_of_metric = {metric: system_rows.filter(rater=metric).sort("rank") for metric in metrics}
+    metrics_of_finding_text = grouped(
+        (_top(metric_system_rows, cycle_rows.filter(rater=metric), with_rate=len(metrics) == 1), metric)
+        for metric, metric_system_rows in system_rows_of_metric.items()
+        if metric_system_rows["system"][0] not in constant_systems  # otherwise the warning above names the metric
+    )
     metrics_of_finding_text.pop("", None)  # metrics whose systems were not tested
     for finding_text, metrics_with_finding in sorted(metrics_of_finding_text.items(), key=lambda group: -len(group[1]))[
         :MOST_NAMED
@@ -337,9 +339,7 @@ def _next_text(system_rows: list[Row]) -> str:
         return ""
     first_row, *other_rows = system_rows
     equal_systems = [other_row["system"] for other_row in other_rows if share_a_letter(first_row, other_row)]
-    difference_text = ", significantly ahead of the other " + (
-        "system" if len(other_rows) == 1 else f"{len(other_rows)}"
-    )
+    difference_text = f", significantly ahead of the other {'system' if len(other_rows) == 1 else len(other_rows)}"
     if equal_systems:
         difference_text = f", not significantly ahead of {names(equal_systems, limit=MOST_NAMED)}"
     if first_row["group"] is None:

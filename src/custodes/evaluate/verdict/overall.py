@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from custodes.answers.wording import names, number, percent, plural, subject_with_verb
-from custodes.evaluate.verdict.annotators import is_agreement_by_chance, is_agreement_unclear
-from custodes.evaluate.verdict.favoritism import do_near_copies, near_copy_groups
+from custodes.evaluate.verdict.annotators import BY_CHANCE, UNCLEAR, grades
+from custodes.evaluate.verdict.favoritism import near_copy_groups
 from custodes.evaluate.verdict.systems import (
     candidates_text,
     forecast_text,
@@ -15,7 +15,7 @@ from custodes.evaluate.verdict.systems import (
     pair_forecast_text,
     undecided,
 )
-from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults
+from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, applicable, grouped
 from custodes.evaluate.verdict.weaknesses import (
     decisions_of,
     inconclusive_systems,
@@ -26,21 +26,26 @@ from custodes.evaluate.verdict.weaknesses import (
 
 
 def design(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield a sentence on aspects on which the annotators agree no better than by chance."""
-    chance_level_aspects = [view.aspect for view in views if is_agreement_by_chance(view)]
-    if chance_level_aspects:
-        yield (
-            f"On {_aspects_text(chance_level_aspects, views)}, annotators agree no better than by chance on single "
-            "outputs: check the scale and the names of items and systems before you report results of such an aspect."
-        )
+    """Return sentences on aspects on which the annotators agree no better than by chance."""
+    grades_of_aspect = {view.aspect: grades(view) for view in views}
+    chance_level_aspects = [aspect for aspect, aspect_grades in grades_of_aspect.items() if BY_CHANCE in aspect_grades]
     unclear_aspects = [
-        view.aspect for view in views if is_agreement_unclear(view) and view.aspect not in chance_level_aspects
+        aspect
+        for aspect, aspect_grades in grades_of_aspect.items()
+        if UNCLEAR in aspect_grades and BY_CHANCE not in aspect_grades
     ]
-    if unclear_aspects:
-        yield (
+    return applicable(
+        (
+            chance_level_aspects,
+            f"On {_aspects_text(chance_level_aspects, views)}, annotators agree no better than by chance on single "
+            "outputs: check the scale and the names of items and systems before you report results of such an aspect.",
+        ),
+        (
+            unclear_aspects,
             f"On {_aspects_text(unclear_aspects, views)}, annotators do not agree significantly better than by chance "
-            "on single outputs, so conclusions need means over many items or annotators."
-        )
+            "on single outputs, so conclusions need means over many items or annotators.",
+        ),
+    )
 
 
 def best(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -76,28 +81,24 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
         ]
         aspect_texts = [f"{group_text} on {view.aspect}" for view, group_text in zip(views, top_texts, strict=True)]
         yield f"No system is in the top group on every aspect. The best system is {names(aspect_texts)}."
-    undecided_texts = [
-        f"{view.aspect} ({plural(len(top_group), 'candidate')})"
-        for view, top_group in zip(views, top_groups, strict=True)
-        if len(top_group) > 1
-    ]
-    if undecided_texts:
-        yield f"Which system is best is undecided on {names(undecided_texts)}."
-    undecided_other_texts = [
-        f"{view.aspect} ({plural(n_candidates, 'candidate')})"
+    n_candidates_of_aspect = {view.aspect: len(top_group) for view, top_group in zip(views, top_groups, strict=True)}
+    n_other_candidates_of_aspect = {
+        view.aspect: 1 + sum(view.is_undecided(view.board[1], system_row) for system_row in view.board[2:])
         for view in views
         if view.board[0]["system"] in view.reference_systems
-        and (n_candidates := 1 + sum(view.is_undecided(view.board[1], system_row) for system_row in view.board[2:])) > 1
-    ]
-    if undecided_other_texts:
-        yield f"Which of the other systems is best is undecided on {names(undecided_other_texts)}."
+    }
+    for systems_text, n_of_aspect in (
+        ("system", n_candidates_of_aspect),
+        ("of the other systems", n_other_candidates_of_aspect),
+    ):
+        aspect_texts = [f"{aspect} ({plural(n, 'candidate')})" for aspect, n in n_of_aspect.items() if n > 1]
+        if aspect_texts:
+            yield f"Which {systems_text} is best is undecided on {names(aspect_texts)}."
 
 
 def _first_text(views: Sequence[AspectResults], *, position: int) -> str:
     """Return clauses on the systems that have this position in the ranking, with their aspects."""
-    aspects_of_system: dict[str, list[str]] = {}
-    for view in views:
-        aspects_of_system.setdefault(view.board[position]["system"], []).append(view.aspect)
+    aspects_of_system = grouped((view.board[position]["system"], view.aspect) for view in views)
     return "; ".join(
         f"{system} ranks first on {_aspects_text(aspects, views)}" for system, aspects in aspects_of_system.items()
     )
@@ -106,109 +107,94 @@ def _first_text(views: Sequence[AspectResults], *, position: int) -> str:
 def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield sentences on the metrics that are in the top group and better than chance on every aspect."""
     metrics_in_every_top = leaders_everywhere(views)
-    if metrics_in_every_top:
-        yield (
-            f"On {_all_aspects_text(views)}, {subject_with_verb(metrics_in_every_top, 'is', 'are')} significantly "
-            "better than chance and not significantly worse than any other metric"
-            f"{' (best mean rank first)' if len(metrics_in_every_top) > 1 else ''}."
-        )
-        if partial_metrics := [metric for metric in metrics_in_every_top if _findings(views, metric)]:
-            metrics_of_finding: dict[tuple[str, str], list[str]] = {}
-            for metric in partial_metrics:
-                for finding in _findings(views, metric):
-                    metrics_of_finding.setdefault(finding, []).append(metric)
-            partiality_text = names(
-                [
-                    f"{subject_with_verb(metrics, finding_verb, finding_verb.removesuffix('s'))} {system_text}"
-                    for (finding_verb, system_text), metrics in metrics_of_finding.items()
-                ],
-                limit=MOST_NAMED,
-            )
-            metrics_without_partiality = [metric for metric in metrics_in_every_top if metric not in partial_metrics]
-            no_partiality_text = (
-                f"; no partiality of {names(metrics_without_partiality, limit=MOST_NAMED)} is significant (all aspects "
-                "tested together)"
-                if metrics_without_partiality
-                else ""
-            )
-            yield f"Of these metrics, {partiality_text}{no_partiality_text}."
-        chosen_metric = candidate(views)
-        without_partiality_text = (
-            " without significant partiality" if partial_metrics and chosen_metric not in partial_metrics else ""
-        )
-        reason_text = (
-            ""
-            if len(metrics_in_every_top) == 1
-            else f": it is the only one of these metrics{without_partiality_text}"
-            if len(metrics_in_every_top) - len(partial_metrics) == 1 and without_partiality_text
-            else f": it has the best mean rank of these metrics{without_partiality_text}"
-        )
-        provisional_text = (
-            "The following choice is provisional, because the reference is among the systems. "
-            if views[0].reference_systems
-            else ""
-        )
-        yield (
-            f"{provisional_text}If one metric is needed for {_all_aspects_text(views)}, use {chosen_metric}"
-            f"{reason_text}."
-        )
-        if all(view.ordered for view in views):
-            agreement_values = [
-                standing_row["value"]
-                for view in views
-                for standing_row in view.standing
-                if standing_row["metric"] == chosen_metric
-            ]
-            yield (
-                f"Kendall's τ within items of {chosen_metric} is {_range(agreement_values, number)}, depending on the "
-                "aspect (0: chance, 1: the order of the annotators)."
-            )
-        yield from _best_of_aspects(views)
-    else:
+    if not metrics_in_every_top:
         leader_texts = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (
             f"; {subject_with_verb(leader_texts, 'agrees', 'agree')} best with the annotators" if leader_texts else ""
         )
         yield f"No metric is in the top group and better than chance on every aspect{leaders_text}."
+        return
+    yield (
+        f"On {_all_aspects_text(views)}, {subject_with_verb(metrics_in_every_top, 'is', 'are')} significantly better "
+        "than chance and not significantly worse than any other metric"
+        f"{' (best mean rank first)' if len(metrics_in_every_top) > 1 else ''}."
+    )
+    metrics_of_finding = grouped(
+        (finding, metric) for metric in metrics_in_every_top for finding in _findings(views, metric)
+    )
+    metrics_without_partiality = [metric for metric in metrics_in_every_top if not _findings(views, metric)]
+    if metrics_of_finding:
+        partiality_text = names(
+            [
+                f"{subject_with_verb(metrics, finding_verb, finding_verb.removesuffix('s'))} {system_text}"
+                for (finding_verb, system_text), metrics in metrics_of_finding.items()
+            ],
+            limit=MOST_NAMED,
+        )
+        no_partiality_text = (
+            f"; no partiality of {names(metrics_without_partiality, limit=MOST_NAMED)} is significant (all aspects "
+            "tested together)"
+            if metrics_without_partiality
+            else ""
+        )
+        yield f"Of these metrics, {partiality_text}{no_partiality_text}."
+    is_only_one = metrics_of_finding and len(metrics_without_partiality) == 1
+    without_partiality_text = (
+        " without significant partiality" if metrics_of_finding and metrics_without_partiality else ""
+    )
+    reason_text = (
+        f": it {'is the only one' if is_only_one else 'has the best mean rank'} of these "
+        f"metrics{without_partiality_text}"
+        if len(metrics_in_every_top) > 1
+        else ""
+    )
+    provisional_text = (
+        "The following choice is provisional, because the reference is among the systems. "
+        if views[0].reference_systems
+        else ""
+    )
+    chosen_metric = candidate(views)
+    yield (
+        f"{provisional_text}If one metric is needed for {_all_aspects_text(views)}, use {chosen_metric}{reason_text}."
+    )
+    if all(view.ordered for view in views):
+        agreement_values = [
+            standing_row["value"]
+            for view in views
+            for standing_row in view.standing
+            if standing_row["metric"] == chosen_metric
+        ]
+        yield (
+            f"Kendall's τ within items of {chosen_metric} is {_range(agreement_values, number)}, depending on the "
+            "aspect (0: chance, 1: the order of the annotators)."
+        )
+    yield from _best_of_aspects(views)
 
 
 def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the best metric of each aspect, if one metric is not the best on all."""
-    aspects_of_metric: dict[str, list[str]] = {}
-    for view in views:
-        for metric in view.leaders[:1]:
-            aspects_of_metric.setdefault(metric, []).append(view.aspect)
+    aspects_of_metric = grouped((metric, view.aspect) for view in views for metric in view.leaders[:1])
     if len(aspects_of_metric) > 1:
         best_texts = [f"{metric} ({names(aspects)})" for metric, aspects in aspects_of_metric.items()]
         decided_aspects = [view.aspect for view in views if len(view.leaders) == 1]
-        lead_text = (
-            f"significant on {_aspects_text(decided_aspects, views)}" if decided_aspects else "significant on no aspect"
-        )
         yield (
             f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
-            f"over all other metrics is {lead_text}."
+            "over all other metrics is significant on "
+            f"{_aspects_text(decided_aspects, views) if decided_aspects else 'no aspect'}."
         )
 
 
 def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the decisions of the metric that `trust` names, on each aspect."""
     metric = candidate(views)
-    decisions_of_aspect = {
-        view.aspect: metric_decisions for view in _of_systems(views) if (metric_decisions := decisions_of(view, metric))
-    }
-    if decisions_of_aspect:
+    error_rows = {view.aspect: error_row for view in _of_systems(views) if (error_row := decisions_of(view, metric))}
+    if error_rows:
         correct_text, undecided_text = (
-            names([f"{aspect} {percent(rate)}" for aspect, rate in zip(decisions_of_aspect, aspect_rates, strict=True)])
-            for aspect_rates in zip(
-                *(
-                    (metric_decisions.errors["correct"], metric_decisions.undecided)
-                    for metric_decisions in decisions_of_aspect.values()
-                ),
-                strict=True,
-            )
+            names([f"{aspect} {percent(error_row[name])}" for aspect, error_row in error_rows.items()])
+            for name in ("correct", "undecided")
         )
         reversed_text, missed_text, additional_text = (
-            _range([metric_decisions.errors[error_name] for metric_decisions in decisions_of_aspect.values()], percent)
+            _range([error_row[error_name] for error_row in error_rows.values()], percent)
             for error_name in ("inversion", "omission", "insertion")
         )
         yield (
@@ -221,40 +207,41 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield sentences on the weaknesses of the metric that `trust` names, over all aspects."""
-    metric = candidate(views)
-    useless_aspects = [view.aspect for view in _of_systems(views) if is_no_better_than_none(decisions_of(view, metric))]
-    if useless_aspects:
-        aspects_text = _aspects_text(useless_aspects, views)
-        best_metric_of_view = {view: view.standing[0]["metric"] for view in views if view.aspect in useless_aspects}
-        are_best_metrics_useless = {*best_metric_of_view.values()} != {metric} and all(
-            is_no_better_than_none(decisions_of(view, best_metric)) for view, best_metric in best_metric_of_view.items()
-        )
-        best_text = (
-            " The same holds for decisions by the metric with the highest agreement there."
-            if are_best_metrics_useless
-            else ""
-        )
-        yield (
-            f"In these data, decisions by {metric} are no better than no decision on {aspects_text}: use human ratings "
-            f"there.{best_text}"
-        )
-    if metric in views[0].metrics_of_reference:
-        yield f"{metric} uses the reference, which is one of the systems here, so its agreement is distorted."
-    if findings := _findings(views, metric):
-        yield f"{metric} {names([' '.join(finding) for finding in findings])}."
-    elif any(is_partiality_tested(view, metric) for view in _of_systems(views)):
-        yield (
-            f"No partiality of {metric} to a system is significant (all aspects tested together), but some partiality "
-            "may exist."
-        )
+    """Return sentences on the weaknesses of the metric that `trust` names, over all aspects."""
+    metric, system_views = candidate(views), _of_systems(views)
+    useless_views = [view for view in system_views if is_no_better_than_none(decisions_of(view, metric))]
+    best_metric_of_view = {view: view.standing[0]["metric"] for view in useless_views}
+    are_best_metrics_useless = {*best_metric_of_view.values()} != {metric} and all(
+        is_no_better_than_none(decisions_of(view, best_metric)) for view, best_metric in best_metric_of_view.items()
+    )
+    best_text = " The same holds for decisions by the metric with the highest agreement there."
+    findings = _findings(views, metric)
     unclear_texts = [
-        f"{system} on {view.aspect}" for view in _of_systems(views) for system in inconclusive_systems(view, metric)
+        f"{system} on {view.aspect}" for view in system_views for system in inconclusive_systems(view, metric)
     ]
-    if unclear_texts:
-        yield f"Whether {metric} is partial is inconclusive for {names(unclear_texts)}."
-    if metric and not any(is_length_tested(view, metric) for view in views):
-        yield f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs."
+    return applicable(
+        (
+            useless_views,
+            f"In these data, decisions by {metric} are no better than no decision on "
+            f"{_aspects_text([view.aspect for view in useless_views], views)}: use human ratings there."
+            f"{best_text if are_best_metrics_useless else ''}",
+        ),
+        (
+            metric in views[0].metrics_of_reference,
+            f"{metric} uses the reference, which is one of the systems here, so its agreement is distorted.",
+        ),
+        (findings, f"{metric} {names([' '.join(finding) for finding in findings])}."),
+        (
+            not findings and any(is_partiality_tested(view, metric) for view in system_views),
+            f"No partiality of {metric} to a system is significant (all aspects tested together), but some partiality "
+            "may exist.",
+        ),
+        (unclear_texts, f"Whether {metric} is partial is inconclusive for {names(unclear_texts)}."),
+        (
+            metric and not any(is_length_tested(view, metric) for view in views),
+            f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs.",
+        ),
+    )
 
 
 def labels(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -266,17 +253,15 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
         yield "First solve the problems under 'Read this first'."
     if leading_references:
         provisional_text = " Until then, the metric named above is provisional." if candidate(views) else ""
-        exclude_text = "Then exclude" if views[0].has_problems else "Exclude"
         yield (
-            f"{exclude_text} the reference (--systems '!{min(leading_references)}') and summarise again, to learn "
-            f"which of the other systems is best and which metric agrees best on them.{provisional_text}"
+            f"{'Then exclude' if views[0].has_problems else 'Exclude'} the reference (--systems "
+            f"'!{min(leading_references)}') and summarise again, to learn which of the other systems is best and which "
+            f"metric agrees best on them.{provisional_text}"
         )
         return
     decided_aspects = [
         view.aspect for view in ranked_views if len(view.top) == 1 and not undecided_of_aspect[view.aspect].n_top
     ]
-    if decided_aspects:
-        yield f"On {_aspects_text(decided_aspects, views)}, more comparisons are not needed to name the best system."
     ranked_forecasts = [
         (
             view.board[0]["system"] not in (system_a, system_b),
@@ -286,15 +271,22 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
         for view in ranked_views
         for system_a, system_b, n_comparisons in undecided_of_aspect[view.aspect].forecasts
     ]  # pairs with the system that ranks first come first
-    if ranked_forecasts:
-        yield forecast_text([text for *_, text in sorted(ranked_forecasts)[:MOST_NAMED]])
     views_without_forecast = [view for view in ranked_views if lacks_forecast(view, undecided_of_aspect[view.aspect])]
-    if views_without_forecast:
-        first_view, *other_views = views_without_forecast
-        yield more_ratings_text(
-            "the candidates" if other_views else candidates_text(first_view),
-            f" on {_aspects_text([view.aspect for view in views_without_forecast], views)}",
-        )
+    candidates_texts = [candidates_text(view) for view in views_without_forecast]
+    yield from applicable(
+        (
+            decided_aspects,
+            f"On {_aspects_text(decided_aspects, views)}, more comparisons are not needed to name the best system.",
+        ),
+        (ranked_forecasts, forecast_text([text for *_, text in sorted(ranked_forecasts)[:MOST_NAMED]])),
+        (
+            views_without_forecast,
+            more_ratings_text(
+                candidates_texts[0] if len(candidates_texts) == 1 else "the candidates",
+                f" on {_aspects_text([view.aspect for view in views_without_forecast], views)}",
+            ),
+        ),
+    )
 
 
 def candidate(views: Sequence[AspectResults]) -> str:
@@ -315,19 +307,19 @@ def _findings(views: Sequence[AspectResults], metric: str) -> list[tuple[str, st
     A finding that does not occur on every aspect must be significant after adjustment for the number of aspects.
     """
     system_views = _of_systems(views)
-    p_of_aspect_of_finding: dict[tuple[str, str], dict[str, float]] = {}
-    for view in system_views:
-        for partiality_row in view.partial:
-            if partiality_row["metric"] == metric:
-                finding = (RATES[partiality_row["finding"]], partiality_row["system"])
-                p_of_aspect_of_finding.setdefault(finding, {})[view.aspect] = partiality_row["p_adjusted"]
+    aspects_and_p_of_finding = grouped(
+        ((RATES[partiality_row["finding"]], partiality_row["system"]), (view.aspect, partiality_row["p_adjusted"]))
+        for view in system_views
+        for partiality_row in view.partial
+        if partiality_row["metric"] == metric
+    )
     aspects_of_finding = {
         finding: [
             aspect
-            for aspect, p_adjusted in p_of_aspect.items()
-            if len(p_of_aspect) == len(system_views) or p_adjusted * len(system_views) <= views[0].alpha
+            for aspect, p_adjusted in aspects_and_p
+            if len(aspects_and_p) == len(system_views) or p_adjusted * len(system_views) <= views[0].alpha
         ]
-        for finding, p_of_aspect in p_of_aspect_of_finding.items()
+        for finding, aspects_and_p in aspects_and_p_of_finding.items()
     }
     return [
         (finding_verb, f"{system} on {_aspects_text(aspects, views)}")
@@ -341,9 +333,9 @@ def _of_systems(views: Sequence[AspectResults]) -> list[AspectResults]:
     return [view for view in views if not view.sided]
 
 
-def _range(values: Sequence[float], write: Callable[[float], str]) -> str:
+def _range(values_of_aspects: Sequence[float], write: Callable[[float], str]) -> str:
     """Return the smallest and the largest value as text; one number if both have the same text."""
-    low_text, high_text = write(min(values)), write(max(values))
+    low_text, high_text = write(min(values_of_aspects)), write(max(values_of_aspects))
     return low_text if low_text == high_text else f"{low_text} to {high_text}"
 
 
@@ -383,23 +375,18 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     Metrics in the top group of every aspect come first. Among these metrics, and among all other metrics, larger
     partiality (on the last aspect) comes first.
     """
-    metrics_in_every_top, metrics_above_chance = (
-        leaders_everywhere(views),
-        {metric for view in views for metric in view.metrics_on_side("above")},
-    )
+    metrics_in_every_top = leaders_everywhere(views)
+    metrics_above_chance = {metric for view in views for metric in view.metrics_on_side("above")}
     system_views = _of_systems(views)
-    finding_rows_of_aspects = [
-        {
-            (finding_row["metric"], finding_row["system"], finding_row["finding"]): finding_row
-            for finding_row in view.partial
-        }
+    rows_of_finding = grouped(
+        ((finding_row["metric"], finding_row["system"], finding_row["finding"]), finding_row)
         for view in system_views
-    ]
+        for finding_row in view.partial
+    )
     common_findings = [
-        finding_row
-        for finding_key, finding_row in (finding_rows_of_aspects[-1].items() if finding_rows_of_aspects else ())
-        if finding_key[0] in metrics_above_chance
-        and all(finding_key in rows_of_finding for rows_of_finding in finding_rows_of_aspects)
+        finding_rows[-1]
+        for (metric, *_), finding_rows in rows_of_finding.items()
+        if metric in metrics_above_chance and len(finding_rows) == len(system_views)
     ]
     findings_of_near_copies = near_copy_groups(
         sorted(
@@ -411,7 +398,8 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
         )
     )
     for finding_row, *copy_rows in findings_of_near_copies[:MOST_NAMED]:
-        copies_text = f", and so {do_near_copies([copy_row['metric'] for copy_row in copy_rows])}" if copy_rows else ""
+        so_text = ", and so does its near copy" if len(copy_rows) == 1 else ", and so do its near copies"
+        copies_text = f"{so_text} {names([copy_row['metric'] for copy_row in copy_rows])}" if copy_rows else ""
         yield (
             f"{finding_row['metric']} {RATES[finding_row['finding']]} {finding_row['system']} on "
             f"{_all_aspects_text(system_views)}{copies_text}."

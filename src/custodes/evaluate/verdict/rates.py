@@ -9,31 +9,27 @@ import polars as pl
 from custodes.answers.result import Result
 from custodes.answers.wording import estimate_with_interval, interval, names, p_value_phrase, percent, plural
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.verdict.view import MOST_NAMED, Row
+from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statements, applicable
 
 
-def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each sentence on one aspect."""
-    rate_rows, judge_rows, difference_rows, slice_rows = (
-        result.to_frame(table_name).filter(aspect=aspect) for table_name in ("rates", "judges", "differences", "slices")
+def rate_sentences(result: Result, aspect: str) -> Statements:
+    """Return the sentences on one aspect, by kind."""
+    rate_rows, judge_rows, difference_rows, slice_rows, replacement_rows = (
+        result.to_frame(table_name).filter(aspect=aspect)
+        for table_name in ("rates", "judges", "differences", "slices", "replacement")
     )
-    label_names = rate_rows["label"].unique(maintain_order=True).to_list()
-    best_judge = _best_judge(judge_rows)
+    best_judge, has_several_systems = _best_judge(judge_rows), rate_rows["system"].n_unique() > 1
     best_judge_rows = rate_rows.filter(pl.col("metric") == best_judge).to_dicts()
-    for rate_row in best_judge_rows[: 2 * MOST_NAMED]:
-        yield (
-            "rates",
-            _rate(rate_row, has_several_systems=len({rate_row["system"] for rate_row in rate_rows.to_dicts()}) > 1),
-        )
-    for judge_row in judge_rows.to_dicts()[: 2 * MOST_NAMED]:
-        if judge_row["accuracy"] is not None:
-            yield "trust", _trust(judge_row)
-    yield from (("trust", text) for text in _replacement(result.to_frame("replacement").filter(aspect=aspect)))
-    yield from (("best", text) for text in _differences(difference_rows.filter(pl.col("metric") == best_judge)))
-    yield from (("favours", text) for text in _favoritism_sentences(difference_rows))
-    yield from (("slices", text) for text in _slices(slice_rows))
-    if len(label_names) == 1:
-        yield from (("labels", text) for text in _saved_labels(best_judge_rows))
+    first_judge_rows = judge_rows.to_dicts()[: 2 * MOST_NAMED]
+    return [
+        ("rates", [_rate(row, has_several_systems=has_several_systems) for row in best_judge_rows[: 2 * MOST_NAMED]]),
+        ("trust", [_trust(judge_row) for judge_row in first_judge_rows if judge_row["accuracy"] is not None]),
+        ("trust", _replacement(replacement_rows)),
+        ("best", _differences(difference_rows.filter(pl.col("metric") == best_judge))),
+        ("favours", _favoritism_sentences(difference_rows)),
+        ("slices", _slices(slice_rows)),
+        ("labels", _saved_labels(best_judge_rows) if rate_rows["label"].n_unique() == 1 else ()),
+    ]
 
 
 def _best_judge(judge_rows: pl.DataFrame) -> str:
@@ -62,17 +58,20 @@ def _rate(rate_row: Row, *, has_several_systems: bool) -> str:
             f"outputs{system_text} as "
             f"{rate_row['label']}. Without human labels the true rate is unknown."
         )
-    source_texts = (
-        [f"{rate_row['metric']} alone gives {percent(rate_row['judge_rate'])}"]
-        if rate_row["judge_rate"] is not None
-        else []
+    source_texts = applicable(
+        (
+            rate_row["judge_rate"] is not None,
+            f"{rate_row['metric']} alone gives {percent(rate_row['judge_rate'])}",
+        ),
+        (
+            rate_row["human_rate"] is not None,
+            f"human labels alone give {estimate_with_interval(rate_row, 'human_rate', write=percent)}",
+        ),
+        (True, plural(rate_row["n_labelled"], "human label")),
     )
-    if rate_row["human_rate"] is not None:
-        source_texts.append(f"human labels alone give {estimate_with_interval(rate_row, 'human_rate', write=percent)}")
     return (
         f"About {estimate_with_interval(rate_row, 'corrected_rate', write=percent)} of the outputs{system_text} are "
-        f"{rate_row['label']} by human judgement ({'; '.join(source_texts)}; "
-        f"{plural(rate_row['n_labelled'], 'human label')})."
+        f"{rate_row['label']} by human judgement ({'; '.join(source_texts)})."
     )
 
 
@@ -91,52 +90,50 @@ def _trust(judge_row: Row) -> str:
     )
 
 
-def _replacement(rows: pl.DataFrame) -> Iterator[str]:
+def _replacement(replacement_rows: pl.DataFrame) -> Iterator[str]:
     """Yield sentences on judges that pass the alternative annotator test, and on judges that do not pass it."""
-    tested_rows = rows.filter(pl.col("may_replace").is_not_null())
+    tested_rows = replacement_rows.filter(pl.col("may_replace").is_not_null())
     if tested_rows.is_empty():
         return
-    first_tested_row = tested_rows.to_dicts()[0]
-    annotators_text = plural(first_tested_row["annotators"], "annotator")
-    test_text = f"alternative annotator test, {annotators_text}, epsilon {first_tested_row['epsilon']:g}"
-    for is_passed, result_text in (
-        (True, "may replace an annotator"),
-        (False, "not shown to be able to replace an annotator"),
+    first_tested_row = tested_rows.row(0, named=True)
+    test_text = (
+        f"(alternative annotator test, {plural(first_tested_row['annotators'], 'annotator')}, epsilon "
+        f"{first_tested_row['epsilon']:g}; winning rate in brackets; at least 50 % is needed)"
+    )
+    rows_by_winning_rate = tested_rows.sort("winning_rate", descending=True, maintain_order=True).to_dicts()
+    for is_passed, one_judge_text, several_judges_text in (
+        (True, "may replace an annotator", "may replace an annotator"),
+        (
+            False,
+            "is not shown to be able to replace an annotator",
+            "are not shown to be able to replace an annotator",
+        ),
     ):
-        judge_rows = tested_rows.filter(may_replace=is_passed).sort(
-            "winning_rate", descending=True, maintain_order=True
-        )
-        if judge_rows.height:
-            judges_text = names(
-                [
-                    f"{judge_row['metric']} ({percent(judge_row['winning_rate'])})"
-                    for judge_row in judge_rows.to_dicts()
-                ],
-                limit=2 * MOST_NAMED,
-            )
-            verb_text = "" if is_passed else "is " if judge_rows.height == 1 else "are "
-            yield (
-                f"{judges_text} {verb_text}{result_text} ({test_text}; winning rate in brackets; at least 50 % is "
-                "needed)."
-            )
+        judge_texts = [
+            f"{judge_row['metric']} ({percent(judge_row['winning_rate'])})"
+            for judge_row in rows_by_winning_rate
+            if judge_row["may_replace"] is is_passed
+        ]
+        if judge_texts:
+            result_text = one_judge_text if len(judge_texts) == 1 else several_judges_text
+            yield f"{names(judge_texts, limit=2 * MOST_NAMED)} {result_text} {test_text}."
 
 
-def _differences(rows: pl.DataFrame) -> Iterator[str]:
-    significant_rows = rows.filter(pl.col("decision").is_in(["+", "-"]))
+def _differences(difference_rows: pl.DataFrame) -> Iterator[str]:
+    significant_rows = difference_rows.filter(pl.col("decision").is_in(["+", "-"]))
     for difference_row in significant_rows.to_dicts()[:MOST_NAMED]:
         direction = 1 if difference_row["decision"] == "+" else -1
         better, worse = (difference_row["system_a"], difference_row["system_b"])[::direction]
-        estimate_and_bounds = [
-            difference_row[f"corrected_difference{suffix}"] * direction for suffix in ("", "_low", "_high")
-        ]
-        low, high = sorted(estimate_and_bounds[1:])
+        low, estimate, high = sorted(
+            100 * direction * difference_row[f"corrected_difference{suffix}"] for suffix in ("_low", "", "_high")
+        )
         yield (
             f"{better} has a significantly higher rate of {difference_row['label']} than {worse}: by "
-            f"{interval(estimate_and_bounds[0] * 100, low * 100, high * 100, digits=0)} percentage points "
+            f"{interval(estimate, low, high, digits=0)} percentage points "
             f"({p_value_phrase(difference_row['p_adjusted'])}, all pairs tested together)."
         )
-    undecided_rows = rows.filter(decision="=").to_dicts()
-    joint_test_text = ", all pairs tested together" if rows.height > 1 else ""
+    undecided_rows = difference_rows.filter(decision="=").to_dicts()
+    joint_test_text = ", all pairs tested together" if difference_rows.height > 1 else ""
     n_named_pairs = 1 if significant_rows.height else MOST_NAMED
     for difference_row in undecided_rows[:n_named_pairs]:
         yield (
@@ -206,8 +203,8 @@ def _favoritism_sentences(difference_rows: pl.DataFrame) -> Iterator[str]:
         )
 
 
-def _slices(rows: pl.DataFrame) -> Iterator[str]:
-    finding_rows = rows.filter(pl.col("finding") != "")
+def _slices(slice_rows: pl.DataFrame) -> Iterator[str]:
+    finding_rows = slice_rows.filter(pl.col("finding") != "")
     for finding_row in finding_rows.to_dicts()[:MOST_NAMED]:
         if finding_row["metric"] == HUMAN:
             yield (

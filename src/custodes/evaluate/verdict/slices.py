@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from custodes.answers.wording import estimate_with_interval, percent
+from custodes.answers.wording import estimate_with_interval, percent, sentence
 from custodes.evaluate.partiality_table import INCONCLUSIVE
+from custodes.evaluate.slices import NOT_COMPARED
 from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, Row
 
 FAULTS: Mapping[str, str] = {
@@ -25,18 +26,19 @@ def slices(view: AspectResults) -> Iterator[str]:
 
     If slices were compared without a finding, or could not be compared, one sentence states this.
     """
-    n_rows, n_tests, n_findings = 0, 0, 0
+    n_rows, n_tests, n_findings, notes = 0, 0, 0, list[str]()
     for question_name, write_sentence in (
         ("agreement", _agreement),
         ("consistency", _consistency),
         ("favoritism", _favoritism),
     ):
-        slice_rows = view.slices[question_name]
+        slice_rows = view.rows(question_name, "slices")
         finding_rows = slice_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
         finding_dicts = finding_rows.sort("p_adjusted", maintain_order=True).to_dicts()
         n_findings += len(finding_dicts)
         if slice_rows["slice"].n_unique() > 1:
             n_rows, n_tests = n_rows + slice_rows.height, n_tests + slice_rows["p_adjusted"].count()
+        notes += view.messages(question_name, NOT_COMPARED)
         yield from map(write_sentence, finding_dicts[:MOST_NAMED])
         if len(finding_dicts) > MOST_NAMED:
             yield f"In all, the table slices of {question_name} has {len(finding_dicts)} significant findings."
@@ -47,29 +49,31 @@ def slices(view: AspectResults) -> Iterator[str]:
             else "No slice has enough items for a test of agreement, consistency or partiality."
         )
     if not n_rows:
-        yield from dict.fromkeys(f"{note_text[0].upper()}{note_text[1:]}." for note_text in view.slice_notes)
+        yield from dict.fromkeys(map(sentence, notes))
 
 
-def _rates(row: Row) -> str:
-    return f"in {percent(row['value'])} of cases, elsewhere in {percent(row['other'])}"
+def _rates(finding_row: Row) -> str:
+    return f"in {percent(finding_row['value'])} of cases, elsewhere in {percent(finding_row['other'])}"
 
 
-def _agreement(row: Row) -> str:
+def _agreement(finding_row: Row) -> str:
+    comparative = "worse" if finding_row["difference"] < 0 else "better"
     return (
-        f"On {row['slice']}, {row['metric']} agrees significantly {'worse' if row['difference'] < 0 else 'better'} "
-        f"with the annotators: {_rates(row)}."
+        f"On {finding_row['slice']}, {finding_row['metric']} agrees significantly {comparative} with the annotators: "
+        f"{_rates(finding_row)}."
     )
 
 
-def _consistency(row: Row) -> str:
+def _consistency(finding_row: Row) -> str:
+    comparative = "less" if finding_row["difference"] < 0 else "more"
     return (
-        f"On {row['slice']}, {row['rater']} {FAULTS[row['statistic']]} significantly "
-        f"{'less' if row['difference'] < 0 else 'more'} often: {_rates(row)}."
+        f"On {finding_row['slice']}, {finding_row['rater']} {FAULTS[finding_row['statistic']]} significantly "
+        f"{comparative} often: {_rates(finding_row)}."
     )
 
 
-def _favoritism(row: Row) -> str:
+def _favoritism(finding_row: Row) -> str:
     return (
-        f"On {row['slice']}, {row['metric']} {RATES[row['finding']]} {row['system']} "
-        f"(partiality {estimate_with_interval(row, 'partiality', digits=0)} points of win rate)."
+        f"On {finding_row['slice']}, {finding_row['metric']} {RATES[finding_row['finding']]} {finding_row['system']} "
+        f"(partiality {estimate_with_interval(finding_row, 'partiality', digits=0)} points of win rate)."
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import exp
-from operator import itemgetter
 from typing import NamedTuple
 
 from custodes.answers.wording import (
@@ -18,7 +17,7 @@ from custodes.answers.wording import (
     plural,
     sentence,
 )
-from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, applicable
 
 MOST_LISTED = 6
 """Maximum number of systems of the top group that are named."""
@@ -47,26 +46,26 @@ def best(view: AspectResults) -> Iterator[str]:
         )
         return
     if corrected_row := view.corrected:
-        coverage_text = (
-            f"Annotators judged {corrected_row['labels']} of the {corrected_row['battles']} comparisons that "
-            f"{corrected_row['metric']} judged."
+        use_text = (
+            f"The metric cannot be used to estimate the missing human preferences: {sentence(corrected_row['reason'])} "
+            "The following sentences use human comparisons only."
+            if corrected_row["reason"]
+            else f"Preferences of {corrected_row['metric']} replace the missing human preferences. They are corrected "
+            "for the errors of the metric on the annotated part, which is assumed to be a random part."
         )
-        if corrected_row["reason"]:
-            reason_text = sentence(corrected_row["reason"])
-            yield (
-                f"{coverage_text} The metric cannot be used to estimate the missing human preferences: {reason_text} "
-                "The following sentences use human comparisons only."
-            )
-        else:
-            yield (
-                f"{coverage_text} Preferences of {corrected_row['metric']} replace the missing human preferences. They "
-                "are corrected for the errors of the metric on the annotated part, which is assumed to be a random "
-                "part."
-            )
+        yield (
+            f"Annotators judged {corrected_row['labels']} of the {corrected_row['battles']} comparisons that "
+            f"{corrected_row['metric']} judged. {use_text}"
+        )
     yield from map(_cycle, view.cycles)
     if not any({*cycle_row["cycle"].split(" > ")} & {*view.top} for cycle_row in view.cycles):
         yield _top_group_text(view)
-        yield from _removal(view)
+        if view.removal and len(view.top) == 1:
+            n_comparisons = sum(system_row["battles"] for system_row in view.board) // 2
+            yield (
+                f"Removing {view.removal['removals']} of the {n_comparisons} human comparisons can make "
+                f"{view.removal['successor']} rank first (the smallest number found)."
+            )
         yield from _next_to_reference(view)
     yield from map(sentence, view.unbeaten)
     yield from interim(view)
@@ -88,15 +87,16 @@ def _best_within_groups(view: AspectResults) -> str:
 
 def interim(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on decisions of interim analyses, which may differ from the joint test of all pairs."""
-    if not view.interim:
+    interim_rows = view.rows("leaderboard", "interim").to_dicts()
+    if not interim_rows:
         return
     template_of_decision = {"+": "{system_a} better than {system_b}", "-": "{system_b} better than {system_a}"}
     decision_texts = [
         template_of_decision[interim_row["decision"]].format_map(interim_row)
-        for interim_row in view.interim
+        for interim_row in interim_rows
         if interim_row["decision"] in template_of_decision
     ]
-    n_undecided = len(view.interim) - len(decision_texts)
+    n_undecided = len(interim_rows) - len(decision_texts)
     decision_text = f"found {names(decision_texts, limit=MOST_LISTED)}" if decision_texts else "decided no pair"
     undecided_text = (
         f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decision_texts and n_undecided else ""
@@ -116,16 +116,6 @@ def _cycle(cycle_row: Row) -> str:
         f"({p_value_phrase(cycle_row['p_direct'])}, all pairs tested together). Choose between two systems by their "
         "direct comparisons."
     )
-
-
-def _removal(view: AspectResults) -> Iterator[str]:
-    """Yield a sentence on the smallest number of comparisons whose removal changes which system is best."""
-    if view.removal and len(view.top) == 1:
-        n_comparisons = sum(system_row["battles"] for system_row in view.board) // 2
-        yield (
-            f"Removing {view.removal['removals']} of the {n_comparisons} human comparisons can make "
-            f"{view.removal['successor']} rank first (the smallest number found)."
-        )
 
 
 def _next_to_reference(view: AspectResults) -> Iterator[str]:
@@ -155,11 +145,8 @@ def _odds(value: float | None, *, digits: int) -> str:
 
 def _top_group_text(view: AspectResults) -> str:
     """Return sentences on the top group, and on the win rate of the first system."""
-    first_row, (leading_system, *other_systems), top_systems = (
-        view.board[0],
-        [system_row["system"] for system_row in view.board],
-        view.top,
-    )
+    first_row, top_systems = view.board[0], view.top
+    leading_system, *other_systems = [system_row["system"] for system_row in view.board]
     # A corrected model gives strengths only; intervals of win rates do not hold if sampling depended on outcomes.
     if first_row["win_rate"] is not None and not view.stopped:
         win_rate_text = estimate_with_interval(first_row, "win_rate", write=percent)
@@ -183,33 +170,30 @@ def _top_group_text(view: AspectResults) -> str:
     if len(top_systems) == len(other_systems) == 1:
         return f"{leading_system} is better than {other_systems[0]}: it {rate_text}."
     if len(top_systems) == 1:
-        lead_text = (
-            f": significantly better than each of the other {len(other_systems)} systems"
-            if first_row["rank_high"] == 1
-            else ""
-        )
-        return f"{leading_system} is best{lead_text}. It {rate_text}."
-    n_systems_behind = 1 + len(other_systems) - len(top_systems)
-    if not n_systems_behind:
+        lead_text = f": significantly better than each of the other {len(other_systems)} systems"
+        return f"{leading_system} is best{lead_text if first_row['rank_high'] == 1 else ''}. It {rate_text}."
+    system_rows_behind = [system_row for system_row in view.board if not system_row["may_be_first"]]
+    if not system_rows_behind:
         top_text = names(top_systems) if len(top_systems) <= MOST_NAMED else f"the {len(top_systems)} systems"
         return (
             f"It is undecided which of {top_text} is best: no difference among these systems is significant. "
             f"{first_text}"
         )
-    candidates_text = (
+    top_group_text = (
         f"One of {len(top_systems)} systems"
         if len(top_systems) > MOST_LISTED
         else " or ".join(names(top_systems).rsplit(" and ", 1))
     )
-    behind_text = "The other system is" if n_systems_behind == 1 else f"The other {n_systems_behind} systems are"
-    system_rows_behind = [system_row for system_row in view.board if not system_row["may_be_first"]]
+    behind_text = (
+        "The other system is" if len(system_rows_behind) == 1 else f"The other {len(system_rows_behind)} systems are"
+    )
     better_systems_text = (
         "some other system"
         if any(view.is_undecided(first_row, system_row) for system_row in system_rows_behind)
         else leading_system
     )
     return (
-        f"{candidates_text} is best; which one is undecided. {first_text} "
+        f"{top_group_text} is best; which one is undecided. {first_text} "
         f"{behind_text} significantly worse than {better_systems_text}."
     )
 
@@ -237,29 +221,23 @@ def undecided(view: AspectResults) -> Undecided:
     """
     row_pairs = [row_pair for row_pair in combinations(view.board, 2) if row_pair[0]["part"] == row_pair[1]["part"]]
     undecided_row_pairs = [row_pair for row_pair in row_pairs if view.is_undecided(*row_pair)]
-    row_pairs_with_leader = [
-        row_pair for row_pair in undecided_row_pairs if any(system_row["rank"] == 1 for system_row in row_pair)
-    ]
-    row_pairs_in_top_group = [
-        row_pair
-        for row_pair in undecided_row_pairs
-        if row_pair not in row_pairs_with_leader and all(system_row["may_be_first"] for system_row in row_pair)
+    leading_systems = {system_row["system"] for system_row in view.board if system_row["rank"] == 1}
+    top_system_pairs = [
+        (first_row["system"], second_row["system"])
+        for first_row, second_row in undecided_row_pairs
+        if 1 in (first_row["rank"], second_row["rank"]) or (first_row["may_be_first"] and second_row["may_be_first"])
     ]
     forecast_rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
     n_more_of_pair = {
         frozenset((system_a, system_b)): float(n_comparisons) for system_a, system_b, n_comparisons in forecast_rows
     }
-    forecasts = []
-    for ranked_row_pairs in (row_pairs_with_leader, row_pairs_in_top_group):
-        system_pairs = [(first_row["system"], second_row["system"]) for first_row, second_row in ranked_row_pairs]
-        pairs_with_forecast = [
-            (*system_pair, n_more_of_pair[frozenset(system_pair)])
-            for system_pair in system_pairs
-            if frozenset(system_pair) in n_more_of_pair
-        ]
-        forecasts += sorted(pairs_with_forecast, key=itemgetter(2))
-    n_top_pairs = len(row_pairs_with_leader) + len(row_pairs_in_top_group)
-    return Undecided(len(row_pairs), len(undecided_row_pairs), n_top_pairs, forecasts)
+    forecasts = [
+        (*system_pair, n_more_of_pair[frozenset(system_pair)])
+        for system_pair in top_system_pairs
+        if frozenset(system_pair) in n_more_of_pair
+    ]
+    forecasts.sort(key=lambda forecast: (leading_systems.isdisjoint(forecast[:2]), forecast[2]))
+    return Undecided(len(row_pairs), len(undecided_row_pairs), len(top_system_pairs), forecasts)
 
 
 def labels(view: AspectResults) -> Iterator[str]:
@@ -267,24 +245,28 @@ def labels(view: AspectResults) -> Iterator[str]:
     undecided_pairs = undecided(view)
     if view.not_random or not undecided_pairs.n_undecided:
         return
-    has_reference = view.board[0]["system"] in view.reference_systems
+    leading_system = view.board[0]["system"]
+    has_reference = leading_system in view.reference_systems
     no_need_text = ", so more comparisons are not needed to name the best system"
-    yield (
-        f"{undecided_pairs.n_undecided} of {plural(undecided_pairs.n_pairs, 'pair')} of systems "
-        f"{'is' if undecided_pairs.n_undecided == 1 else 'are'} undecided (all pairs tested together); "
-        f"{undecided_pairs.n_top or 'none'} of them {'concern' if undecided_pairs.n_top > 1 else 'concerns'} which "
-        f"system is best{'' if undecided_pairs.n_top or has_reference else no_need_text}."
+    yield from applicable(
+        (
+            True,
+            f"{undecided_pairs.n_undecided} of {plural(undecided_pairs.n_pairs, 'pair')} of systems "
+            f"{'is' if undecided_pairs.n_undecided == 1 else 'are'} undecided (all pairs tested together); "
+            f"{undecided_pairs.n_top or 'none'} of them {'concern' if undecided_pairs.n_top > 1 else 'concerns'} which "
+            f"system is best{'' if undecided_pairs.n_top or has_reference else no_need_text}.",
+        ),
+        (
+            has_reference and len(view.board) > 2 and not view.split and view.is_undecided(*view.board[1:3]),
+            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{leading_system}') "
+            "to rank them alone.",
+        ),
+        (lacks_forecast(view, undecided_pairs), more_ratings_text(candidates_text(view))),
+        (
+            undecided_pairs.forecasts,
+            forecast_text([pair_forecast_text(*forecast) for forecast in undecided_pairs.forecasts[:MOST_NAMED]]),
+        ),
     )
-    if has_reference and len(view.board) > 2 and not view.split and view.is_undecided(*view.board[1:3]):
-        reference_system = view.board[0]["system"]
-        yield (
-            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference_system}') "
-            "to rank them alone."
-        )
-    if lacks_forecast(view, undecided_pairs):
-        yield more_ratings_text(candidates_text(view))
-    if undecided_pairs.forecasts:
-        yield forecast_text([pair_forecast_text(*forecast) for forecast in undecided_pairs.forecasts[:MOST_NAMED]])
 
 
 def pair_forecast_text(system_a: str, system_b: str, n_more: float) -> str:

@@ -33,7 +33,7 @@ from custodes.evaluate.verdict.metrics import chance, design, metric_sentences, 
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import best, labels
-from custodes.evaluate.verdict.view import AspectResults
+from custodes.evaluate.verdict.view import AspectResults, Statements
 from custodes.evaluate.verdict.weaknesses import decisions, weaknesses
 from custodes.progress import Progress, silent
 
@@ -53,19 +53,7 @@ HEADINGS: Mapping[str, str] = {
     "flips": "Human decisions that metrics reverse",
     "uncertain": "Undecided",
 }
-ESSENTIAL = (
-    "design",
-    "rates",
-    "best",
-    "annotators",
-    "trust",
-    "decisions",
-    "weaknesses",
-    "faults",
-    "favours",
-    "slices",
-    "labels",
-)
+ESSENTIAL = tuple(kind for kind in HEADINGS if kind not in ("chance", "flips", "uncertain"))
 """Headings that are displayed by default."""
 SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
@@ -198,15 +186,9 @@ def verdict(
 
 def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
     """Return the verdict on a study without human ratings."""
-    check_options = {
-        option_name: option_value
-        for option_name, option_value in options.items()
-        if option_name not in ("confidence", "resamples")
-    }
-    complementarity_options = {
-        **selection_arguments(check_options),
-        **{option_name: options[option_name] for option_name in ("confidence", "resamples", "rng", "progress")},
-    }
+    check_options = {name: value for name, value in options.items() if name not in ("confidence", "resamples")}
+    computation_options = {name: options[name] for name in ("confidence", "resamples", "rng", "progress")}
+    complementarity_options = {**selection_arguments(check_options), **computation_options}
     results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
     with nullcontext() if by else suppress(InputError):  # raised without repeats and known orders
         results["consistency"] = consistency(study, by=by, alpha=alpha, **options)
@@ -225,62 +207,43 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
 
     If `results` has no agreement, the verdict is only about systems.
     """
+    question_name, table_name = next(
+        (question_name, table_name)
+        for question_name, table_name in (("rates", "rates"), ("agreement", "metrics"), ("leaderboard", "systems"))
+        if question_name in results
+    )
+    aspects = results[question_name].to_frame(table_name)["aspect"].unique(maintain_order=True).to_list()
+    # A problem without an aspect concerns the whole study.
     study_problem_rows = results["check"].to_frame("problems").filter(aspect="")
+    study_problems = ("design", list(serious(study_problem_rows, results["check"].to_frame("raters")["rater"])))
     if "rates" in results:
-        labelled_aspects = results["rates"].to_frame("rates")["aspect"].unique(maintain_order=True)
-        statements_of_aspect = {
-            str(aspect): [*rate_sentences(results["rates"], str(aspect))] for aspect in labelled_aspects
-        }
-        first_aspect, *_ = statements_of_aspect
-        statements_of_aspect[first_aspect] = [
-            *(("design", text) for text in serious(study_problem_rows, results["check"].to_frame("raters")["rater"])),
-            *statements_of_aspect[first_aspect],
-        ]
+        statements_of_aspect = {aspect: [*rate_sentences(results["rates"], aspect)] for aspect in aspects}
+        statements_of_aspect[aspects[0]].insert(0, study_problems)
+        verdict_parts = [_part(aspect, statements) for aspect, statements in statements_of_aspect.items()]
         silence_text = (
             "nothing is said about the metrics, because they give scores and the annotators more than two labels; "
             "agreement has the correlations of scores and labels"
         )
-        return Verdict.from_parts(
-            [_part(aspect, statements) for aspect, statements in statements_of_aspect.items()],
-            build_notes(("scores-and-labels", not any(statements_of_aspect.values()), silence_text)),
-        )
+        is_silent = all(part["verdict"].is_empty() for part in verdict_parts)
+        return Verdict.from_parts(verdict_parts, build_notes(("scores-and-labels", is_silent, silence_text)))
     if not results["check"].to_frame("summary")["humans"].sum():
-        ranked_aspects = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
-        aspect_names = [str(aspect) for aspect in ranked_aspects]
         return Verdict.from_parts(
-            [
-                _part(aspect_name, metric_sentences(results, aspect_name, first=aspect_name == aspect_names[0]))
-                for aspect_name in aspect_names
-            ],
-            (),
+            [_part(aspect, metric_sentences(results, aspect, first=aspect == aspects[0])) for aspect in aspects], ()
         )
-    is_without_metrics = "agreement" not in results
-    aspect_table = (
-        results["leaderboard"].to_frame("systems") if is_without_metrics else results["agreement"].to_frame("metrics")
-    )
-    aspects = [str(aspect) for aspect in aspect_table["aspect"].unique(maintain_order=True)]
     views = [AspectResults(results, aspect) for aspect in aspects]
-    statement_kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not is_without_metrics]
-    # A problem without an aspect concerns the whole study; a view without an aspect already has this problem.
-    study_statements = (
-        []
-        if "" in aspects
-        else [("design", text) for text in serious(study_problem_rows, results["check"].to_frame("raters")["rater"])]
-    )
+    statement_kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or "agreement" in results]
+    # A view without an aspect has the problems of the whole study already.
+    study_statements: list[tuple[str, Iterable[str]]] = [] if "" in aspects else [study_problems]
     verdict_parts = []
     if len(views) > 1:
-        study_statements += [(kind, text) for kind in ACROSS if kind in statement_kinds for text in ACROSS[kind](views)]
+        study_statements += [(kind, write(views)) for kind, write in ACROSS.items() if kind in statement_kinds]
         verdict_parts, study_statements = [_part("", study_statements)], []
     for view in views:
         kinds_of_view = [kind for kind in statement_kinds if not (view.sided and kind in NOT_OF_SIDES)]
-        verdict_parts.append(
-            _part(
-                view.aspect,
-                [*study_statements, *((kind, text) for kind in kinds_of_view for text in SUBJECTS[kind](view))],
-            )
-        )
+        view_statements = [(kind, SUBJECTS[kind](view)) for kind in kinds_of_view]
+        verdict_parts.append(_part(view.aspect, [*study_statements, *view_statements]))
     return Verdict.from_parts(verdict_parts, ())
 
 
-def _part(aspect: str, statements: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:
-    return Verdict.part(aspect, verdict=[{"kind": kind, "text": text} for kind, text in statements])
+def _part(aspect: str, statements: Statements) -> dict[str, pl.DataFrame]:
+    return Verdict.part(aspect, verdict=[{"kind": kind, "text": text} for kind, texts in statements for text in texts])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -23,7 +25,6 @@ from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED, Leaderboard
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
 from custodes.evaluate.ranking import Ranking
-from custodes.evaluate.slices import NOT_COMPARED
 
 MOST_NAMED = 3
 SYSTEM_LEVEL = "pairwise_accuracy"
@@ -39,26 +40,22 @@ EMPTY: Mapping[str, Result] = {
 }
 """Empty results, which replace the results of omitted questions (for example for a study without metrics)."""
 Row = dict[str, Any]
+Statements = Iterable[tuple[str, Iterable[str]]]
+"""Kinds of statements, each with the sentences of this kind."""
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 class AspectResults:
-    """Rows of the tables of all results (by question) for one aspect.
+    """Rows of the tables of all results (by question) for one aspect, and what several sentences need of them.
 
     `standing` has the metrics sorted by agreement, with the best metric first. `board` has the systems sorted by their
     rank by `judge`: either `human`, or `corrected:METRIC` for human ratings corrected with the first metric.
     """
 
     def __init__(self, results: Mapping[str, Result], aspect: str) -> None:
-        results = {**EMPTY, **results}
-
-        def rows(question: str, table: str) -> pl.DataFrame:
-            return results[question].to_frame(table).filter(aspect=aspect)
-
-        def messages(question: str, rule: str) -> list[str]:
-            return [note.message for note in results[question].notes if (note.rule, note.aspect) == (rule, aspect)]
-
+        self.results = results = {**EMPTY, **results}
         self.aspect = aspect
-        self.problems = rows("check", "problems")
         all_problem_rows = results["check"].to_frame("problems")
         self.has_problems = not all_problem_rows.filter(pl.col("severity") != "info").is_empty()
         reference_rows = all_problem_rows.filter(rule="reference-system")
@@ -66,59 +63,48 @@ class AspectResults:
         self.metrics_of_reference = {
             str(metric) for example_names in reference_rows["examples"] for metric in example_names[1:]
         }
-        self.tie_rates = dict(rows("check", "raters").select("rater", "ties").iter_rows())
-        self.sided = bool(self.problems["rule"].is_in(SIDED).any())
-        self.agreement_of_annotators: list[Row] = rows("annotators", "agreement").to_dicts()
+        self.tie_rates = dict(self.rows("check", "raters").select("rater", "ties").iter_rows())
+        self.sided = bool(self.rows("check", "problems")["rule"].is_in(SIDED).any())
         self.lower = set(results["check"].to_frame("raters").filter(~pl.col("higher_is_better"))["rater"])
-        accuracy_rows = rows("agreement", "metrics").select(
+        accuracy_rows = self.rows("agreement", "metrics").select(
             "metric", *(SYSTEM_LEVEL + suffix for suffix in ("", "_low", "_high"))
         )
-        standing_rows = rows("agreement", "standing").join(accuracy_rows, on="metric", maintain_order="left")
+        standing_rows = self.rows("agreement", "standing").join(accuracy_rows, on="metric", maintain_order="left")
         self.standing: list[Row] = standing_rows.to_dicts()
         self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
         self.bounded = any(standing_row["value_low"] is not None for standing_row in self.standing)
-        self.tests = rows("agreement", "comparisons").filter(pl.col("p_adjusted").is_not_null())
         self.alpha = results["agreement"].provenance.options.get("alpha", 0.05)
         self.leaders = leaders(results["agreement"]).get(aspect, [])  # type: ignore[arg-type]
-        self.partiality = rows("favoritism", "partiality")
+        self.partiality = self.rows("favoritism", "partiality")
         # Findings of partiality, with the most significant finding first.
         finding_rows = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = finding_rows.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
-        question_names = ("agreement", "favoritism", "consistency")
-        self.slices = {question_name: rows(question_name, "slices") for question_name in question_names}
-        self.slice_notes = [text for question_name in question_names for text in messages(question_name, NOT_COMPARED)]
-        self.overall = rows("favoritism", "metrics").select("metric", "overall")
         self.correction = results["ranking"].provenance.options.get("correction", "none")
-        self.errors, self.reversals = rows("ranking", "errors"), rows("ranking", "reversals")
-        self.decisions = rows("ranking", "decisions").filter(pl.col("decision").is_not_null())
-        self.design_effects = rows("ranking", "decisions").filter(rater=HUMAN)["design_effect"].drop_nulls()
+        self.decisions = self.rows("ranking", "decisions").filter(pl.col("decision").is_not_null())
+        self.design_effects = self.rows("ranking", "decisions").filter(rater=HUMAN)["design_effect"].drop_nulls()
         has_annotator_clusters = any(
             note.rule in ANNOTATOR_RULES and note.count >= FEWEST_ANNOTATORS for note in results["ranking"].notes
         )
         self.cluster_noun = "annotator" if has_annotator_clusters else "cluster (such as a document)"
-        self.replicated = messages("ranking", "self-agreement")
-        self.judges = {
-            table_name: rows("consistency", table_name) for table_name in ("orders", "repeats", "missing", "findings")
-        }
         best_metric = self.standing[0]["metric"] if self.standing else ""
-        corrected_rows = rows("leaderboard", "corrected").filter(metric=best_metric)
+        corrected_rows = self.rows("leaderboard", "corrected").filter(metric=best_metric)
         self.corrected = _first(corrected_rows.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
         # Set if the comparisons by annotators are not a random part of the comparisons by the best metric.
         self.not_random = _first(corrected_rows.filter(pl.col("p_random") < NOT_RANDOM))
         self.judge = f"{CORRECTED}{best_metric}" if self.corrected and not self.corrected["reason"] else HUMAN
-        unbeaten_messages = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
+        unbeaten_messages = self.messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
         self.unbeaten = [message.partition(": ")[2] for message in unbeaten_messages if message.startswith(HUMAN)]
-        no_test_partitions = [message.partition(": ") for message in messages("leaderboard", "no-test")]
-        no_test_partitions.sort(key=lambda parts: self.judge not in parts[0])  # a shortened list may lack `judge`
-        self.no_test = no_test_partitions[0][2] if no_test_partitions else ""
+        no_test_partitions = (message.partition(": ") for message in self.messages("leaderboard", "no-test"))
+        # A shortened list may lack `judge`.
+        _, _, self.no_test = min(no_test_partitions, key=lambda parts: self.judge not in parts[0], default=("", "", ""))
         self.stopped = any(note.rule == SEQUENTIAL_RULE for note in results["leaderboard"].notes)
-        system_rows = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
+        system_rows = self.rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
         self.board: list[Row] = system_rows.sort("part", "rank").to_dicts()
-        self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
-        self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
-        leader_rows = rows("leaderboard", "leaders").filter(pl.col("removals").is_not_null(), rater=self.judge)
-        self.removal = _first(leader_rows)
-        self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
+        self.pairs = self.rows("leaderboard", "pairs").filter(rater=self.judge)
+        self.removal = _first(
+            self.rows("leaderboard", "leaders").filter(pl.col("removals").is_not_null(), rater=self.judge)
+        )
+        self.cycles: list[Row] = self.rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
         alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
         directly_decided_rows = self.pairs.filter(pl.col("p_direct") <= alpha, pl.col("p_fit") <= alpha)
@@ -126,22 +112,33 @@ class AspectResults:
             frozenset(pair) for pair in directly_decided_rows.select("system_a", "system_b").iter_rows()
         }
 
+    def rows(self, question: str, table: str) -> pl.DataFrame:
+        """Return the rows of a table for the aspect."""
+        return self.results[question].to_frame(table).filter(aspect=self.aspect)
+
+    def messages(self, question: str, rule: str) -> list[str]:
+        """Return the messages of the notes with this rule for the aspect."""
+        return [
+            note.message for note in self.results[question].notes if (note.rule, note.aspect) == (rule, self.aspect)
+        ]
+
     def metrics_on_side(self, *sides: str) -> list[str]:
         """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
         return [standing_row["metric"] for standing_row in self.standing if standing_row["side"] in sides]
 
-    def is_undecided(self, one: Row, other: Row) -> bool:
+    def is_undecided(self, first_row: Row, second_row: Row) -> bool:
         """Return whether neither the joint test nor the direct comparisons decide which of two systems is better."""
-        pair = frozenset((one["system"], other["system"]))
-        return share_a_letter(one, other) and pair not in self.decided_directly
+        pair = frozenset((first_row["system"], second_row["system"]))
+        return share_a_letter(first_row, second_row) and pair not in self.decided_directly
 
     @property
     def split(self) -> list[list[str]]:
         """Groups of systems that are not connected by comparisons; empty if all systems are connected."""
-        systems_of_part: dict[Any, list[str]] = {}
-        for system_row in self.board:
-            systems_of_part.setdefault(system_row["part"], []).append(system_row["system"])
-        return [*systems_of_part.values()] if len(systems_of_part) > 1 else []
+        parts = [
+            [system_row["system"] for system_row in system_rows]
+            for _, system_rows in groupby(self.board, key=itemgetter("part"))  # the rows are sorted by part
+        ]
+        return parts if len(parts) > 1 else []
 
     @property
     def top(self) -> list[str]:
@@ -153,17 +150,36 @@ def _first(frame: pl.DataFrame) -> Row | None:
     return next(frame.iter_rows(named=True), None)
 
 
+def applicable(*conditions_and_texts: tuple[object, str]) -> Iterator[str]:
+    """Return the texts whose condition is true.
+
+    >>> list(applicable((True, "A is best."), ([], "Nothing is known.")))
+    ['A is best.']
+    """
+    return (text for is_applicable, text in conditions_and_texts if is_applicable)
+
+
+def grouped(keys_and_values: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Return the values of each key; keys and values keep their order.
+
+    >>> grouped([("A", "x"), ("B", "x"), ("A", "y")])
+    {'A': ['x', 'y'], 'B': ['x']}
+    """
+    values_of_key: dict[Key, list[Value]] = {}
+    for key, value in keys_and_values:
+        values_of_key.setdefault(key, []).append(value)
+    return values_of_key
+
+
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
     """Return the top group of metrics of each aspect, with the best metric first; empty if no metric is above chance.
 
     If metrics were not tested against each other, the top group consists of all metrics above chance.
     """
-    top_group_of_aspect: dict[str, list[str]] = {}
-    for (aspect,), standing_rows in agreement.standing.group_by("aspect", maintain_order=True):
-        is_above_expression = pl.col("side") == "above"
-        top_metrics = standing_rows.filter(pl.col("may_be_best").fill_null(is_above_expression))["metric"].to_list()
-        top_group_of_aspect[str(aspect)] = top_metrics if standing_rows.filter(is_above_expression).height else []
-    return top_group_of_aspect
+    is_above_chance = pl.col("side") == "above"
+    is_top_metric = pl.col("may_be_best").fill_null(is_above_chance) & is_above_chance.any()
+    standing_by_aspect = agreement.standing.group_by("aspect", maintain_order=True)
+    return dict(standing_by_aspect.agg(pl.col("metric").filter(is_top_metric)).iter_rows())
 
 
 def rated_systems(findings: list[Row]) -> str:
@@ -176,7 +192,7 @@ def rated_systems(findings: list[Row]) -> str:
     return " and ".join(clauses)
 
 
-def share_a_letter(one: Row, other: Row) -> bool:
+def share_a_letter(first_row: Row, second_row: Row) -> bool:
     """Return whether two metrics, or two systems, do not differ significantly."""
-    first_letters, second_letters = ({*LETTER.findall(row["group"] or "")} for row in (one, other))
+    first_letters, second_letters = ({*LETTER.findall(row["group"] or "")} for row in (first_row, second_row))
     return not first_letters.isdisjoint(second_letters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import polars as pl
 
@@ -11,7 +10,7 @@ from custodes.answers.wording import estimate_with_interval, names, percent, plu
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.consistency.findings import LENGTH
 from custodes.evaluate.partiality_table import INCONCLUSIVE
-from custodes.evaluate.verdict.view import AspectResults, Row, rated_systems
+from custodes.evaluate.verdict.view import AspectResults, Row, applicable, rated_systems
 
 MANY_TIES = 0.5
 """Minimum proportion of ties of a metric for a sentence on these ties."""
@@ -21,20 +20,6 @@ _TESTS = {
     "bh": "If all pairs are tested together (Benjamini-Hochberg)",
 }
 """Text of each correction of the sign tests."""
-
-
-class Decisions(NamedTuple):
-    """Decision errors of a metric on the pairs of systems that both annotators and metric compared.
-
-    `errors` is the row of the table `errors` of ranking. `pairs` is the number of these pairs, `undecided` the
-    proportion of them that annotators leave undecided, and `other_pairs` the number of pairs without a decision of the
-    metric.
-    """
-
-    errors: Row
-    pairs: int
-    undecided: float
-    other_pairs: int
 
 
 def weaknesses(view: AspectResults) -> Iterator[str]:
@@ -47,9 +32,29 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
         yield f"{metric} gives equal scores in {percent(tie_rate)} of comparisons."
     if view.sided:
         return
-    yield from _partiality(view, metric)
-    if not is_length_tested(view, metric):
-        yield f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs."
+    finding_rows = [finding_row for finding_row in view.partial if finding_row["metric"] == metric]
+    reason_of_unclear_system = inconclusive_systems(view, metric)
+    reasons_text = names([*dict.fromkeys(reason_of_unclear_system.values())])
+    yield from applicable(
+        (
+            finding_rows,
+            f"{metric} {rated_systems(finding_rows)}. Do not compare "
+            f"{'this system' if len(finding_rows) == 1 else 'these systems'} with others by {metric} alone.",
+        ),
+        (
+            not finding_rows and is_partiality_tested(view, metric),
+            f"No partiality of {metric} to a system is significant, but some partiality may exist.",
+        ),
+        (
+            reason_of_unclear_system,
+            f"Whether {metric} is partial to {names([*reason_of_unclear_system])} is inconclusive"
+            f"{f': {reasons_text}' if reasons_text else ''}.",
+        ),
+        (
+            not is_length_tested(view, metric),
+            f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs.",
+        ),
+    )
 
 
 def decisions(view: AspectResults) -> Iterator[str]:
@@ -59,12 +64,13 @@ def decisions(view: AspectResults) -> Iterator[str]:
     pair, unless annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
-    if (metric_decisions := decisions_of(view, metric)) is None:
+    error_row = decisions_of(view, metric)
+    if not error_row:
         return
-    error_row = metric_decisions.errors
+    undecided_text = percent(error_row["undecided"])
     other_pairs_text = (
-        f" The metric has no decision on {plural(metric_decisions.other_pairs, 'other pair')} that annotators compared."
-        if metric_decisions.other_pairs
+        f" The metric has no decision on {plural(error_row['other_pairs'], 'other pair')} that annotators compared."
+        if error_row["other_pairs"]
         else ""
     )
     correct_text, reversed_text, missed_text = (
@@ -73,59 +79,45 @@ def decisions(view: AspectResults) -> Iterator[str]:
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct_text} of {plural(metric_decisions.pairs, 'system pair')} ({percent(metric_decisions.undecided)} "
-        f"if every pair is left undecided), reverses {reversed_text}, misses a difference in {missed_text} and finds a "
+        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')} ({undecided_text} if every pair is left "
+        f"undecided), reverses {reversed_text}, misses a difference in {missed_text} and finds a "
         f"difference that the annotators do not confirm in {percent(error_row['insertion'])}.{other_pairs_text}"
     )
-    if is_no_better_than_none(metric_decisions):
+    if is_no_better_than_none(error_row):
         yield (
             f"In these data, decisions by {metric} are no better than no decision: they equal the human decision for "
-            f"{percent(error_row['correct'])} of {plural(metric_decisions.pairs, 'pair')} of systems; if every pair is "
-            f"left undecided, the proportion is {percent(metric_decisions.undecided)}."
+            f"{percent(error_row['correct'])} of {plural(error_row['pairs'], 'pair')} of systems; if every pair is "
+            f"left undecided, the proportion is {undecided_text}."
         )
 
 
-def decisions_of(view: AspectResults, metric: str) -> Decisions | None:
-    """Return the decision errors of a metric; None if they are undefined."""
+def decisions_of(view: AspectResults, metric: str) -> Row:
+    """Return the decision errors of a metric on the pairs of systems that annotators and metric compared.
+
+    The row of the table `errors` of ranking has three further values. `pairs` is the number of these pairs, `undecided`
+    the proportion of them that annotators leave undecided, and `other_pairs` the number of pairs without a decision of
+    the metric. The row is empty if the errors are undefined.
+    """
     human_decision_rows = view.decisions.filter(rater=HUMAN)
     metric_decision_rows = view.decisions.filter(rater=metric)
     common_pair_rows = human_decision_rows.join(metric_decision_rows, on=["system_a", "system_b"], how="semi")
-    error_rows = view.errors.filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
+    error_rows = view.rows("ranking", "errors").filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
     if not error_rows or not common_pair_rows.height:
-        return None
-    undecided_rate = common_pair_rows.filter(decision="=").height / common_pair_rows.height
-    return Decisions(
-        error_rows[0], common_pair_rows.height, undecided_rate, human_decision_rows.height - common_pair_rows.height
-    )
+        return {}
+    return error_rows[0] | {
+        "pairs": common_pair_rows.height,
+        "undecided": common_pair_rows.filter(decision="=").height / common_pair_rows.height,
+        "other_pairs": human_decision_rows.height - common_pair_rows.height,
+    }
 
 
-def is_no_better_than_none(metric_decisions: Decisions | None) -> bool:
+def is_no_better_than_none(error_row: Row) -> bool:
     """Return whether leaving all pairs undecided would be at least as close to human decisions as the metric's
     decisions.
 
     The result is false if annotators decide no pair.
     """
-    if metric_decisions is None:
-        return False
-    return bool(metric_decisions.errors["correct"] - 1e-9 <= metric_decisions.undecided < 1)  # rounding error
-
-
-def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
-    """Yield sentences on the systems to which the partiality of a metric is significant or inconclusive."""
-    finding_rows = [finding_row for finding_row in view.partial if finding_row["metric"] == metric]
-    if finding_rows:
-        yield (
-            f"{metric} {rated_systems(finding_rows)}. Do not compare "
-            f"{'this system' if len(finding_rows) == 1 else 'these systems'} with others by {metric} alone."
-        )
-    elif is_partiality_tested(view, metric):
-        yield f"No partiality of {metric} to a system is significant, but some partiality may exist."
-    if reason_of_unclear_system := inconclusive_systems(view, metric):
-        reasons_text = names([*dict.fromkeys(reason_of_unclear_system.values())])
-        yield (
-            f"Whether {metric} is partial to {names([*reason_of_unclear_system])} is inconclusive"
-            f"{f': {reasons_text}' if reasons_text else ''}."
-        )
+    return bool(error_row) and error_row["correct"] - 1e-9 <= error_row["undecided"] < 1  # rounding error
 
 
 def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
@@ -143,10 +135,9 @@ def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
 
 def is_partiality_tested(view: AspectResults, metric: str) -> bool:
     """Return whether the partiality of a metric to at least one system has a conclusive result (significant or not)."""
-    rows = view.partiality.filter(pl.col("finding") != INCONCLUSIVE, metric=metric)
-    return bool(rows["partiality"].count())
+    return bool(view.partiality.filter(pl.col("finding") != INCONCLUSIVE, metric=metric)["partiality"].count())
 
 
 def is_length_tested(view: AspectResults, metric: str) -> bool:
     """Return whether the preference of a metric for longer outputs is tested."""
-    return bool(view.judges["findings"].filter(rater=metric, kind=LENGTH)["p_value"].count())
+    return bool(view.rows("consistency", "findings").filter(rater=metric, kind=LENGTH)["p_value"].count())
