@@ -293,10 +293,12 @@ def _flag_columns(frame: pl.DataFrame, binary_columns: Sequence[str]) -> list[st
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
     flag_words = {*LABEL_WORDS, *POLARITY}
-    flag_columns = [
-        name for name in binary_columns if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in flag_words
+    return [
+        name
+        for name in binary_columns
+        if (split_name(name)[0] in ("is", "has") or split_name(name)[-1] in flag_words)
+        and (frame[name].dtype == pl.Boolean or not is_number(frame[name]))
     ]
-    return [name for name in flag_columns if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
 
 
 def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -370,7 +372,8 @@ def _long_layout(
     ]
     if not kind_columns:
         return None
-    assigned_columns, kind_series = {*declared_roles.values(), kind_columns[0]}, words_of_column[kind_columns[0]]
+    assigned_columns = {*declared_roles.values(), kind_columns[0]}
+    rater_kinds = words_of_column[kind_columns[0]].replace_strict(KINDS)
     label_columns = (
         [declared_roles["score"]]
         if "score" in declared_roles
@@ -398,7 +401,7 @@ def _long_layout(
         for name in find_columns("rater", list(words_of_column))
         if name not in assigned_columns
         and normalise_name(name) not in LONG_ASPECT
-        and not _is_in_both_kinds(words_of_column[name], kind_series)
+        and not _count_common_values(words_of_column[name], rater_kinds)
     ]
     rater_column = declared_roles.get("rater") or next(iter(rater_columns), "")
     aspect_columns = [declared_roles["aspect"]] if "aspect" in declared_roles else columns_named(LONG_ASPECT)
@@ -409,7 +412,9 @@ def _long_layout(
             name in declared_roles.values()
             or (name not in {*assigned_columns, rater_column} and not words_of_column[name].null_count())
         )
-        and (kind_series.n_unique() < 2 or _is_in_both_kinds(words_of_column.get(name, frame[name]), kind_series))
+        and (
+            rater_kinds.n_unique() < 2 or _count_common_values(words_of_column.get(name, frame[name]), rater_kinds) > 0
+        )
     ]
     aspect_columns.sort(key=lambda name: name.rpartition(".")[0] != ranked_label_columns[0].rpartition(".")[0])
     return LabelLayout(
@@ -417,30 +422,27 @@ def _long_layout(
         kind=kind_columns[0],
         rater=rater_column,
         aspect=aspect_columns[0] if aspect_columns else "",
-        item=declared_roles.get("item") or _find_item_column(frame, kind_series, assigned_columns),
+        item=declared_roles.get("item") or _find_item_column(frame, rater_kinds, assigned_columns),
     )
 
 
-def _is_in_both_kinds(column: pl.Series, kinds: pl.Series) -> bool:
-    """Whether at least one value of a column occurs both in rows of human raters and in rows of metrics."""
-    return bool(pl.DataFrame({"value": column, "kind": kinds}).drop_nulls().unique()["value"].is_duplicated().any())
+def _count_common_values(column: pl.Series, rater_kinds: pl.Series) -> int:
+    """The number of values of a column that occur both in rows of human raters and in rows of metrics."""
+    values_of_kinds = pl.DataFrame({"value": column.cast(pl.String), "kind": rater_kinds}).drop_nulls().unique()
+    return values_of_kinds.height - values_of_kinds["value"].n_unique()
 
 
-def _find_item_column(frame: pl.DataFrame, kind_series: pl.Series, assigned_columns: Iterable[str]) -> str:
+def _find_item_column(frame: pl.DataFrame, rater_kinds: pl.Series, assigned_columns: Iterable[str]) -> str:
     """The column with the most values that occur both in rows of human raters and in rows of metrics."""
-    best_column, max_n_common_values = "", 0
     candidate_columns = [name for name in frame.columns if name not in set(assigned_columns)]
     likely_columns = [
         *find_columns("item", candidate_columns),
         *(name for name in candidate_columns if "id" in split_name(name)),
     ]
-    for name in dict.fromkeys([*likely_columns, *candidate_columns]):
-        if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
-            continue
-        value_kind_rows = pl.DataFrame(
-            {"value": frame[name].cast(pl.String), "kind": kind_series.replace_strict(KINDS)}
-        ).drop_nulls()
-        n_common_values = int(value_kind_rows.unique()["value"].is_duplicated().sum()) // 2
-        if n_common_values > max_n_common_values and value_kind_rows["value"].n_unique() > max_n_common_values:
-            best_column, max_n_common_values = name, n_common_values
-    return best_column or next(iter(likely_columns), "")
+    n_common_values_of_column = {
+        name: _count_common_values(frame[name], rater_kinds)
+        for name in (*likely_columns, *candidate_columns)
+        if not (frame[name].dtype.is_nested() or frame[name].dtype.is_float())
+    }
+    best_column = max(n_common_values_of_column, key=n_common_values_of_column.__getitem__, default="")
+    return best_column if n_common_values_of_column.get(best_column) else next(iter(likely_columns), "")
