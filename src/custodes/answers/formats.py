@@ -19,7 +19,6 @@ from custodes.answers.tables import Column, Table, View
 from custodes.answers.views import digits_of_column, split_by_aspect, title_with_aspect
 from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 from custodes.control_characters import escape_controls
-from custodes.data.writing import row_blocks
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -339,33 +338,12 @@ def _significantly_best(table_rows: pl.DataFrame, label_column_names: Sequence[s
             yield group_rows["place"][0]
 
 
-INDENT = b"  "
+def to_json(value: Any) -> bytes:
+    """Plain values as JSON with an indent of two spaces.
 
+    Non-finite numbers become null, and a frame becomes a list of its rows.
 
-def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
-    """Yield plain values as JSON with an indent of two spaces.
-
-    Non-finite numbers become null, and a frame becomes a list of its rows. `margin` is a line break, followed by the
-    indent of the enclosing value.
-
-    >>> b"".join(json_blocks({"n": 2, "rows": pl.DataFrame({"x": [1.5]})})).decode().split()
+    >>> to_json({"n": 2, "rows": pl.DataFrame({"x": [1.5]})}).decode().split()
     ['{', '"n":', '2,', '"rows":', '[', '{', '"x":', '1.5', '}', ']', '}']
     """
-    inner_margin = margin + INDENT
-    if isinstance(value, pl.DataFrame) and value.height:
-        yield b"["
-        for block_index, row_block in enumerate(row_blocks(value)):
-            # The rows of this block without the brackets of their list.
-            yield b"," * bool(block_index) + _format_json(row_block.to_dicts())[1:-2].replace(b"\n", margin)
-        yield margin + b"]"
-    elif isinstance(value, Mapping) and value:
-        for entry_index, (key, nested_value) in enumerate(value.items()):
-            yield (b"," if entry_index else b"{") + inner_margin + msgspec.json.encode(str(key)) + b": "
-            yield from json_blocks(nested_value, inner_margin)
-        yield margin + b"}"
-    else:
-        yield _format_json([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)
-
-
-def _format_json(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=len(INDENT))
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=pl.DataFrame.to_dicts), indent=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -11,6 +11,15 @@ from custodes.answers.tables import Column, Table, View
 from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, estimate_text, letter_ranges, p_value
 
 HUGE = 1e6
+
+TEXT_OF_KIND: Mapping[str, Callable[[Any], str]] = {
+    "p": p_value,
+    "flag": FLAG.__getitem__,
+    "letters": letter_ranges,
+    "labels": ", ".join,
+    "label": str,
+}
+"""How the value of a column that is not a plain number is converted to text, by kind of the column."""
 
 DIGITS, WITH_SPREAD = 3, 2
 "Number of decimals of a number alone, and of a number with an interval or a standard deviation."
@@ -83,14 +92,8 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
     cell_value = row[column.name]
     if cell_value is None:
         return UNDEFINED
-    if column.kind == "p":
-        return p_value(cell_value)
-    if column.kind == "flag":
-        return FLAG[cell_value]
-    if column.kind == "letters":
-        return letter_ranges(cell_value)
-    if not column.is_number:
-        return ", ".join(cell_value) if column.kind == "labels" else str(cell_value)
+    if column.kind in TEXT_OF_KIND:
+        return TEXT_OF_KIND[column.kind](cell_value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(cell_value, digits=digits)} ± {number(sd, digits=digits)}"
     return estimate_text(cell_value, *column.bounds(row), digits=digits, write=number)

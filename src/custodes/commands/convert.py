@@ -158,7 +158,6 @@ def write_schema(
     inputs: Sequence[str], reading: InputOptions, selection_patterns: dict[str, list[str]], output: str
 ) -> Path:
     """Read and select these inputs as a test, and write the options to a file for `--schema`."""
-    check_writable(output)
     reading.select_study(inputs, selection_patterns)
     schema = (Schema() if reading.schema is None else Schema.load(reading.schema)).merge_arguments(
         Columns.make(reading.column_mapping), reading.reader_arguments, selection_patterns

@@ -18,7 +18,7 @@ import polars as pl
 
 from custodes.data.loading.compression import LARGEST, check_decompressed_size, format_mebibytes, limit_total_size
 from custodes.data.table import strip_column_names, with_column_names
-from custodes.errors import InputError, MissingExtraError
+from custodes.errors import InputError, requires_extra
 
 PARQUET = b"PAR1"
 ENCRYPTED = b"PARE"
@@ -77,11 +77,9 @@ def from_parquet(file_bytes: bytes, name: str) -> pl.DataFrame:
 
 def from_arrow_file(file_bytes: bytes, name: str) -> pl.DataFrame:
     """The table of an Arrow file or stream."""
-    try:
+    with requires_extra(f"{name}: Arrow files need PyArrow", "arrow"):
         import pyarrow
         import pyarrow.ipc
-    except ImportError as error:
-        raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
     with _convert_errors(
         InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again"), name
     ):

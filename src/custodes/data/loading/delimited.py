@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.data.loading.compression import check_delimited
+from custodes.data.loading.compression import CELL, TEXT_COPIES, check_size
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import MISSING_TOKENS, strip_column_names
 from custodes.errors import InputError, join_labels
@@ -42,7 +42,11 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         header_cells = next(_iter_cell_rows(text[:HEADER_CHARACTERS], separator), [])
     except csv.Error as error:
         raise InputError(f"{name}: the header cannot be read: {error}") from None
-    check_delimited(text, len(strip_column_names(header_cells, where=name)), name)
+    n_lines, n_columns = text.count("\n") + 1, len(strip_column_names(header_cells, where=name))
+    check_size(
+        TEXT_COPIES * len(text) + CELL * n_lines * n_columns,
+        f"{name}: {n_lines:,} lines of {n_columns} columns may take",
+    )
     frame = _parse_table(text, separator, name)
     notes = build_notes(
         (

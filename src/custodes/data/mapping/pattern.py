@@ -194,9 +194,7 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
     how `human_factual_consistency_ann1` is split. If several ways remain, `OptionError` is raised; the message gives
     two ways and a pattern that allows only one way.
     """
-    splits_of_column = {
-        column_name: splits for column_name in column_names if (splits := pattern.splits(column_name))
-    }
+    splits_of_column = {column_name: splits for column_name in column_names if (splits := pattern.splits(column_name))}
     unambiguous_role_labels = {
         (role, label) for splits in splits_of_column.values() if len(splits) == 1 for role, label in splits[0].items()
     }
