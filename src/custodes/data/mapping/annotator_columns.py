@@ -111,12 +111,8 @@ def _split_words(words: list[str], *, is_rater_last: bool) -> tuple[str, ...] | 
     words = words[::direction_step]
     word_positions = range(2, len(words), 2)
     likely_rater_positions = [
-        rater_position for rater_position in word_positions if looks_like_rater(words[rater_position])
-    ]
-    likely_rater_positions += [
-        rater_position
-        for rater_position in word_positions
-        if _is_aspect(words[0]) and not _is_aspect(words[rater_position])
+        *(position for position in word_positions if looks_like_rater(words[position])),
+        *(position for position in word_positions if _is_aspect(words[0]) and not _is_aspect(words[position])),
     ]
     if not likely_rater_positions:
         return None

@@ -94,13 +94,17 @@ class LabelLayout:
     def columns(self) -> Columns:
         """The equivalent column mapping."""
         column_of_role = {
-            role: getattr(self, role) for role in ("item", "cluster", "probability", "n_outputs", "repeat")
+            "item": self.item,
+            "cluster": self.cluster,
+            "probability": self.probability,
+            "n_outputs": self.n_outputs,
+            "repeat": self.repeat,
+            "system": self.systems[0] if len(self.systems) == 1 else "",
+            "rater": self.rater,
+            "score": self.label,
+            "kind": self.kind,
+            "aspect": self.aspect,
         }
-        if len(self.systems) == 1:
-            column_of_role["system"] = self.systems[0]
-        column_of_role["rater"] = self.rater
-        if self.label:
-            column_of_role |= {"score": self.label, "kind": self.kind, "aspect": self.aspect}
         patterns = [
             pattern
             for rater_kind, column_names in (("human", self.human), ("metric", self.metrics))

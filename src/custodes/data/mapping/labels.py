@@ -30,6 +30,7 @@ from custodes.data.mapping.column_vocabulary import (
 )
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.label_layout import OWN_LAYOUT, LabelLayout, add_key_columns
+from custodes.data.mapping.pattern import ColumnPattern
 from custodes.data.table import count_filled_cells
 
 HUMAN = frozenset(
@@ -131,55 +132,8 @@ def _wide_layout(
         return None
     reviewer_column = declared.roles.get("rater", "")  # the rater of the human labels
     match_of_column = declared.split(frame.columns)
-    kind_of_column = {
-        name: pattern.kind or label_by_role.get("kind", "")
-        for name, (pattern, label_by_role) in match_of_column.items()
-    }
-    if kind_of_column and not set(kind_of_column.values()) <= {"human", "metric"}:
-        return None
-    if kind_of_column:
-        human_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "human"]
-        metric_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "metric"]
-        if reviewer_column and (
-            not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
-        ):
-            return None
-        has_system_column = "system" in declared.roles or "system" in frame.columns
-        has_word_labels = all(name in words_of_column for name in human_columns) and _has_only_words(
-            frame[name] for name in human_columns or metric_columns
-        )
-        placeholder_roles = {
-            placeholder_role for _, label_by_role in match_of_column.values() for placeholder_role in label_by_role
-        }
-        has_criteria = "aspect" in placeholder_roles
-        is_review_table = reviewer_column and all(name in binary_columns for name in human_columns)
-        has_judge_words = bool(metric_columns) and all(
-            name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
-        )
-        if placeholder_roles - {"rater", "kind", "aspect"} or (
-            (has_system_column or has_criteria) and not (has_word_labels or is_review_table or has_judge_words)
-        ):
-            return None  # ratings
-        if not all(name in words_of_column and _has_few_words(words_of_column[name]) for name in human_columns) or not (
-            human_columns or any(name in binary_columns for name in metric_columns)
-        ):
-            return None  # scores or texts
-        if any((parse_numbers(frame[name]) % 1 > 0).any() for name in human_columns):
-            return None  # scores
-        rater_and_criterion_of_column = {
-            name: (
-                label_by_role.get("rater") or pattern.constant_text or kind_of_column[name],
-                label_by_role["aspect"],
-            )
-            for name, (pattern, label_by_role) in match_of_column.items()
-            if has_criteria
-        }
-        return LabelLayout(
-            human=tuple(human_columns),
-            metrics=tuple(metric_columns),
-            criteria=rater_and_criterion_of_column,
-            rater=reviewer_column,
-        )
+    if match_of_column:
+        return _declared_wide_layout(frame, words_of_column, binary_columns, declared, match_of_column)
     declared_columns = set(declared.roles.values())
     free_columns = [
         name for name in words_of_column if name not in declared_columns and not NOT_LABELS & set(split_name(name))
@@ -221,24 +175,18 @@ def _wide_layout(
     if any(name in binary_columns for name in judge_columns):
         judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(split_name(name))]
     judge_columns = [name for name in judge_columns if _has_few_words(words_of_column[name]) or is_number(frame[name])]
-    if not judge_columns and (find_columns("text", frame.columns) or not human_columns):
-        return None  # texts
     # Without a judge, the words or the name of a column must show that the column holds human labels.
     has_label_names = all(
         _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
-    if (
-        not judge_columns
-        and not has_label_names
-        and not _have_common_words([words_of_column[name] for name in human_columns])
-    ):
+    may_be_texts = find_columns("text", frame.columns) or not human_columns
+    has_human_labels = has_label_names or _have_common_words([words_of_column[name] for name in human_columns])
+    if not judge_columns and (may_be_texts or not has_human_labels):
         return None
     if not human_columns:
-        if reviewer_column:
-            return None
         judge_columns = [name for name in judge_columns if name in binary_columns]
-        if not judge_columns:
+        if reviewer_column or not judge_columns:
             return None
     rater_and_criterion_of_column = _criteria(human_columns, judge_columns)
     if rater_and_criterion_of_column:
@@ -246,6 +194,62 @@ def _wide_layout(
     return LabelLayout(
         human=tuple(human_columns),
         metrics=tuple(judge_columns),
+        criteria=rater_and_criterion_of_column,
+        rater=reviewer_column,
+    )
+
+
+def _declared_wide_layout(
+    frame: pl.DataFrame,
+    words_of_column: dict[str, pl.Series],
+    binary_columns: Sequence[str],
+    declared: Columns,
+    match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]],
+) -> LabelLayout | None:
+    """Layout with one row per output, whose columns of labels the patterns of the caller match; None for a table of
+    ratings, scores or texts."""
+    kind_of_column = {
+        name: pattern.kind or label_by_role.get("kind", "")
+        for name, (pattern, label_by_role) in match_of_column.items()
+    }
+    human_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "human"]
+    metric_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "metric"]
+    reviewer_column = declared.roles.get("rater", "")
+    placeholder_roles = {role for _, label_by_role in match_of_column.values() for role in label_by_role}
+    has_rater_twice = reviewer_column and (
+        not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
+    )
+    are_ratings_possible = "aspect" in placeholder_roles or "system" in (*declared.roles, *frame.columns)
+    has_word_labels = all(name in words_of_column for name in human_columns) and _has_only_words(
+        frame[name] for name in human_columns or metric_columns
+    )
+    is_review_table = reviewer_column and all(name in binary_columns for name in human_columns)
+    has_judge_words = bool(metric_columns) and all(
+        name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
+    )
+    has_few_human_labels = all(
+        name in words_of_column
+        and _has_few_words(words_of_column[name])
+        and not (parse_numbers(frame[name]) % 1 > 0).any()
+        for name in human_columns
+    )
+    if (
+        len(human_columns) + len(metric_columns) < len(kind_of_column)
+        or has_rater_twice
+        or placeholder_roles - {"rater", "kind", "aspect"}
+        or (are_ratings_possible and not (has_word_labels or is_review_table or has_judge_words))
+        or not has_few_human_labels
+        or not (human_columns or any(name in binary_columns for name in metric_columns))
+    ):
+        return None
+    rater_and_criterion_of_column = {
+        name: (label_by_role.get("rater") or pattern.constant_text or kind_of_column[name], label_by_role["aspect"])
+        for name, (pattern, label_by_role) in match_of_column.items()
+        if "aspect" in placeholder_roles
+    }
+    return LabelLayout(
+        human=tuple(human_columns),
+        metrics=tuple(metric_columns),
         criteria=rater_and_criterion_of_column,
         rater=reviewer_column,
     )

@@ -324,8 +324,13 @@ def melt_scores(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in key_column_names]
     )
     identifying_column_names = [name for name in key_column_names if name != "kind"]
-    error_hint = "one row per output; number the runs in a column 'repeat'"
-    check_unique(key_rows, identifying_column_names, where=where, what="output", hint=error_hint)
+    check_unique(
+        key_rows,
+        identifying_column_names,
+        where=where,
+        what="output",
+        hint="one row per output; number the runs in a column 'repeat'",
+    )
     score_series_list = [number_column(frame, name, where=where) for name in label_by_role_of_column]
     label_column_names = dict.fromkeys(
         name for label_by_role in label_by_role_of_column.values() for name in label_by_role

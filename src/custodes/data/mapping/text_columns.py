@@ -195,9 +195,7 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
         for turn_index, (turn_speaker, _) in enumerate(earlier_turns)
         if turn_speaker.lower() not in (*ANSWERS, *INSTRUCTIONS)
     ]
-    if not user_turn_indices:
-        return answer_text, None, format_dialogue(earlier_turns) if earlier_turns else None
-    source_text = earlier_turns.pop(user_turn_indices[-1])[1]
+    source_text = earlier_turns.pop(user_turn_indices[-1])[1] if user_turn_indices else None
     return answer_text, source_text, format_dialogue(earlier_turns) if earlier_turns else None
 
 
