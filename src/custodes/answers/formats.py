@@ -212,8 +212,11 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
 
 def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names: Sequence[str]) -> str:
     has_letters = LETTERS in table_rows.columns and table_rows[LETTERS].count() > 0
-    label_columns = [column for column in table.columns if column.kind == "label" and column.essential]
-    label_columns = [column for column in label_columns if column.name not in (LETTERS, "note")]
+    label_columns = [
+        column
+        for column in table.columns
+        if column.kind == "label" and column.essential and column.name not in (LETTERS, "note")
+    ]
     constant_columns = [column for column in label_columns[:-1] if table_rows[column.name].n_unique() == 1]
     label_columns = [column for column in label_columns if column not in constant_columns]
     best_row_indices = (
@@ -271,11 +274,17 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
         any(len(str(label_text)) > LONG_TEXT for label_text in table_rows[column.name]) for column in label_columns
     ]
     column_formats = "".join(r"p{.75\columnwidth}" if is_long else "l" for is_long in is_long_column)
-    table_head_lines = [
-        "{\\small\\setlength{\\tabcolsep}{4pt}%",
-        rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
-    ]
-    return "\n".join([*comment_lines, *table_head_lines, r"\toprule", *body_lines, r"\bottomrule", r"\end{tabular}}"])
+    return "\n".join(
+        [
+            *comment_lines,
+            r"{\small\setlength{\tabcolsep}{4pt}%",
+            rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
+            r"\toprule",
+            *body_lines,
+            r"\bottomrule",
+            r"\end{tabular}}",
+        ]
+    )
 
 
 def _estimates(table: Table, table_rows: pl.DataFrame, estimate_names: Sequence[str]) -> list[Column]:

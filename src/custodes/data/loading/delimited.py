@@ -114,8 +114,7 @@ def _count_cells(text: str, separator: str) -> list[int]:
 
 def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
     try:
-        frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
-        frame = frame.rename(str.strip)
+        frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False).rename(str.strip)
     except (Exception, pl.exceptions.PanicException):
         fault_text = (
             _ragged_row(text, separator, finds_longer_rows=True)

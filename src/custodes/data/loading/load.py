@@ -188,13 +188,9 @@ def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
 def _parse_bytes(file_bytes: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     is_stream_source = is_input_stream(path)
     suffixes = ["", *(suffix.lower() for suffix in ([] if is_stream_source else path.suffixes))]
-    matching_formats = (
-        compression_format
-        for compression_format in compression.COMPRESSION_FORMATS
-        if compression_format.suffix == suffixes[-1]
-    )
+    format_of_suffix = {known_format.suffix: known_format for known_format in compression.COMPRESSION_FORMATS}
     compression_format = (
-        compression.detect_compression(file_bytes) if is_stream_source else next(matching_formats, None)
+        compression.detect_compression(file_bytes) if is_stream_source else format_of_suffix.get(suffixes[-1])
     )
     if compression_format:
         file_bytes, suffixes = compression.decompress(file_bytes, compression_format, name), suffixes[:-1] or [""]

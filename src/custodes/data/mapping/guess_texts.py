@@ -177,13 +177,11 @@ def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], output_co
             for name in remaining_columns
             if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
         ]
+        role_words = CORE.get(role, frozenset())
         columns_or_globs = [
             *(_numbered_globs(remaining_columns, role) if role == "references" else ()),
             *find_columns(role, text_columns),
-        ]
-        role_words = CORE.get(role, frozenset())
-        columns_or_globs += [
-            name for name in text_columns if not role_words.isdisjoint(split_name(name)) and is_prose(frame[name])
+            *(name for name in text_columns if not role_words.isdisjoint(split_name(name)) and is_prose(frame[name])),
         ]
         if columns_or_globs:
             column_of_role[role] = columns_or_globs[0]
