@@ -42,19 +42,15 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
         ]
         if table.order and not every:
             aspect_rows = aspect_rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
-        n_decimals_by_column = [digits_of_column(aspect_rows, column) for column in view_columns]
-        cell_texts_by_row = [
-            [
-                cell(row, column, n_decimals)
-                for column, n_decimals in zip(view_columns, n_decimals_by_column, strict=True)
-            ]
-            for row in aspect_rows.iter_rows(named=True)
-        ]
+        columns_and_decimals = [(column, digits_of_column(aspect_rows, column)) for column in view_columns]
         yield View(
             title=title_with_aspect(name.replace("_", " "), aspect_name),
             header=tuple(column.heading for column in view_columns),
             labels=tuple(column.label for column in view_columns),
-            rows=tuple(map(tuple, cell_texts_by_row)),
+            rows=tuple(
+                tuple(cell(row, column, n_decimals) for column, n_decimals in columns_and_decimals)
+                for row in aspect_rows.iter_rows(named=True)
+            ),
             numeric=tuple(column.is_number for column in view_columns),
             best=frozenset(_best(aspect_rows, view_columns)),
             more=f"{left_out} of {frame.height + left_out} rows not shown (--table {name})" if left_out else "",

@@ -464,19 +464,13 @@ def _option(section: str, key: str, default: str, help_text: str) -> inspect.Par
 
 def _value(option_name: str, value_type: Any, text_or_texts: Any) -> Any:
     """A text of the command line converted to a value of a plan; several texts are converted to a list."""
-    entry_texts = (
-        (value_list(option_name, text_or_texts, described=option_name in SINGLE) or [""])
-        if get_origin(value_type) is tuple
-        else []
-    )
+    is_list = get_origin(value_type) is tuple
+    entry_texts = value_list(option_name, text_or_texts, described=option_name in SINGLE) if is_list else []
     try:
-        if entry_texts:
-            entry_type = get_args(value_type)[0]
-            return tuple(msgspec.convert(entry_text, entry_type, strict=False) for entry_text in entry_texts)
         if float in members(value_type):
             with suppress(ValueError):
                 return float(text_or_texts)
-        return msgspec.convert(text_or_texts, value_type, strict=False)
+        return msgspec.convert((entry_texts or [""]) if is_list else text_or_texts, value_type, strict=False)
     except (msgspec.ValidationError, ValueError):
         raise OptionError(
             f"--{option_name.replace('_', '-')} {short_repr(text_or_texts)} is not allowed; give "

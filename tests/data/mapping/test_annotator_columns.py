@@ -31,6 +31,7 @@ from custodes.data.mapping.annotator_columns import (
         (["style.rating.human", "depth.rating.human"], ["x"], "{aspect}.{rater}.human"),
         (["coh_", "flu_"], ["x_"], "human:{aspect:coh,flu}_"),
         (["fluency.ann1", "coherence.ann1"], ["x"], "human:{aspect}.{rater}"),
+        (["human", "my_expert", "x.annotator"], ["bleu"], "human:{rater:human,my_expert,x.annotator}"),
     ],
 )
 def test_patterns_match_the_human_columns_and_no_others(human: list[str], others: list[str], pattern: str) -> None:
@@ -47,6 +48,8 @@ def test_patterns_match_the_human_columns_and_no_others(human: list[str], others
         (["zest_a", "zest_b", "zing_a", "zing_b"], []),
         (["zest_ann1", "zing"], []),
         (["ann1_r1", "ann1_r2", "ann2_r1", "ann2_r2"], []),
+        (["coherence_ann1", "coherence_ann2"], []),
+        ([], []),
     ],
 )
 def test_aspects_are_known_or_crossed_with_numbered_raters(names: list[str], aspects: list[str]) -> None:

@@ -81,13 +81,10 @@ def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
 def _detect_separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
-    row_lengths_of_separator = {
-        separator: _count_cells(text, separator) for separator in dict.fromkeys([usual_separator, *SEPARATORS])
-    }
     plausible_row_lengths = {
         separator: row_lengths
-        for separator, row_lengths in row_lengths_of_separator.items()
-        if row_lengths and row_lengths[0] > 1
+        for separator in dict.fromkeys([usual_separator, *SEPARATORS])
+        if (row_lengths := _count_cells(text, separator)) and row_lengths[0] > 1
     }
     consistent_separators = [
         separator for separator, row_lengths in plausible_row_lengths.items() if set(row_lengths) == {row_lengths[0]}

@@ -158,9 +158,8 @@ def _wide_layout(
         judge_columns = _flag_columns(
             frame, [name for name in binary_columns if name not in (*declared_columns, *human_columns)]
         )
-    confidence_columns = [name for name in judge_columns if CONFIDENCES & set(split_name(name))]
-    if len(confidence_columns) < len(judge_columns):  # the confidence in a label is no label
-        judge_columns = [name for name in judge_columns if name not in confidence_columns]
+    # The confidence in a label is no label.
+    judge_columns = [name for name in judge_columns if not CONFIDENCES & set(split_name(name))] or judge_columns
     if any(name in binary_columns for name in human_columns):
         human_columns = [name for name in human_columns if name in binary_columns]
     elif human_columns and not _has_only_words(words_of_column[name] for name in human_columns):
@@ -172,9 +171,13 @@ def _wide_layout(
         )
         if has_score_columns or not has_judge_words:
             return None  # ratings
-    if any(name in binary_columns for name in judge_columns):
-        judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(split_name(name))]
-    judge_columns = [name for name in judge_columns if _has_few_words(words_of_column[name]) or is_number(frame[name])]
+    has_binary_judge = any(name in binary_columns for name in judge_columns)
+    judge_columns = [
+        name
+        for name in judge_columns
+        if (_has_few_words(words_of_column[name]) or is_number(frame[name]))
+        and (not has_binary_judge or name in binary_columns or SCORE & set(split_name(name)))
+    ]
     # Without a judge, the words or the name of a column must show that the column holds human labels.
     has_label_names = all(
         _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
@@ -363,28 +366,27 @@ def _long_layout(
         return None
     declared_roles = declared.roles
 
-    def columns_named(usual_names: Sequence[str]) -> list[str]:
-        return list(
-            dict.fromkeys(
-                name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
-            )
+    def columns_of_role(role: str, usual_names: Sequence[str]) -> list[str]:
+        named_columns = dict.fromkeys(
+            name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
         )
+        return [declared_roles[role]] if role in declared_roles else list(named_columns)
 
-    kind_columns = [declared_roles["kind"]] if "kind" in declared_roles else columns_named(NAMES["kind"])
     kind_columns = [
-        name for name in kind_columns if name in words_of_column and set(words_of_column[name].unique()) <= KINDS.keys()
+        name
+        for name in columns_of_role("kind", NAMES["kind"])
+        if name in words_of_column and set(words_of_column[name].unique()) <= KINDS.keys()
     ]
     if not kind_columns:
         return None
     assigned_columns = {*declared_roles.values(), kind_columns[0]}
     rater_kinds = words_of_column[kind_columns[0]].replace_strict(KINDS)
-    label_columns = (
-        [declared_roles["score"]]
-        if "score" in declared_roles
-        else [name for name in columns_named(LONG_LABEL) if name not in assigned_columns]
-    )
     label_columns = [
-        name for name in label_columns if name in words_of_column and words_of_column[name].drop_nulls().len()
+        name
+        for name in columns_of_role("score", LONG_LABEL)
+        if ("score" in declared_roles or name not in assigned_columns)
+        and name in words_of_column
+        and words_of_column[name].drop_nulls().len()
     ]
     binary_label_columns = [name for name in label_columns if name in binary_columns]
     has_no_system = "system" not in declared_roles and not find_columns("system", frame.columns)  # no table of ratings
@@ -408,10 +410,9 @@ def _long_layout(
         and not _count_common_values(words_of_column[name], rater_kinds)
     ]
     rater_column = declared_roles.get("rater") or next(iter(rater_columns), "")
-    aspect_columns = [declared_roles["aspect"]] if "aspect" in declared_roles else columns_named(LONG_ASPECT)
     aspect_columns = [
         name
-        for name in aspect_columns
+        for name in columns_of_role("aspect", LONG_ASPECT)
         if (
             name in declared_roles.values()
             or (name not in {*assigned_columns, rater_column} and not words_of_column[name].null_count())
