@@ -60,43 +60,45 @@ th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ccc; text-align: left;
 
 def markdown(views: Iterable[View]) -> str:
     """The views as tables in GitHub's Markdown, one below another."""
-    table_texts = []
-    for view in views:
-        cells_of_rows = [
-            tuple(map(_escape_markdown, view.labels)),
-            tuple("---:" if is_number_column else "---" for is_number_column in view.numeric),
-        ]
-        cells_of_rows += _bold(view, _escape_markdown, "**{}**")
-        row_texts = [f"| {' | '.join(cells_of_row)} |" for cells_of_row in cells_of_rows if cells_of_row]
-        title_text = f"**{_escape_markdown(view.title)}**\n"
-        omission_text = view.more and f"\n{_escape_markdown(view.more)}"
-        table_texts.append("\n".join(filter(None, [title_text, *row_texts, omission_text])))
-    return "\n\n".join(table_texts) + "\n"
+    return "\n\n".join(map(_markdown_table, views)) + "\n"
+
+
+def _markdown_table(view: View) -> str:
+    cells_of_rows = [
+        tuple(map(_escape_markdown, view.labels)),
+        tuple("---:" if is_number_column else "---" for is_number_column in view.numeric),
+        *_bold(view, _escape_markdown, "**{}**"),
+    ]
+    row_texts = [f"| {' | '.join(cells_of_row)} |" for cells_of_row in cells_of_rows if cells_of_row]
+    title_text = f"**{_escape_markdown(view.title)}**\n"
+    omission_text = view.more and f"\n{_escape_markdown(view.more)}"
+    return "\n".join(filter(None, [title_text, *row_texts, omission_text]))
 
 
 def latex(views: Iterable[View]) -> str:
     """The views as LaTeX tables (package booktabs), one below another."""
-    table_texts = []
-    for view in views:
-        row_texts = [
-            _latex_row(cells_of_row)
-            for cells_of_row in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
-            if cells_of_row
-        ]
-        column_formats = "".join("r" if is_number_column else "l" for is_number_column in view.numeric)
-        table_lines = [
-            f"% {' '.join(view.title.split())}",
-            rf"\begin{{tabular}}{{{column_formats}}}",
-            r"\toprule",
-            *row_texts[:1],
-            r"\midrule",
-            *row_texts[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            *(f"% {omission_line}" for omission_line in view.more.splitlines()),
-        ]
-        table_texts.append("\n".join(table_lines))
-    return "\n\n".join(table_texts) + "\n"
+    return "\n\n".join(map(_latex_table, views)) + "\n"
+
+
+def _latex_table(view: View) -> str:
+    row_texts = [
+        _latex_row(cells_of_row)
+        for cells_of_row in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
+        if cells_of_row
+    ]
+    column_formats = "".join("r" if is_number_column else "l" for is_number_column in view.numeric)
+    table_lines = [
+        f"% {' '.join(view.title.split())}",
+        rf"\begin{{tabular}}{{{column_formats}}}",
+        r"\toprule",
+        *row_texts[:1],
+        r"\midrule",
+        *row_texts[1:],
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(f"% {omission_line}" for omission_line in view.more.splitlines()),
+    ]
+    return "\n".join(table_lines)
 
 
 def _latex_row(cells: Iterable[str]) -> str:
@@ -107,31 +109,32 @@ def _latex_row(cells: Iterable[str]) -> str:
 
 def html(views: Iterable[View]) -> str:
     """The views as HTML tables, one below another, as displayed in a notebook."""
-    table_texts = []
-    for view in views:
-        # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
-        column_styles = [
-            f' style="text-align:{"right" if is_number_column else "left"}"' for is_number_column in view.numeric
-        ]
-        header_cells = "".join(
-            f"<th{column_style}>{_plain(column_label)}</th>"
-            for column_label, column_style in zip(view.labels, column_styles, strict=True)
+    return "\n".join(map(_html_table, views))
+
+
+def _html_table(view: View) -> str:
+    # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
+    column_styles = [
+        f' style="text-align:{"right" if is_number_column else "left"}"' for is_number_column in view.numeric
+    ]
+    header_cells = "".join(
+        f"<th{column_style}>{_plain(column_label)}</th>"
+        for column_label, column_style in zip(view.labels, column_styles, strict=True)
+    )
+    row_htmls = (
+        "".join(
+            f"<td{column_style}>{cell_text}</td>"
+            for cell_text, column_style in zip(cell_texts, column_styles, strict=True)
         )
-        row_htmls = (
-            "".join(
-                f"<td{column_style}>{cell_text}</td>"
-                for cell_text, column_style in zip(cell_texts, column_styles, strict=True)
-            )
-            for cell_texts in _bold(view, _plain, "<b>{}</b>")
-        )
-        body_html = "".join(f"<tr>{row_html}</tr>" for row_html in row_htmls)
-        omission_html = f"<p>{_plain(view.more)}</p>" if view.more else ""
-        table_texts.append(
-            f'<table><caption style="text-align:left">'
-            f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body_html}</tbody></table>"
-            f"{omission_html}"
-        )
-    return "\n".join(table_texts)
+        for cell_texts in _bold(view, _plain, "<b>{}</b>")
+    )
+    body_html = "".join(f"<tr>{row_html}</tr>" for row_html in row_htmls)
+    omission_html = f"<p>{_plain(view.more)}</p>" if view.more else ""
+    return (
+        f'<table><caption style="text-align:left">'
+        f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body_html}</tbody></table>"
+        f"{omission_html}"
+    )
 
 
 def page(title: str, body: str) -> str:

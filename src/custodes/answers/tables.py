@@ -223,17 +223,11 @@ class Table:
         if not data:
             return pl.DataFrame(schema=self.schema)
         values_of_column = ({self.by: by} if self.by else {}) | dict(data)
-        missing_column_names = [column_name for column_name in self.schema if column_name not in values_of_column]
-        undeclared_column_names = [column_name for column_name in values_of_column if column_name not in self.schema]
-        verbs_and_column_names = (("lacks", missing_column_names), ("does not declare", undeclared_column_names))
-        problem_texts = [
-            f"{verb} {join_labels(map(repr, column_names))}"
-            for verb, column_names in verbs_and_column_names
-            if column_names
-        ]
-        if problem_texts:
+        missing_or_undeclared_names = sorted(values_of_column.keys() ^ self.schema.keys())
+        if missing_or_undeclared_names:
             raise ValueError(
-                f"table {name!r} {' and '.join(problem_texts)}; declared columns: {', '.join(self.schema)}"
+                f"table {name!r}: missing or undeclared columns {join_labels(missing_or_undeclared_names)}; declared "
+                f"columns: {', '.join(self.schema)}"
             )
         n_rows = min(
             (

@@ -104,8 +104,7 @@ def convert(
             "the folder of the verdicts, and name the copy NEW.probes.csv if the new verdicts are in NEW.csv"
         )
     if to == "every-eval-ever":
-        n_verdicts = study.preferences.frame.height
-        if n_verdicts:
+        if n_verdicts := study.preferences.frame.height:
             print_diagnostic(
                 f"note: the verdicts ({n_verdicts}) are left out, because Every Eval Ever holds only scores"
             )

@@ -51,14 +51,17 @@ def from_parquet(file_bytes: bytes, name: str) -> pl.DataFrame:
         return with_column_names(pl.read_parquet(io.BytesIO(file_bytes)), where=name)
     with _convert_errors(damaged_file_error, name):
         parquet_file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(file_bytes))
-        row_groups = map(parquet_file.metadata.row_group, range(parquet_file.metadata.num_row_groups))
+        metadata = parquet_file.metadata
         check_decompressed_size(
-            sum(row_group.total_byte_size for row_group in row_groups), len(file_bytes), name, SIZE_ADVICE
+            sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)),
+            len(file_bytes),
+            name,
+            SIZE_ADVICE,
         )
-        if parquet_file.metadata.num_rows * parquet_file.metadata.num_columns * CELL > LARGEST:
+        if metadata.num_rows * metadata.num_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {parquet_file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs "
-                f"first, with count_pairs"
+                f"{name}: {metadata.num_rows} rows do not fit into memory; count the outcomes of pairs first, with "
+                "count_pairs"
             )
         # In batches, so that PyArrow and Polars do not hold the whole table at the same time.
         arrow_tables = (

@@ -236,8 +236,10 @@ class Columns:
         if not any("." in mapped_name or "*" in mapped_name for mapped_name in (*mapped_names, *self.patterns)):
             return frame
         matched_patterns = self.match_patterns(frame.columns)
-        unmatched_names = [mapped_name for mapped_name in mapped_names if not expand_name(mapped_name, frame.columns)]
-        unmatched_names += [pattern for pattern in self.patterns if pattern not in matched_patterns]
+        unmatched_names = [
+            *(mapped_name for mapped_name in mapped_names if not expand_name(mapped_name, frame.columns)),
+            *(pattern for pattern in self.patterns if pattern not in matched_patterns),
+        ]
         return flatten_nested(frame, unmatched_names) if unmatched_names and nested_columns(frame) else frame
 
     def check(self, column_names_of_table: Sequence[Sequence[str]]) -> None:

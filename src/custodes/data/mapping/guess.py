@@ -177,16 +177,12 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     ):
         return  # no other layout is possible
     text_roles = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_columns])
-    item_system_pairs = [
-        (item_column, system_column)
-        for item_column, system_column in product(item_columns, system_columns)
-        if item_column != system_column
-    ][: CHOICES * CHOICES]
     # If every row is a different item, no two systems can be compared.
-    item_system_pairs.sort(key=lambda item_system_pair: frame[item_system_pair[0]].n_unique() == frame.height)
+    item_columns.sort(key=lambda item_column: frame[item_column].n_unique() == frame.height)
     possible_key_roles = [
         {"item": item_column, "system": system_column, **cluster_role(frame, item_column)}
-        for item_column, system_column in item_system_pairs
+        for item_column, system_column in product(item_columns, system_columns)
+        if item_column != system_column
     ]
     single_system_key_roles = list[dict[str, str]]()
     if "system" not in (*declared.roles, *frame.columns):
@@ -290,25 +286,24 @@ def _key_candidates(
     label_columns = [
         name for name in n_distinct_of_column if not frame[name].dtype.is_float() and not looks_human(name)
     ]
-    possible_item_columns = [
-        name
-        for name in label_columns
-        if n_distinct_of_column[name] > 1
-        and may_be_labels(frame[name])
-        and not (is_time(frame[name]) or holds_judgements(frame[name]))
-    ]
-    likely_item_columns = sorted(possible_item_columns, key=n_distinct_of_column.__getitem__, reverse=True)
-    item_columns = list(
-        dict.fromkeys([*candidates_of_role["item"], *(name for name in likely_item_columns if not is_measure(name))])
+    likely_item_columns = sorted(
+        (
+            name
+            for name in label_columns
+            if n_distinct_of_column[name] > 1
+            and may_be_labels(frame[name])
+            and not (is_measure(name) or is_time(frame[name]) or holds_judgements(frame[name]))
+        ),
+        key=n_distinct_of_column.__getitem__,
+        reverse=True,
     )
-    possible_system_columns = [
-        name for name in label_columns if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
-    ]
+    item_columns = list(dict.fromkeys([*candidates_of_role["item"], *likely_item_columns]))
     likely_system_columns = sorted(
         (
             name
-            for name in possible_system_columns
-            if not (name.endswith(".*.name") or is_fact(name))
+            for name in label_columns
+            if may_be_systems(frame[name])
+            and not (has_another_role(name, "system", "item") or name.endswith(".*.name") or is_fact(name))
             and CATEGORIES.isdisjoint(split_name(name))
             and (
                 not item_columns

@@ -218,12 +218,12 @@ def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_co
     ]
     id_columns = [name for name in find_columns("item", candidate_columns) if not is_prose(frame[name])]
     row_number_columns = [name for name in candidate_columns if is_index(frame[name])]
-    columns_without_other_role = (
+    label_columns = [
         name
         for name in candidate_columns
         if not (has_another_role(name, "item") or is_fact(name) or holds_judgements(frame[name]))
-    )
-    label_columns = [name for name in columns_without_other_role if not is_prose(frame[name])]
+        and not is_prose(frame[name])
+    ]
     label_columns.sort(key=lambda name: frame[name].n_unique(), reverse=True)
     return list(
         dict.fromkeys([*id_columns, *row_number_columns, *([source_column] if source_column else []), *label_columns])
@@ -232,16 +232,12 @@ def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_co
 
 def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[list[str], list[str]]:
     """Candidate columns for the system, by name (columns with several labels first), and then candidates by cells."""
-    usual_system_series_list = [
-        frame[name]
-        for name in find_columns("system", free_columns)
-        if not (frame[name].dtype.is_nested() or is_time(frame[name]))
-    ]
     usual_system_columns = [
-        system_series.name
-        for system_series in usual_system_series_list
-        if system_series.n_unique() <= max(1, min(MOST_SYSTEMS, system_series.len() / 2))
-        and not (system_series.dtype.is_float() or is_prose(system_series))
+        name
+        for name in find_columns("system", free_columns)
+        if not (frame[name].dtype.is_nested() or frame[name].dtype.is_float())
+        and not (is_time(frame[name]) or is_prose(frame[name]))
+        and frame[name].n_unique() <= max(1, min(MOST_SYSTEMS, frame.height / 2))
     ]
     usual_system_columns.sort(key=lambda name: frame[name].n_unique() < 2)
     likely_system_columns = [

@@ -151,13 +151,13 @@ def _rater_patterns(verdict_columns: Sequence[str], free_columns: Sequence[str])
     """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
     if len(verdict_columns) < 2:
         return
-    candidate_patterns = []
     for separator_match in re.finditer(r"[\W_]+", verdict_columns[0]):
         prefix, suffix = verdict_columns[0][: separator_match.end()], verdict_columns[0][separator_match.start() :]
-        candidate_patterns += [f"{escape_braces(prefix)}{{rater}}", f"{{rater}}{escape_braces(suffix)}"]
-    yield from (
-        pattern for pattern in candidate_patterns if set(match_columns(pattern, free_columns)) == set(verdict_columns)
-    )
+        yield from (
+            pattern
+            for pattern in (f"{escape_braces(prefix)}{{rater}}", f"{{rater}}{escape_braces(suffix)}")
+            if set(match_columns(pattern, free_columns)) == set(verdict_columns)
+        )
     yield f"{{rater:{','.join(map(escape_braces, verdict_columns))}}}"
 
 

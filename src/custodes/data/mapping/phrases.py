@@ -178,12 +178,9 @@ def propose_phrases(cells: pl.Series) -> str:
             chosen_templates.append(template)
             count_of_unread_cell = count_of_other_cell
     tie_cells = [cell.lower() for cell in count_of_unread_cell if not TOKEN.search(cell)]
-    tie_globs = sorted(
-        (glob for glob in TIES if any(glob in cell for cell in tie_cells)),
-        key=lambda glob: -sum(glob in cell for cell in tie_cells),
-    )
-    if tie_globs and chosen_templates:
-        chosen_templates.append(f"{{tie:*{tie_globs[0]}*}}")
+    n_cells_of_glob = {glob: sum(glob in cell for cell in tie_cells) for glob in TIES}
+    if chosen_templates and any(n_cells_of_glob.values()):
+        chosen_templates.append(f"{{tie:*{max(TIES, key=n_cells_of_glob.__getitem__)}*}}")
     n_cells, n_unread_cells = sum(count_of_cell.values()), sum(count_of_unread_cell.values())
     is_most_read = n_cells - n_unread_cells >= MIN_COVERAGE * n_cells
     return "|".join(chosen_templates) if chosen_templates and is_most_read else ""
