@@ -245,21 +245,27 @@ def function_options(function: Any) -> list[Option]:
 
 def _explicit_signature(ask: Callable[..., Any]) -> inspect.Signature:
     """The signature of a function, with `**options: Unpack[T]` replaced by the options in `T`."""
-    signature, explicit_parameters, default_of_option = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
-    for parameter in signature.parameters.values():
-        if parameter.kind is not parameter.VAR_KEYWORD:
-            explicit_parameters.append(parameter)
-            continue
-        (option_class,) = get_args(get_type_hints(ask)[parameter.name])
-        explicit_parameters += [
-            inspect.Parameter(
-                option_name,
-                parameter.KEYWORD_ONLY,
-                default=default_of_option[option_name],
-                annotation=annotation.__forward_arg__,
-            )
-            for option_name, annotation in option_class.__annotations__.items()
-        ]
+    signature, default_of_option = inspect.signature(ask), dict[str, Any](DEFAULTS)
+    parameters = list(signature.parameters.values())
+    option_classes = [
+        get_args(get_type_hints(ask)[parameter.name])[0]
+        for parameter in parameters
+        if parameter.kind is parameter.VAR_KEYWORD
+    ]
+    option_parameters = [
+        inspect.Parameter(
+            option_name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default_of_option[option_name],
+            annotation=annotation.__forward_arg__,
+        )
+        for option_class in option_classes
+        for option_name, annotation in option_class.__annotations__.items()
+    ]
+    explicit_parameters = [
+        *(parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD),
+        *option_parameters,
+    ]
     return signature.replace(parameters=sorted(explicit_parameters, key=lambda parameter: parameter.name in UNRECORDED))
 
 

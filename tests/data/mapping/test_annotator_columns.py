@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from custodes.data.mapping import annotator_columns
 from custodes.data.mapping.annotator_columns import (
     aspect_variants,
     has_half_steps,
@@ -66,6 +67,15 @@ def test_people_are_known_by_name_or_by_aspect_number_and_half_steps() -> None:
         {"human_zest_ann1": [1], "human_zest_ann2": [1], "human_zing_ann1": [1], "human_zing_ann2": [1]}
     )
     assert people_patterns(mixed, mixed.columns)[0] == ("human_{aspect}_{rater}",)
+
+
+def test_averages_are_searched_once_for_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    monkeypatch.setattr(annotator_columns, "find_averages", lambda names: searched.append(names) or [])
+    names = [f"m{k}_mean" for k in range(9)]
+    people_patterns(pl.DataFrame({name: [1] for name in names}), names)
+    metric_column_patterns(names, [])
+    assert searched == [names, names]
 
 
 def test_variants_differ_only_in_the_aspect() -> None:

@@ -424,11 +424,10 @@ def _wide_layouts(
         yield {**key_roles, **further_roles}, (*object_patterns, *human_patterns, *metric_patterns)
     elif human_columns:
         return
-    if find_averages(score_columns) or other_number_columns or nested:
+    average_columns = find_averages(score_columns)
+    if average_columns or other_number_columns or nested:
         single_score_columns = [
-            name
-            for name in score_columns
-            if name not in find_averages(score_columns) and (not nested or frame[name].n_unique() > 1)
+            name for name in score_columns if name not in average_columns and (not nested or frame[name].n_unique() > 1)
         ]
         if single_score_columns:
             yield {**key_roles, **further_roles}, (f"{{rater:{','.join(single_score_columns)}}}",)
