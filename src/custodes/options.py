@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from custodes.answers.formats import json_blocks
+from custodes.answers.formats import to_json
 from custodes.answers.printing import PipeSafeConsole, print_result
 from custodes.answers.question import NOT_ENOUGH
 from custodes.arguments import assignment_list
@@ -297,7 +297,7 @@ class Output:
                 field_name: result_fields[field_name] for field_name in ("question", "provenance", "notes", self.table)
             }
         json_document = result_fields if self.no_timing else result_fields | {"seconds": round(seconds, 3)}
-        self._send(chain(json_blocks(json_document), [b"\n"]))
+        self._send([to_json(json_document), b"\n"])
 
     def _send(self, content: Iterable[bytes]) -> None:
         if self.place is None:

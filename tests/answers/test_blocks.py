@@ -1,4 +1,4 @@
-"""JSON written in blocks of rows equals JSON written at once, for any block size."""
+"""A result as JSON: frames are lists of rows, and non-finite numbers are null."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.answers.formats import json_blocks
+from custodes.answers.formats import to_json
 from custodes.data import writing
 
 TABLE = pl.DataFrame(
@@ -22,18 +22,18 @@ TABLE = pl.DataFrame(
 )
 
 
-def whole(answer: object) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(answer), indent=2)
-
-
-@pytest.mark.parametrize("rows", [1, 2, 4, 5, 6])
-def test_blocks_of_json_are_its_bytes(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "ROWS", rows)
-    about = {"options": {"a": [1, {"b": None}], "none": {}, "list": []}, "told": "line\nline", "bad": float("nan")}
+def test_frames_are_lists_of_rows() -> None:
+    about = {"options": {"a": [1, {"b": None}], "none": {}, "list": []}, "text": "line\nline", "bad": float("nan")}
     frames = about | {"inner": {"table": TABLE, "empty": TABLE.head(0)}, "table": TABLE, "no_columns": pl.DataFrame()}
     plain = about | {"inner": {"table": TABLE.to_dicts(), "empty": []}, "table": TABLE.to_dicts(), "no_columns": []}
-    assert b"".join(json_blocks(frames)) == whole(plain)
-    assert b"".join(json_blocks({})) == b"{}"
+    assert to_json(frames) == msgspec.json.format(msgspec.json.encode(plain), indent=2)
+    assert msgspec.json.decode(to_json(TABLE))[1] == {
+        "name": "",
+        "value": None,
+        "n": None,
+        "flag": False,
+        "several": [],
+    }
 
 
 @pytest.mark.parametrize("rows", [1, 4, 5, 6])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from custodes.answers.shared_arguments import NONE, selection_arguments, settings
+from custodes.answers.shared_arguments import NONE, selection_arguments
 from custodes.arguments import check_arguments, check_one_of
 from custodes.data.comparisons import HUMAN
 from custodes.data.outcome_counts import OutcomeCounts
@@ -100,48 +100,36 @@ def effort(
     """
     check_one_of("question", question, PASSES)
     options = options or {}
-    requested_draws_of_option = {
-        option_name: int(options.get(option_name) or 0) for option_name in ("resamples", "replications")
-    }
+    draws_of_option = {option_name: int(options.get(option_name) or 0) for option_name in ("resamples", "replications")}
     size_of_dimension, n_rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
     if isinstance(study, OutcomeCounts):
         size_of_dimension |= {"systems": len(study.systems), "metrics": len(set(study.raters) - {HUMAN})}
     elif study is not None:
-        selection: Any = {
-            **study.selection,
-            **{
-                option_name: option_value
-                for option_name, option_value in options.items()
-                if option_name in settings({})
-            },
-        }
-        selection |= {"metrics": None} if selection.get("metrics") == NONE else {}
-        study = study.select(**selection_arguments(selection), one_side=True)
+        selection = selection_arguments({**study.selection, **options})
+        if selection.get("metrics") == NONE:
+            selection["metrics"] = None
+        study = study.select(**selection, one_side=True)
         n_rows = study.ratings.frame.height + study.preferences.frame.height
         labels_by_dimension = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
         size_of_dimension = {
             dimension: len(labels) for dimension, labels in zip(size_of_dimension, labels_by_dimension, strict=True)
         }
     n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
-    n_evaluated_values = (
-        requested_draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
-        + REPLAY * requested_draws_of_option["replications"] * n_pairs
+    n_values_per_item = (
+        draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
+        + REPLAY * draws_of_option["replications"] * n_pairs
     )
-    n_evaluated_values *= max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"])
+    n_values = n_values_per_item * max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"])
     cpu_seconds, megabytes = (
-        fixed_seconds_or_megabytes
-        + seconds_or_megabytes_per_row * n_rows
-        + seconds_or_megabytes_per_value * n_evaluated_values
-        for fixed_seconds_or_megabytes, seconds_or_megabytes_per_row, seconds_or_megabytes_per_value in zip(
-            START, PER_ROW, PER_DRAW, strict=True
-        )
+        fixed_cost + cost_per_row * n_rows + cost_per_value * n_values
+        for fixed_cost, cost_per_row, cost_per_value in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
-    if requested_draws_of_option["resamples"]:
-        megabytes = max(
-            megabytes,
-            8e-6 * count_resample_values(requested_draws_of_option["resamples"], size_of_dimension["items"] / 8),
-        )
-    cpu_seconds *= PASSES[question]
+    if draws_of_option["resamples"]:
+        n_resample_values = count_resample_values(draws_of_option["resamples"], size_of_dimension["items"] / 8)
+        megabytes = max(megabytes, 8e-6 * n_resample_values)
     return Effort(
-        question=question, seconds=cpu_seconds, megabytes=megabytes, sizes=size_of_dimension | requested_draws_of_option
+        question=question,
+        seconds=cpu_seconds * PASSES[question],
+        megabytes=megabytes,
+        sizes=size_of_dimension | draws_of_option,
     )

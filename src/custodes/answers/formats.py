@@ -19,7 +19,6 @@ from custodes.answers.tables import Column, Table, View
 from custodes.answers.views import digits_of_column, split_by_aspect, title_with_aspect
 from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 from custodes.control_characters import escape_controls
-from custodes.data.writing import row_blocks
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -61,43 +60,45 @@ th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ccc; text-align: left;
 
 def markdown(views: Iterable[View]) -> str:
     """The views as tables in GitHub's Markdown, one below another."""
-    table_texts = []
-    for view in views:
-        cells_of_rows = [
-            tuple(map(_escape_markdown, view.labels)),
-            tuple("---:" if is_number_column else "---" for is_number_column in view.numeric),
-        ]
-        cells_of_rows += _bold(view, _escape_markdown, "**{}**")
-        row_texts = [f"| {' | '.join(cells_of_row)} |" for cells_of_row in cells_of_rows if cells_of_row]
-        title_text = f"**{_escape_markdown(view.title)}**\n"
-        omission_text = view.more and f"\n{_escape_markdown(view.more)}"
-        table_texts.append("\n".join(filter(None, [title_text, *row_texts, omission_text])))
-    return "\n\n".join(table_texts) + "\n"
+    return "\n\n".join(map(_markdown_table, views)) + "\n"
+
+
+def _markdown_table(view: View) -> str:
+    cells_of_rows = [
+        tuple(map(_escape_markdown, view.labels)),
+        tuple("---:" if is_number_column else "---" for is_number_column in view.numeric),
+        *_bold(view, _escape_markdown, "**{}**"),
+    ]
+    row_texts = [f"| {' | '.join(cells_of_row)} |" for cells_of_row in cells_of_rows if cells_of_row]
+    title_text = f"**{_escape_markdown(view.title)}**\n"
+    omission_text = view.more and f"\n{_escape_markdown(view.more)}"
+    return "\n".join(filter(None, [title_text, *row_texts, omission_text]))
 
 
 def latex(views: Iterable[View]) -> str:
     """The views as LaTeX tables (package booktabs), one below another."""
-    table_texts = []
-    for view in views:
-        row_texts = [
-            _latex_row(cells_of_row)
-            for cells_of_row in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
-            if cells_of_row
-        ]
-        column_formats = "".join("r" if is_number_column else "l" for is_number_column in view.numeric)
-        table_lines = [
-            f"% {' '.join(view.title.split())}",
-            rf"\begin{{tabular}}{{{column_formats}}}",
-            r"\toprule",
-            *row_texts[:1],
-            r"\midrule",
-            *row_texts[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            *(f"% {omission_line}" for omission_line in view.more.splitlines()),
-        ]
-        table_texts.append("\n".join(table_lines))
-    return "\n\n".join(table_texts) + "\n"
+    return "\n\n".join(map(_latex_table, views)) + "\n"
+
+
+def _latex_table(view: View) -> str:
+    row_texts = [
+        _latex_row(cells_of_row)
+        for cells_of_row in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
+        if cells_of_row
+    ]
+    column_formats = "".join("r" if is_number_column else "l" for is_number_column in view.numeric)
+    table_lines = [
+        f"% {' '.join(view.title.split())}",
+        rf"\begin{{tabular}}{{{column_formats}}}",
+        r"\toprule",
+        *row_texts[:1],
+        r"\midrule",
+        *row_texts[1:],
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(f"% {omission_line}" for omission_line in view.more.splitlines()),
+    ]
+    return "\n".join(table_lines)
 
 
 def _latex_row(cells: Iterable[str]) -> str:
@@ -108,31 +109,32 @@ def _latex_row(cells: Iterable[str]) -> str:
 
 def html(views: Iterable[View]) -> str:
     """The views as HTML tables, one below another, as displayed in a notebook."""
-    table_texts = []
-    for view in views:
-        # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
-        column_styles = [
-            f' style="text-align:{"right" if is_number_column else "left"}"' for is_number_column in view.numeric
-        ]
-        header_cells = "".join(
-            f"<th{column_style}>{_plain(column_label)}</th>"
-            for column_label, column_style in zip(view.labels, column_styles, strict=True)
+    return "\n".join(map(_html_table, views))
+
+
+def _html_table(view: View) -> str:
+    # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
+    column_styles = [
+        f' style="text-align:{"right" if is_number_column else "left"}"' for is_number_column in view.numeric
+    ]
+    header_cells = "".join(
+        f"<th{column_style}>{_plain(column_label)}</th>"
+        for column_label, column_style in zip(view.labels, column_styles, strict=True)
+    )
+    row_htmls = (
+        "".join(
+            f"<td{column_style}>{cell_text}</td>"
+            for cell_text, column_style in zip(cell_texts, column_styles, strict=True)
         )
-        row_htmls = (
-            "".join(
-                f"<td{column_style}>{cell_text}</td>"
-                for cell_text, column_style in zip(cell_texts, column_styles, strict=True)
-            )
-            for cell_texts in _bold(view, _plain, "<b>{}</b>")
-        )
-        body_html = "".join(f"<tr>{row_html}</tr>" for row_html in row_htmls)
-        omission_html = f"<p>{_plain(view.more)}</p>" if view.more else ""
-        table_texts.append(
-            f'<table><caption style="text-align:left">'
-            f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body_html}</tbody></table>"
-            f"{omission_html}"
-        )
-    return "\n".join(table_texts)
+        for cell_texts in _bold(view, _plain, "<b>{}</b>")
+    )
+    body_html = "".join(f"<tr>{row_html}</tr>" for row_html in row_htmls)
+    omission_html = f"<p>{_plain(view.more)}</p>" if view.more else ""
+    return (
+        f'<table><caption style="text-align:left">'
+        f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body_html}</tbody></table>"
+        f"{omission_html}"
+    )
 
 
 def page(title: str, body: str) -> str:
@@ -213,8 +215,11 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
 
 def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names: Sequence[str]) -> str:
     has_letters = LETTERS in table_rows.columns and table_rows[LETTERS].count() > 0
-    label_columns = [column for column in table.columns if column.kind == "label" and column.essential]
-    label_columns = [column for column in label_columns if column.name not in (LETTERS, "note")]
+    label_columns = [
+        column
+        for column in table.columns
+        if column.kind == "label" and column.essential and column.name not in (LETTERS, "note")
+    ]
     constant_columns = [column for column in label_columns[:-1] if table_rows[column.name].n_unique() == 1]
     label_columns = [column for column in label_columns if column not in constant_columns]
     best_row_indices = (
@@ -272,11 +277,17 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
         any(len(str(label_text)) > LONG_TEXT for label_text in table_rows[column.name]) for column in label_columns
     ]
     column_formats = "".join(r"p{.75\columnwidth}" if is_long else "l" for is_long in is_long_column)
-    table_head_lines = [
-        "{\\small\\setlength{\\tabcolsep}{4pt}%",
-        rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
-    ]
-    return "\n".join([*comment_lines, *table_head_lines, r"\toprule", *body_lines, r"\bottomrule", r"\end{tabular}}"])
+    return "\n".join(
+        [
+            *comment_lines,
+            r"{\small\setlength{\tabcolsep}{4pt}%",
+            rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
+            r"\toprule",
+            *body_lines,
+            r"\bottomrule",
+            r"\end{tabular}}",
+        ]
+    )
 
 
 def _estimates(table: Table, table_rows: pl.DataFrame, estimate_names: Sequence[str]) -> list[Column]:
@@ -339,33 +350,12 @@ def _significantly_best(table_rows: pl.DataFrame, label_column_names: Sequence[s
             yield group_rows["place"][0]
 
 
-INDENT = b"  "
+def to_json(value: Any) -> bytes:
+    """Plain values as JSON with an indent of two spaces.
 
+    Non-finite numbers become null, and a frame becomes a list of its rows.
 
-def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
-    """Yield plain values as JSON with an indent of two spaces.
-
-    Non-finite numbers become null, and a frame becomes a list of its rows. `margin` is a line break, followed by the
-    indent of the enclosing value.
-
-    >>> b"".join(json_blocks({"n": 2, "rows": pl.DataFrame({"x": [1.5]})})).decode().split()
+    >>> to_json({"n": 2, "rows": pl.DataFrame({"x": [1.5]})}).decode().split()
     ['{', '"n":', '2,', '"rows":', '[', '{', '"x":', '1.5', '}', ']', '}']
     """
-    inner_margin = margin + INDENT
-    if isinstance(value, pl.DataFrame) and value.height:
-        yield b"["
-        for block_index, row_block in enumerate(row_blocks(value)):
-            # The rows of this block without the brackets of their list.
-            yield b"," * bool(block_index) + _format_json(row_block.to_dicts())[1:-2].replace(b"\n", margin)
-        yield margin + b"]"
-    elif isinstance(value, Mapping) and value:
-        for entry_index, (key, nested_value) in enumerate(value.items()):
-            yield (b"," if entry_index else b"{") + inner_margin + msgspec.json.encode(str(key)) + b": "
-            yield from json_blocks(nested_value, inner_margin)
-        yield margin + b"}"
-    else:
-        yield _format_json([] if isinstance(value, pl.DataFrame) else value).replace(b"\n", margin)
-
-
-def _format_json(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=len(INDENT))
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=pl.DataFrame.to_dicts), indent=2)

@@ -62,11 +62,10 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
     """A view as one table, or as several tables if one is too wide. Each table begins with the label columns."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
-    column_names = map(escape_controls, view.header)
     cell_rows = [[escape_controls(cell) for cell in cells_of_row] for cells_of_row in view.rows]
     column_headers = [
         column_name.replace("_", "\n").replace(" (", "\n(") if len(column_name) > LONG_HEADER else column_name
-        for column_name in column_names
+        for column_name in map(escape_controls, view.header)
     ]
     column_widths = [
         max(map(cell_len, [*header.split("\n"), *(cells_of_row[column_position] for cells_of_row in cell_rows)])) + GAP

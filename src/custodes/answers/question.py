@@ -139,16 +139,15 @@ def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
         if is_dataclass(parameter.default) and name in {
             dataclass_field.name for dataclass_field in fields(parameter.default)
         }:
-            correct_argument_text = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
             return (
                 f"unknown argument {name!r}: it is a field of the argument {parameter.name}; write "
-                f"{correct_argument_text}"
+                f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
             )
     _, *known_argument_names = signature.parameters
     if name == "by" and "group" in known_argument_names:
         return f"unknown argument {name!r}: {NO_SLICES}"
-    names_text = ", ".join(known_argument_names)
-    return f"unknown argument {name!r}{suggestion(name, known_argument_names)}; arguments: {names_text}"
+    suggestion_text = suggestion(name, known_argument_names)
+    return f"unknown argument {name!r}{suggestion_text}; arguments: {', '.join(known_argument_names)}"
 
 
 def _read_data_argument(function: Callable[..., Any], data: Any) -> Any:
@@ -246,21 +245,27 @@ def function_options(function: Any) -> list[Option]:
 
 def _explicit_signature(ask: Callable[..., Any]) -> inspect.Signature:
     """The signature of a function, with `**options: Unpack[T]` replaced by the options in `T`."""
-    signature, explicit_parameters, default_of_option = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
-    for parameter in signature.parameters.values():
-        if parameter.kind is not parameter.VAR_KEYWORD:
-            explicit_parameters.append(parameter)
-            continue
-        (option_class,) = get_args(get_type_hints(ask)[parameter.name])
-        explicit_parameters += [
-            inspect.Parameter(
-                option_name,
-                parameter.KEYWORD_ONLY,
-                default=default_of_option[option_name],
-                annotation=annotation.__forward_arg__,
-            )
-            for option_name, annotation in option_class.__annotations__.items()
-        ]
+    signature, default_of_option = inspect.signature(ask), dict[str, Any](DEFAULTS)
+    parameters = list(signature.parameters.values())
+    option_classes = [
+        get_args(get_type_hints(ask)[parameter.name])[0]
+        for parameter in parameters
+        if parameter.kind is parameter.VAR_KEYWORD
+    ]
+    option_parameters = [
+        inspect.Parameter(
+            option_name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default_of_option[option_name],
+            annotation=annotation.__forward_arg__,
+        )
+        for option_class in option_classes
+        for option_name, annotation in option_class.__annotations__.items()
+    ]
+    explicit_parameters = [
+        *(parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD),
+        *option_parameters,
+    ]
     return signature.replace(parameters=sorted(explicit_parameters, key=lambda parameter: parameter.name in UNRECORDED))
 
 
@@ -332,11 +337,12 @@ def _parameters(
         parameter_type = type_of_parameter.get(parameter_name, parameter.annotation)
         has_default = parameter.default is not parameter.empty and not callable(parameter.default)
         default_text = f", default {parameter.default!r}" if has_default else ""
+        type_text = parameter_type if isinstance(parameter_type, str) else type_name(parameter_type)
+        help_text = help_of_parameter.get(parameter_name)
         docstring_lines += [
-            f"{parameter_name} : "
-            f"{parameter_type if isinstance(parameter_type, str) else type_name(parameter_type)}{default_text}"
+            f"{parameter_name} : {type_text}{default_text}",
+            *([f"    {help_text}"] if help_text else []),
         ]
-        docstring_lines += [f"    {help_of_parameter[parameter_name]}"] if help_of_parameter.get(parameter_name) else []
     return "\n".join(docstring_lines)
 
 
@@ -353,10 +359,7 @@ def type_name(kind: Any) -> str:
         return f"{{{', '.join(map(repr, type_arguments))}}}"
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(type_name, type_arguments)))
-    if isinstance(origin, type) and issubclass(origin, Callable):  # type: ignore[arg-type]
-        return "callable"
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return "mapping"
-    if isinstance(origin, type) and issubclass(origin, Sequence) and type_arguments:
+    name_of_origin: dict[Any, str] = {Callable: "callable", Mapping: "mapping", dict: "mapping"}
+    if origin in (Sequence, list, tuple) and type_arguments:
         return f"sequence of {type_name(type_arguments[0])}"
-    return str(getattr(kind, "__name__", kind))
+    return name_of_origin.get(origin, str(getattr(kind, "__name__", kind)))

@@ -53,8 +53,9 @@ class Provenance:
         entry_texts = [
             self.question,
             *(f"{option_name}={_text(option_value)}" for option_name, option_value in value_of_given_option.items()),
+            f"seed={self.seed}",
+            *(f"{package}={version}" for package, version in self.versions.items()),
         ]
-        entry_texts += [f"seed={self.seed}", *(f"{package}={version}" for package, version in self.versions.items())]
         return escape_controls(" | ".join(entry_texts))
 
     def replay(self, study: Any = None) -> Any:

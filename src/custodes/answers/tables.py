@@ -223,23 +223,17 @@ class Table:
         if not data:
             return pl.DataFrame(schema=self.schema)
         values_of_column = ({self.by: by} if self.by else {}) | dict(data)
-        missing_column_names = [column_name for column_name in self.schema if column_name not in values_of_column]
-        undeclared_column_names = [column_name for column_name in values_of_column if column_name not in self.schema]
-        if missing_column_names or undeclared_column_names:
-            verbs_and_column_names = (("lacks", missing_column_names), ("does not declare", undeclared_column_names))
-            problem_texts = [
-                f"{verb} {join_labels(map(repr, column_names))}"
-                for verb, column_names in verbs_and_column_names
-                if column_names
-            ]
+        missing_or_undeclared_names = sorted(values_of_column.keys() ^ self.schema.keys())
+        if missing_or_undeclared_names:
             raise ValueError(
-                f"table {name!r} {' and '.join(problem_texts)}; declared columns: {', '.join(self.schema)}"
+                f"table {name!r}: missing or undeclared columns {join_labels(missing_or_undeclared_names)}; declared "
+                f"columns: {', '.join(self.schema)}"
             )
-        value_sequences = [column_values for column_values in values_of_column.values() if not _single(column_values)]
         n_rows = min(
             (
                 column_values.size if isinstance(column_values, np.ndarray) else len(column_values)
-                for column_values in value_sequences
+                for column_values in values_of_column.values()
+                if not _single(column_values)
             ),
             default=1,
         )
@@ -309,8 +303,9 @@ def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:
     for table_name, declaration in tables.items():
         attribute_lines += [f"{table_name} : polars.DataFrame", f"    {declaration.doc}", ""]
         attribute_lines += [f"    - `{', '.join(column.names)}`: {column.doc}" for column in declaration.columns]
-    attribute_lines += ["notes : tuple of Note", "    What was left out or is undefined, and why."]
     attribute_lines += [
+        "notes : tuple of Note",
+        "    What was left out or is undefined, and why.",
         "provenance : Provenance",
         "    Data, options, seed and versions; `replay` repeats the question.",
     ]

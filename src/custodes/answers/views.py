@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -11,6 +11,15 @@ from custodes.answers.tables import Column, Table, View
 from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, estimate_text, letter_ranges, p_value
 
 HUGE = 1e6
+
+TEXT_OF_KIND: Mapping[str, Callable[[Any], str]] = {
+    "p": p_value,
+    "flag": FLAG.__getitem__,
+    "letters": letter_ranges,
+    "labels": ", ".join,
+    "label": str,
+}
+"""How the value of a column that is not a plain number is converted to text, by kind of the column."""
 
 DIGITS, WITH_SPREAD = 3, 2
 "Number of decimals of a number alone, and of a number with an interval or a standard deviation."
@@ -33,19 +42,15 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
         ]
         if table.order and not every:
             aspect_rows = aspect_rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
-        n_decimals_by_column = [digits_of_column(aspect_rows, column) for column in view_columns]
-        cell_texts_by_row = [
-            [
-                cell(row, column, n_decimals)
-                for column, n_decimals in zip(view_columns, n_decimals_by_column, strict=True)
-            ]
-            for row in aspect_rows.iter_rows(named=True)
-        ]
+        columns_and_decimals = [(column, digits_of_column(aspect_rows, column)) for column in view_columns]
         yield View(
             title=title_with_aspect(name.replace("_", " "), aspect_name),
             header=tuple(column.heading for column in view_columns),
             labels=tuple(column.label for column in view_columns),
-            rows=tuple(map(tuple, cell_texts_by_row)),
+            rows=tuple(
+                tuple(cell(row, column, n_decimals) for column, n_decimals in columns_and_decimals)
+                for row in aspect_rows.iter_rows(named=True)
+            ),
             numeric=tuple(column.is_number for column in view_columns),
             best=frozenset(_best(aspect_rows, view_columns)),
             more=f"{left_out} of {frame.height + left_out} rows not shown (--table {name})" if left_out else "",
@@ -83,14 +88,8 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
     cell_value = row[column.name]
     if cell_value is None:
         return UNDEFINED
-    if column.kind == "p":
-        return p_value(cell_value)
-    if column.kind == "flag":
-        return FLAG[cell_value]
-    if column.kind == "letters":
-        return letter_ranges(cell_value)
-    if not column.is_number:
-        return ", ".join(cell_value) if column.kind == "labels" else str(cell_value)
+    if column.kind in TEXT_OF_KIND:
+        return TEXT_OF_KIND[column.kind](cell_value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(cell_value, digits=digits)} ± {number(sd, digits=digits)}"
     return estimate_text(cell_value, *column.bounds(row), digits=digits, write=number)

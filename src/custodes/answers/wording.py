@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from math import floor, inf, log10
 from statistics import median_low
 from typing import Any
@@ -254,21 +255,13 @@ def letter_ranges(row_letters: str | None) -> str:
     if row_letters is None:
         return UNDEFINED
     number_prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
-    letter_indices = [ord(letter[0]) - ord("a") + 26 * int(letter[1:] or 0) for letter in letters]
-    position_runs: list[list[int]] = []
-    for position, letter_index in enumerate(letter_indices):
-        if position_runs and letter_index == letter_indices[position - 1] + 1:
-            position_runs[-1].append(position)
-        else:
-            position_runs.append([position])
-    is_long_run = [len(position_run) >= 4 for position_run in position_runs]
-    range_texts = [
-        f"{letters[position_run[0]]}–{letters[position_run[-1]]}"
-        if is_long
-        else "".join(letters[position] for position in position_run)
-        for position_run, is_long in zip(position_runs, is_long_run, strict=True)
-    ]
-    return number_prefix + (" " if any(is_long_run) else "").join(range_texts)
+    alphabet_positions = [ord(letter[0]) - ord("a") + 26 * int(letter[1:] or 0) for letter in letters]
+    # In a run of consecutive letters, the position in the alphabet minus the position in the text is constant.
+    runs = groupby(range(len(letters)), key=lambda index: alphabet_positions[index] - index)
+    letters_of_runs = [[letters[index] for index in run_indices] for _, run_indices in runs]
+    has_range = any(len(run_letters) >= 4 for run_letters in letters_of_runs)
+    run_texts = [f"{run[0]}–{run[-1]}" if len(run) >= 4 else "".join(run) for run in letters_of_runs]
+    return number_prefix + (" " if has_range else "").join(run_texts)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -235,6 +237,13 @@ def open_study_service(study: Path) -> Service:
     return Service.open(study, threaded=False)
 
 
+def change_study(study: Path, change: Callable[[Service], Future[Any]], new_state_text: str) -> None:
+    """Change a study that is not being served, and print its new state."""
+    with open_study_service(study) as service:
+        change(service).result()
+    print_line(f"{study}: {new_state_text}")
+
+
 @annotate.command
 def invite(
     study: Study,
@@ -313,9 +322,11 @@ def stop(
 
     Example: `custodes annotate stop study.db --why 'the budget is spent'`
     """
-    with open_study_service(study) as service:
-        service.control("stop", why).result()
-    print_line(f"{study}: stopped; `custodes annotate reopen` opens the study again")
+    change_study(
+        study,
+        lambda service: service.control("stop", why),
+        "stopped; `custodes annotate reopen` opens the study again",
+    )
 
 
 @annotate.command
@@ -326,9 +337,7 @@ def reopen(
 
     Example: `custodes annotate reopen study.db`
     """
-    with open_study_service(study) as service:
-        service.control("reopen", why).result()
-    print_line(f"{study}: open")
+    change_study(study, lambda service: service.control("reopen", why), "open")
 
 
 @annotate.command
@@ -343,9 +352,7 @@ def exclude(
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """
-    with open_study_service(study) as service:
-        service.exclude(worker, why).result()
-    print_line(f"{study}: {worker} is excluded")
+    change_study(study, lambda service: service.exclude(worker, why), f"{worker} is excluded")
 
 
 @annotate.command
@@ -354,10 +361,10 @@ def forget(study: Study, worker: Worker) -> None:
 
     Example: `custodes annotate forget study.db w007`
     """
-    with open_study_service(study) as service:
-        service.forget(worker).result()
-    print_line(
-        f"{study}: the platform id and the free text of {worker} are erased; earlier copies of the study keep them"
+    change_study(
+        study,
+        lambda service: service.forget(worker),
+        f"the platform id and the free text of {worker} are erased; earlier copies of the study keep them",
     )
 
 
@@ -457,19 +464,13 @@ def _option(section: str, key: str, default: str, help_text: str) -> inspect.Par
 
 def _value(option_name: str, value_type: Any, text_or_texts: Any) -> Any:
     """A text of the command line converted to a value of a plan; several texts are converted to a list."""
-    entry_texts = (
-        (value_list(option_name, text_or_texts, described=option_name in SINGLE) or [""])
-        if get_origin(value_type) is tuple
-        else []
-    )
+    is_list = get_origin(value_type) is tuple
+    entry_texts = value_list(option_name, text_or_texts, described=option_name in SINGLE) if is_list else []
     try:
-        if entry_texts:
-            entry_type = get_args(value_type)[0]
-            return tuple(msgspec.convert(entry_text, entry_type, strict=False) for entry_text in entry_texts)
         if float in members(value_type):
             with suppress(ValueError):
                 return float(text_or_texts)
-        return msgspec.convert(text_or_texts, value_type, strict=False)
+        return msgspec.convert((entry_texts or [""]) if is_list else text_or_texts, value_type, strict=False)
     except (msgspec.ValidationError, ValueError):
         raise OptionError(
             f"--{option_name.replace('_', '-')} {short_repr(text_or_texts)} is not allowed; give "
@@ -487,6 +488,5 @@ def _expected_type(value_type: Any) -> str:
     return " or ".join(text_of_type[member_type] for member_type in members(value_type) if member_type in text_of_type)
 
 
-plan_options = [_option(*row) for row in rows() if row[:2] not in IN_A_FILE]
-annotate.command(with_parameters(new, plan_options), name="new")
+annotate.command(with_parameters(new, [_option(*row) for row in rows() if row[:2] not in IN_A_FILE]), name="new")
 annotate.command(serve)

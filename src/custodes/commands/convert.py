@@ -104,8 +104,7 @@ def convert(
             "the folder of the verdicts, and name the copy NEW.probes.csv if the new verdicts are in NEW.csv"
         )
     if to == "every-eval-ever":
-        n_verdicts = study.preferences.frame.height
-        if n_verdicts:
+        if n_verdicts := study.preferences.frame.height:
             print_diagnostic(
                 f"note: the verdicts ({n_verdicts}) are left out, because Every Eval Ever holds only scores"
             )
@@ -158,7 +157,6 @@ def write_schema(
     inputs: Sequence[str], reading: InputOptions, selection_patterns: dict[str, list[str]], output: str
 ) -> Path:
     """Read and select these inputs as a test, and write the options to a file for `--schema`."""
-    check_writable(output)
     reading.select_study(inputs, selection_patterns)
     schema = (Schema() if reading.schema is None else Schema.load(reading.schema)).merge_arguments(
         Columns.make(reading.column_mapping), reading.reader_arguments, selection_patterns

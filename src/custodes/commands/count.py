@@ -165,14 +165,11 @@ def count(
         ) as scanned_table,
     ):
         if is_label_counts:
-            column_mapping = InputOptions(column=column, columns=columns).column_mapping
-            slice_columns = value_list("by", by or [])
-            default_system_name = Path(files[0]).stem
             label_count_frame = cu.count_labels(
                 scanned_table,
-                columns=column_mapping,
-                by=slice_columns,
-                name=default_system_name,
+                columns=InputOptions(column=column, columns=columns).column_mapping,
+                by=value_list("by", by or []),
+                name=Path(files[0]).stem,
                 batches=batches,
                 progress=track_progress,
             )
@@ -184,9 +181,11 @@ def count(
         _refuse_idle_options(
             {"orders": orders} if has_scores else score_options, "scores" if has_scores else "verdicts"
         )
-        count_options = {"metrics": metrics, "systems": systems, **score_options, "orders": orders}
+        value_of_option = {"metrics": metrics, "systems": systems, **score_options, "orders": orders}
         count_options = {
-            option_name: option_value for option_name, option_value in count_options.items() if option_value is not None
+            option_name: option_value
+            for option_name, option_value in value_of_option.items()
+            if option_value is not None
         }
         if has_scores:
             if not human:
@@ -219,12 +218,11 @@ def _check_columns(column_names: Sequence[str], *, has_scores: bool) -> None:
     ]
     missing_roles = [role for role_group in missing_role_groups for role in role_group]
     if missing_roles:
-        column_options = []
-        for role in missing_roles:
-            role_column_names = [
-                column_name for column_name in column_names if column_name.lower() in ENGLISH.get(role, ())
-            ]
-            column_options.append(f"{role}={role_column_names[0] if role_column_names else 'NAME'}")
+        likely_column_of_role = {
+            role: next((name for name in column_names if name.lower() in ENGLISH.get(role, ())), "NAME")
+            for role in missing_roles
+        }
+        column_options = [f"{role}={column_name}" for role, column_name in likely_column_of_role.items()]
         further_columns_text = "" if has_scores else " (for scores: also system, rater and score)"
         raise OptionError(
             f"count: the table has no column {join_labels(missing_roles)}"

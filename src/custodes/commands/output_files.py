@@ -143,7 +143,7 @@ def summary_lines(file: Path) -> Iterator[str]:
     """The summary lines for a new file. There are no lines if reading the file needs further files."""
     with suppress(CustodesError):
         study = read(file)
-        result_lines = [*_labels(study), *_means(study), *_win_rates(study)]
+        result_lines = [*(_labels(study) if study.labels else _means(study)), *_win_rates(study)]
         yield from result_lines[:MOST_LINES]
         if len(result_lines) > MOST_LINES:
             yield f"and {len(result_lines) - MOST_LINES} more lines"
@@ -161,14 +161,13 @@ def summary_lines(file: Path) -> Iterator[str]:
 
 def _labels(study: Study) -> Iterator[str]:
     """Lines with the rate at which each judge gives a label to the outputs of each system."""
-    if study.labels:
-        for rate_row in cu.rates(study).rates.to_dicts():
-            aspect_text = f"{rate_row['aspect']}, " if rate_row["aspect"] else ""
-            rate_text = estimate_with_interval(rate_row, "judge_rate", write=percent)
-            yield (
-                f"{rate_row['metric']} ({aspect_text}{rate_row['system']}): {rate_text} of {rate_row['n']} outputs are "
-                f"{rate_row['label']}"
-            )
+    for rate_row in cu.rates(study).rates.to_dicts():
+        aspect_text = f"{rate_row['aspect']}, " if rate_row["aspect"] else ""
+        rate_text = estimate_with_interval(rate_row, "judge_rate", write=percent)
+        yield (
+            f"{rate_row['metric']} ({aspect_text}{rate_row['system']}): {rate_text} of {rate_row['n']} outputs are "
+            f"{rate_row['label']}"
+        )
 
 
 def _means(study: Study) -> Iterator[str]:
@@ -176,37 +175,28 @@ def _means(study: Study) -> Iterator[str]:
 
     Corpus scores have no interval and are not averaged.
     """
-    if study.labels:
-        return
     from scipy.special import stdtrit
 
     key_column_names = ["rater", "aspect", "system"]
-    rating_rows = study.ratings.frame
-    item_score_rows = (
-        rating_rows.filter(pl.col("item") != "")
-        .group_by(*key_column_names, "item", maintain_order=True)
-        .agg(pl.col("score").mean())
+    item_score_rows = study.ratings.frame.group_by(*key_column_names, "item", maintain_order=True).agg(
+        pl.col("score").mean()
     )
-    mean_score_rows = item_score_rows.group_by(key_column_names, maintain_order=True).agg(
-        pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len()
+    score_rows = (
+        item_score_rows.group_by(*key_column_names, is_corpus_score=pl.col("item") == "", maintain_order=True)
+        .agg(pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len())
+        .sort("is_corpus_score", maintain_order=True)
+        .join(study.raters.frame.select("rater", "low", "high"), on="rater", how="left", maintain_order="left")
+        .with_columns(pl.col("low").fill_null(-inf), pl.col("high").fill_null(inf))
     )
-    corpus_score_rows = rating_rows.filter(pl.col("item") == "").select(
-        *key_column_names, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
-    )
-    range_of_rater = {
-        rater_name: (lowest_score, highest_score)
-        for rater_name, lowest_score, highest_score in study.raters.frame.select("rater", "low", "high").iter_rows()
-    }
-    for score_row in pl.concat([mean_score_rows, corpus_score_rows], how="vertical_relaxed").iter_rows(named=True):
+    for score_row in score_rows.iter_rows(named=True):
         aspect_text = f"{score_row['aspect']}, " if score_row["aspect"] else ""
         score_text = number(score_row["score"])
         if score_row["sd"] is not None and score_row["n"] >= FEWEST_ITEMS:
             half_width = (
                 float(stdtrit(score_row["n"] - 1, (1 + CONFIDENCE) / 2)) * score_row["sd"] / sqrt(score_row["n"])
             )
-            lowest_score, highest_score = range_of_rater.get(score_row["rater"], (None, None))
-            lower_bound = max(score_row["score"] - half_width, -inf if lowest_score is None else lowest_score)
-            upper_bound = min(score_row["score"] + half_width, inf if highest_score is None else highest_score)
+            lower_bound = max(score_row["score"] - half_width, score_row["low"])
+            upper_bound = min(score_row["score"] + half_width, score_row["high"])
             score_text += f" [{number(lower_bound)}, {number(upper_bound)}], mean of {score_row['n']} items"
         yield f"{score_row['rater']} ({aspect_text}{score_row['system']}): {score_text}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from custodes.data.mapping import annotator_columns
 from custodes.data.mapping.annotator_columns import (
     aspect_variants,
     has_half_steps,
@@ -31,6 +32,7 @@ from custodes.data.mapping.annotator_columns import (
         (["style.rating.human", "depth.rating.human"], ["x"], "{aspect}.{rater}.human"),
         (["coh_", "flu_"], ["x_"], "human:{aspect:coh,flu}_"),
         (["fluency.ann1", "coherence.ann1"], ["x"], "human:{aspect}.{rater}"),
+        (["human", "my_expert", "x.annotator"], ["bleu"], "human:{rater:human,my_expert,x.annotator}"),
     ],
 )
 def test_patterns_match_the_human_columns_and_no_others(human: list[str], others: list[str], pattern: str) -> None:
@@ -47,6 +49,8 @@ def test_patterns_match_the_human_columns_and_no_others(human: list[str], others
         (["zest_a", "zest_b", "zing_a", "zing_b"], []),
         (["zest_ann1", "zing"], []),
         (["ann1_r1", "ann1_r2", "ann2_r1", "ann2_r2"], []),
+        (["coherence_ann1", "coherence_ann2"], []),
+        ([], []),
     ],
 )
 def test_aspects_are_known_or_crossed_with_numbered_raters(names: list[str], aspects: list[str]) -> None:
@@ -63,6 +67,15 @@ def test_people_are_known_by_name_or_by_aspect_number_and_half_steps() -> None:
         {"human_zest_ann1": [1], "human_zest_ann2": [1], "human_zing_ann1": [1], "human_zing_ann2": [1]}
     )
     assert people_patterns(mixed, mixed.columns)[0] == ("human_{aspect}_{rater}",)
+
+
+def test_averages_are_searched_once_for_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    monkeypatch.setattr(annotator_columns, "find_averages", lambda names: searched.append(names) or [])
+    names = [f"m{k}_mean" for k in range(9)]
+    people_patterns(pl.DataFrame({name: [1] for name in names}), names)
+    metric_column_patterns(names, [])
+    assert searched == [names, names]
 
 
 def test_variants_differ_only_in_the_aspect() -> None:

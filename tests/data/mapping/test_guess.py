@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.mapping.annotator_columns import people_pattern, pooled_aspects
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, looks_human
 from tests.data.input_errors import reading_error
 from tests.data.mapping.tables import as_text, half, proposed, rows, wide
@@ -301,23 +300,6 @@ def test_what_looks_human() -> None:
     assert looks_human("human_mqm", declared=True)
 
 
-@pytest.mark.parametrize(
-    ("annotators", "aspects"),
-    [
-        (["human_coherence_ann1", "human_fluency_ann1"], ["coherence", "fluency"]),
-        (["expert_1", "expert_2", "turker_1", "turker_2"], []),
-        (["ann1", "ann2"], []),
-        (["human_kindness_ann1", "human_kindness_ann2", "human_wit_ann1", "human_wit_ann2"], ["kindness", "wit"]),
-        (["human_kindness_ann1", "human_kindness_ann2", "human_wit_ann1"], []),
-        (["alice_north", "alice_south", "bob_north", "bob_south"], []),
-        (["coherence_ann1", "coherence_ann2"], []),
-        ([], []),
-    ],
-)
-def test_aspects_in_the_names_of_people(annotators: list[str], aspects: list[str]) -> None:
-    assert pooled_aspects(annotators) == aspects
-
-
 def test_an_order_that_has_another_name_is_told_of() -> None:
     base = pl.DataFrame({"item": [1, 2], "model_a": "X", "model_b": "Y", "winner": "model_a", "swapped": [0, 1]})
     notes = {note.rule: note.message for note in cu.read(base).notes}
@@ -331,11 +313,6 @@ def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> Non
     with pytest.raises(cu.InputError, match=r"reader is battles, .*--column system_a=NAME .*winner=NAME$") as error:
         cu.read(pl.DataFrame({"item": [1], "baseline": ["X"], "candidate": ["Y"], "winner": ["baseline"]}))
     assert str(error.value).count(" (") == 3
-
-
-def test_names_without_a_shape_are_listed() -> None:
-    raters = ["human", "my_expert", "x.annotator"]
-    assert people_pattern(raters, [*raters, "bleu"]) == "human:{rater:human,my_expert,x.annotator}"
 
 
 def test_the_suggestions_of_two_inputs_add_up() -> None:

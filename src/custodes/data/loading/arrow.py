@@ -18,7 +18,7 @@ import polars as pl
 
 from custodes.data.loading.compression import LARGEST, check_decompressed_size, format_mebibytes, limit_total_size
 from custodes.data.table import strip_column_names, with_column_names
-from custodes.errors import InputError, MissingExtraError
+from custodes.errors import InputError, requires_extra
 
 PARQUET = b"PAR1"
 ENCRYPTED = b"PARE"
@@ -51,14 +51,17 @@ def from_parquet(file_bytes: bytes, name: str) -> pl.DataFrame:
         return with_column_names(pl.read_parquet(io.BytesIO(file_bytes)), where=name)
     with _convert_errors(damaged_file_error, name):
         parquet_file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(file_bytes))
-        row_groups = map(parquet_file.metadata.row_group, range(parquet_file.metadata.num_row_groups))
+        metadata = parquet_file.metadata
         check_decompressed_size(
-            sum(row_group.total_byte_size for row_group in row_groups), len(file_bytes), name, SIZE_ADVICE
+            sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)),
+            len(file_bytes),
+            name,
+            SIZE_ADVICE,
         )
-        if parquet_file.metadata.num_rows * parquet_file.metadata.num_columns * CELL > LARGEST:
+        if metadata.num_rows * metadata.num_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {parquet_file.metadata.num_rows} rows do not fit into memory; count the outcomes of pairs "
-                f"first, with count_pairs"
+                f"{name}: {metadata.num_rows} rows do not fit into memory; count the outcomes of pairs first, with "
+                "count_pairs"
             )
         # In batches, so that PyArrow and Polars do not hold the whole table at the same time.
         arrow_tables = (
@@ -77,11 +80,9 @@ def from_parquet(file_bytes: bytes, name: str) -> pl.DataFrame:
 
 def from_arrow_file(file_bytes: bytes, name: str) -> pl.DataFrame:
     """The table of an Arrow file or stream."""
-    try:
+    with requires_extra(f"{name}: Arrow files need PyArrow", "arrow"):
         import pyarrow
         import pyarrow.ipc
-    except ImportError as error:
-        raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
     with _convert_errors(
         InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again"), name
     ):

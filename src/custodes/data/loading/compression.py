@@ -191,13 +191,6 @@ SIZE_ADVICE = (
 )
 
 
-def check_delimited(text: str, n_columns: int, name: str) -> None:
-    """Raise `InputError` if a text with this number of columns would not fit into memory."""
-    n_lines = text.count("\n") + 1
-    n_required_bytes = TEXT_COPIES * len(text) + CELL * n_lines * n_columns
-    check_size(n_required_bytes, f"{name}: {n_lines:,} lines of {n_columns} columns may take")
-
-
 def check_json(text: str, name: str, *, by_lines: bool) -> None:
     """Raise `InputError` if the objects of a JSON text would not fit into memory. With JSON Lines, only a block of
     objects is in memory at a time."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import chain
@@ -20,7 +21,7 @@ import polars as pl
 from custodes.data.loading.compression import BATCH_ROWS, format_mebibytes, limit_total_size, max_decompressed_size
 from custodes.data.loading.live_study import ANNOTATION_STUDY
 from custodes.data.table import select_part, series_of, strip_column_names, with_column_names
-from custodes.errors import InputError, MissingExtraError
+from custodes.errors import InputError, requires_extra
 
 SQLITE = b"SQLite format 3\0"
 DUCKDB = b"DUCK"
@@ -119,11 +120,9 @@ def _too_large_error(file_size: int, name: str) -> InputError:
 
 def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
     """A table, a view or the result of a query of a DuckDB file, without access to other files."""
-    try:
+    with requires_extra(f"{name}: a DuckDB file needs DuckDB", "duckdb"):
         import duckdb
         import pyarrow
-    except ImportError as error:
-        raise MissingExtraError(f"{name}: a DuckDB file needs DuckDB: pip install 'custodes[duckdb]'") from error
     with duckdb.connect(":memory:") as connection:
         try:
             escaped_path = str(path).replace("'", "''")
@@ -136,13 +135,8 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             fault_text = _first_line(error).replace(str(path), path.name)
             raise InputError(f"{name}: {DAMAGE_MESSAGE} ({fault_text}); copy or download it again") from None
         sql_query = _query(table_names, part, name)
-        timeout_event = threading.Event()
-
-        def stop() -> None:
-            timeout_event.set()
-            connection.interrupt()
-
-        timeout_timer = threading.Timer(PATIENCE, stop)
+        deadline = time.monotonic() + PATIENCE
+        timeout_timer = threading.Timer(PATIENCE, connection.interrupt)
         timeout_timer.daemon = True
         timeout_timer.start()
         try:
@@ -158,7 +152,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         except InputError:
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # also in the conversion from DuckDB to Polars
-            if timeout_event.is_set():
+            if time.monotonic() >= deadline:
                 raise InputError(
                     f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS_ADVICE}"
                 ) from None

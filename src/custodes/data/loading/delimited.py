@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.data.loading.compression import check_delimited
+from custodes.data.loading.compression import CELL, TEXT_COPIES, check_size
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import MISSING_TOKENS, strip_column_names
 from custodes.errors import InputError, join_labels
@@ -42,7 +42,11 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         header_cells = next(_iter_cell_rows(text[:HEADER_CHARACTERS], separator), [])
     except csv.Error as error:
         raise InputError(f"{name}: the header cannot be read: {error}") from None
-    check_delimited(text, len(strip_column_names(header_cells, where=name)), name)
+    n_lines, n_columns = text.count("\n") + 1, len(strip_column_names(header_cells, where=name))
+    check_size(
+        TEXT_COPIES * len(text) + CELL * n_lines * n_columns,
+        f"{name}: {n_lines:,} lines of {n_columns} columns may take",
+    )
     frame = _parse_table(text, separator, name)
     notes = build_notes(
         (
@@ -77,13 +81,10 @@ def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
 def _detect_separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
-    row_lengths_of_separator = {
-        separator: _count_cells(text, separator) for separator in dict.fromkeys([usual_separator, *SEPARATORS])
-    }
     plausible_row_lengths = {
         separator: row_lengths
-        for separator, row_lengths in row_lengths_of_separator.items()
-        if row_lengths and row_lengths[0] > 1
+        for separator in dict.fromkeys([usual_separator, *SEPARATORS])
+        if (row_lengths := _count_cells(text, separator)) and row_lengths[0] > 1
     }
     consistent_separators = [
         separator for separator, row_lengths in plausible_row_lengths.items() if set(row_lengths) == {row_lengths[0]}
@@ -110,8 +111,7 @@ def _count_cells(text: str, separator: str) -> list[int]:
 
 def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
     try:
-        frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
-        frame = frame.rename(str.strip)
+        frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False).rename(str.strip)
     except (Exception, pl.exceptions.PanicException):
         fault_text = (
             _ragged_row(text, separator, finds_longer_rows=True)

@@ -156,13 +156,11 @@ def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
             else None
         )
         if isinstance(class_names, list) and column_name in frame.columns and frame[column_name].dtype.is_integer():
-            class_name_of_number = {
-                class_number: str(class_name) for class_number, class_name in enumerate(class_names)
-            }
-            class_name_series = frame[column_name].replace_strict(
+            class_name_of_number = dict(enumerate(map(str, class_names)))
+            class_name_expression = pl.col(column_name).replace_strict(
                 class_name_of_number, default=None, return_dtype=pl.String
             )
-            frame = frame.with_columns(class_name_series.alias(column_name))
+            frame = frame.with_columns(class_name_expression)
     return frame
 
 

@@ -106,12 +106,11 @@ def _open_study(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
     index, file and log were copied from elsewhere. Since SQLite would create an index next to this log, a temporary
     copy of file and log is read. If there is no log, SQLite must not create files either.
     """
-    if not _log_size(path):
-        with closing(_connect_to_file(path, OPTIONS_WITHOUT_WRITER)) as connection:
-            yield connection, False
-    elif path.with_name(f"{path.name}-shm").exists():
-        with closing(_connect_to_file(path, OPTIONS_WITH_WRITER)) as connection:
-            yield connection, True
+    has_log = _log_size(path) > 0
+    if not has_log or path.with_name(f"{path.name}-shm").exists():
+        uri_options = OPTIONS_WITH_WRITER if has_log else OPTIONS_WITHOUT_WRITER
+        with closing(_connect_to_file(path, uri_options)) as connection:
+            yield connection, has_log
     else:
         with TemporaryDirectory() as temporary_folder:
             study_copy_path = Path(temporary_folder) / "study.db"

@@ -49,18 +49,6 @@ class _Format:
     parts: bool = False
 
 
-PARQUET = _Format(
-    label="a Parquet file",
-    suffixes=(".parquet",),
-    magic=(arrow.PARQUET, arrow.ENCRYPTED),
-    read=lambda data, part, name: (arrow.from_parquet(data, name), []),
-)
-ARROW = _Format(
-    label="an Arrow file",
-    suffixes=(".arrow", ".feather", ".ipc"),
-    magic=(arrow.ARROW_FILE, arrow.ARROW_STREAM),
-    read=lambda data, part, name: (arrow.from_arrow_file(data, name), []),
-)
 WORKBOOK = _Format(
     label="a spreadsheet",
     suffixes=(".xlsx", ".xlsm"),
@@ -75,7 +63,22 @@ ZIP = _Format(
     read=lambda data, part, name: _from_zip(data, part, name),
     parts=True,
 )
-FORMATS = (PARQUET, ARROW, WORKBOOK, ZIP)
+FORMATS = (
+    _Format(
+        label="a Parquet file",
+        suffixes=(".parquet",),
+        magic=(arrow.PARQUET, arrow.ENCRYPTED),
+        read=lambda data, part, name: (arrow.from_parquet(data, name), []),
+    ),
+    _Format(
+        label="an Arrow file",
+        suffixes=(".arrow", ".feather", ".ipc"),
+        magic=(arrow.ARROW_FILE, arrow.ARROW_STREAM),
+        read=lambda data, part, name: (arrow.from_arrow_file(data, name), []),
+    ),
+    WORKBOOK,
+    ZIP,
+)
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
 SUFFIXES = (*TEXTS, *(suffix for binary_format in FORMATS for suffix in binary_format.suffixes))
 COMPRESSED_SUFFIXES = tuple(compression_format.suffix for compression_format in compression.COMPRESSION_FORMATS)
@@ -155,16 +158,11 @@ def _without_apostrophes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.
         signature_lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
         return frame
-    has_signature_prefix = signature_lines and signature_lines[0].startswith(SIGNATURE_PREFIX)
-    signature_line_of_file = next(
-        (
-            signature_line_of_file
-            for signature_line_of_file in signature_lines
-            if signature_line_of_file.startswith(f"{path.name}: ")
-        ),
-        "",
+    is_export = any(line.startswith(SIGNATURE_PREFIX) for line in signature_lines[:1])
+    is_unmodified = any(
+        line.startswith(f"{path.name}: ") and line.endswith(digest_line(content)) for line in signature_lines
     )
-    if has_signature_prefix and signature_line_of_file.endswith(digest_line(content)):
+    if is_export and is_unmodified:
         return frame.with_columns(pl.col(pl.String).str.replace(QUOTED_FORMULA, "${1}"))
     return frame
 
@@ -190,13 +188,9 @@ def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
 def _parse_bytes(file_bytes: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     is_stream_source = is_input_stream(path)
     suffixes = ["", *(suffix.lower() for suffix in ([] if is_stream_source else path.suffixes))]
-    matching_formats = (
-        compression_format
-        for compression_format in compression.COMPRESSION_FORMATS
-        if compression_format.suffix == suffixes[-1]
-    )
+    format_of_suffix = {known_format.suffix: known_format for known_format in compression.COMPRESSION_FORMATS}
     compression_format = (
-        compression.detect_compression(file_bytes) if is_stream_source else next(matching_formats, None)
+        compression.detect_compression(file_bytes) if is_stream_source else format_of_suffix.get(suffixes[-1])
     )
     if compression_format:
         file_bytes, suffixes = compression.decompress(file_bytes, compression_format, name), suffixes[:-1] or [""]

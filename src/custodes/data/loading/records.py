@@ -56,11 +56,8 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
             or len(records_of_path[paths_by_n_records[0]]) > len(records_of_path[paths_by_n_records[1]])
         ):
             part, *other_list_paths = paths_by_n_records
-            other_lists_text = (
-                f"; other lists: {join_labels(f'{name}::{list_path}' for list_path in other_list_paths)}"
-                if other_list_paths
-                else ""
-            )
+            other_lists = join_labels(f"{name}::{list_path}" for list_path in other_list_paths)
+            other_lists_text = f"; other lists: {other_lists}" if other_lists else ""
             notes = build_notes(
                 ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{other_lists_text}")
             )

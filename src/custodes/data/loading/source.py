@@ -289,11 +289,10 @@ def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
     """The list of files, without those tables of raters or probes that belong to another file of the list."""
-    sidecar_marks = (RATERS, PROBES)
     sidecar_paths = {
         sidecar_path.resolve()
         for file in files
-        for sidecar_mark in sidecar_marks
+        for sidecar_mark in (RATERS, PROBES)
         for sidecar_path in sidecar_tables(file, sidecar_mark)
     }
     return [file for file in files if file.resolve() not in sidecar_paths]

@@ -10,7 +10,7 @@ import polars as pl
 from custodes.data.loading.compression import LARGEST, zip_archive, zip_member
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import select_part, strip_column_names
-from custodes.errors import InputError, MissingExtraError, join_labels
+from custodes.errors import InputError, join_labels, requires_extra
 
 ZIP = b"PK\x03\x04"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -34,21 +34,16 @@ def is_workbook(data: bytes, name: str) -> bool:
 
 def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """A sheet as a frame of text, and a note on cells with errors. A formula gives the value that was computed last."""
-    try:
+    with requires_extra(f"{name}: spreadsheets need fastexcel", "excel", ", or save the spreadsheet as CSV"):
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel returns errors of cells through PyArrow
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{name}: spreadsheets need fastexcel: pip install 'custodes[excel]', or save the spreadsheet as CSV"
-        ) from error
     if not is_workbook(file_bytes, name):
         raise InputError(f"{name}: not a spreadsheet, or a damaged one; save it again, or as CSV")
     try:
         _check_reach(file_bytes, name)
         workbook = fastexcel.read_excel(file_bytes)
-        sheet_names = list(workbook.sheet_names)
         requested_sheet_names = (
-            sheet_names if part is None else [select_part(part, sheet_names, name=name, what="sheet")]
+            workbook.sheet_names if part is None else [select_part(part, workbook.sheet_names, name=name, what="sheet")]
         )
         cells_and_errors_of_sheet = {
             sheet_name: _read_cells(workbook, sheet_name) for sheet_name in requested_sheet_names
@@ -57,16 +52,13 @@ def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.Da
         raise
     except (Exception, pl.exceptions.PanicException):
         raise InputError(f"{name}: a damaged spreadsheet; save it again, or as CSV") from None
-    filled_cells_and_errors_of_sheet = {
-        sheet_name: cells_and_errors
-        for sheet_name, cells_and_errors in cells_and_errors_of_sheet.items()
-        if cells_and_errors[0].height
-    }
-    if not filled_cells_and_errors_of_sheet:
-        raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
-    cell_frame, cell_errors = filled_cells_and_errors_of_sheet[
-        select_part(part, filled_cells_and_errors_of_sheet, name=name, what="sheet")
+    filled_sheet_names = [
+        sheet_name for sheet_name, (cell_frame, _) in cells_and_errors_of_sheet.items() if cell_frame.height
     ]
+    if not filled_sheet_names:
+        raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
+    sheet_name = select_part(part, filled_sheet_names, name=name, what="sheet")
+    cell_frame, cell_errors = cells_and_errors_of_sheet[sheet_name]
     examples_text = join_labels(
         (f"{error_text} in row {row_number} of {header_cell!r}" for row_number, header_cell, error_text in cell_errors),
         limit=3,
@@ -116,15 +108,14 @@ def _read_cells(workbook: Any, sheet_name: str) -> tuple[pl.DataFrame, list[tupl
         return pl.DataFrame(), []
     record_batch, error_report = loaded_sheet.to_arrow_with_errors()
     cell_frame = pl.DataFrame(pl.from_arrow(record_batch))
-    cell_errors = error_report.errors if error_report else []
-    header_cells = cell_frame.row(0)
-    rows_headers_and_messages = [
-        (cell_error.position[0], header_cells[cell_error.position[1]], cell_error.detail.rpartition("got ")[2])
-        for cell_error in cell_errors
-    ]
+    header_cells = [str(header_cell or "") for header_cell in cell_frame.row(0)]
     return cell_frame, [
-        (row_number, str(header_cell or ""), error_text.strip("'"))
-        for row_number, header_cell, error_text in rows_headers_and_messages
+        (
+            cell_error.position[0],
+            header_cells[cell_error.position[1]],
+            cell_error.detail.rpartition("got ")[2].strip("'"),
+        )
+        for cell_error in (error_report.errors if error_report else ())
     ]
 
 

@@ -111,12 +111,8 @@ def _split_words(words: list[str], *, is_rater_last: bool) -> tuple[str, ...] | 
     words = words[::direction_step]
     word_positions = range(2, len(words), 2)
     likely_rater_positions = [
-        rater_position for rater_position in word_positions if looks_like_rater(words[rater_position])
-    ]
-    likely_rater_positions += [
-        rater_position
-        for rater_position in word_positions
-        if _is_aspect(words[0]) and not _is_aspect(words[rater_position])
+        *(position for position in word_positions if looks_like_rater(words[position])),
+        *(position for position in word_positions if _is_aspect(words[0]) and not _is_aspect(words[position])),
     ]
     if not likely_rater_positions:
         return None
@@ -189,9 +185,8 @@ def pooled_aspects(human_column_names: Sequence[str]) -> list[str]:
 def people_patterns(frame: pl.DataFrame, score_column_names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would mix
     the ratings of several aspects, there is no pattern."""
-    rating_column_names = [
-        column_name for column_name in score_column_names if column_name not in find_averages(score_column_names)
-    ]
+    average_column_names = find_averages(score_column_names)
+    rating_column_names = [column_name for column_name in score_column_names if column_name not in average_column_names]
     human_column_names = [
         column_name
         for column_name in rating_column_names
@@ -302,10 +297,11 @@ def metric_column_patterns(
     remaining_column_names = [
         column_name for column_name in score_column_names if column_name not in human_column_names
     ]
+    average_column_names = find_averages(score_column_names)
     metric_column_names = [
         column_name
         for column_name in remaining_column_names
-        if column_name not in find_averages(score_column_names) and not looks_human(column_name)
+        if column_name not in average_column_names and not looks_human(column_name)
     ]
     if not metric_column_names:
         return ()

@@ -343,30 +343,31 @@ def find_averages(column_names: Sequence[str]) -> list[str]:
     ['human_avg']
     """
     stems_of_column = {name: name_stems(name) for name in column_names}
-    average_column_names = []
-    for name, stems in stems_of_column.items():
-        content_stems = stems - AVERAGES - {"n"}
-        stems_of_similar_column = {
-            other_name: other_stems
-            for other_name, other_stems in stems_of_column.items()
-            if other_name != name and content_stems <= other_stems
-        }
-        rating_column_names = [
-            other_name
-            for other_name, other_stems in stems_of_similar_column.items()
-            if not other_stems & AVERAGES and (content_stems or looks_human(other_name))
-        ]
-        has_spread_word = stems & (SPREADS - {"n"}) or (
-            "n" in stems and len(rating_column_names) < len(stems_of_similar_column)
-        )  # MOS_n is an aspect, not the rating by annotator n
-        has_rating_column = any(
-            looks_human(other_name) or content_stems & (ASPECTS | SHORT_ASPECTS) for other_name in rating_column_names
-        )
-        if rating_column_names and (
-            has_spread_word or (stems & AVERAGES and has_rating_column and not looks_like_machine(name))
-        ):
-            average_column_names.append(name)
-    return average_column_names
+    return [name for name in column_names if _is_average(name, stems_of_column)]
+
+
+def _is_average(name: str, stems_of_column: Mapping[str, set[str]]) -> bool:
+    """Whether a column is computed from human ratings, according to its name and the names of the other columns."""
+    stems = stems_of_column[name]
+    content_stems = stems - AVERAGES - {"n"}
+    stems_of_similar_column = {
+        other_name: other_stems
+        for other_name, other_stems in stems_of_column.items()
+        if other_name != name and content_stems <= other_stems
+    }
+    rating_column_names = [
+        other_name
+        for other_name, other_stems in stems_of_similar_column.items()
+        if not other_stems & AVERAGES and (content_stems or looks_human(other_name))
+    ]
+    has_spread_word = bool(stems & (SPREADS - {"n"})) or (
+        "n" in stems and len(rating_column_names) < len(stems_of_similar_column)
+    )  # MOS_n is an aspect, not the rating by annotator n
+    has_rating_column = any(
+        looks_human(other_name) or content_stems & (ASPECTS | SHORT_ASPECTS) for other_name in rating_column_names
+    )
+    is_computed = has_spread_word or (bool(stems & AVERAGES) and has_rating_column and not looks_like_machine(name))
+    return bool(rating_column_names) and is_computed
 
 
 def looks_like_rater(label: str) -> bool:

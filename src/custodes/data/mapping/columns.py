@@ -25,7 +25,7 @@ from custodes.data.mapping.pattern import (
     melt_patterns,
     split_columns,
 )
-from custodes.data.mapping.phrases import compile_phrases, read_phrases
+from custodes.data.mapping.phrases import compile_phrases, replace_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import count_filled_cells, label_column, typed_column, unused_columns
@@ -92,7 +92,7 @@ class Columns:
                 "'system': 'model'}"
             )
         column_of_role = dict(mapping)
-        path_patterns = [
+        patterns = [
             f"{rater_kind}:{column_of_role.pop(rater_kind)}"
             for rater_kind in KINDS
             if isinstance(column_of_role.get(rater_kind), str)
@@ -124,22 +124,33 @@ class Columns:
                 "columns: score is empty; leave score out, or give at least one column or pattern",
             ),
         )
-        patterns = tuple(path_patterns)
         if has_score_patterns:
-            patterns += tuple(score_patterns)
+            patterns += score_patterns
             del column_of_role["score"]
         for role, name_or_pattern in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
             if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
                 raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
-        for pattern in patterns:
-            if any("order" in pattern_reading.fields for pattern_reading in ColumnPattern.readings(pattern)):
-                raise OptionError(f"columns: pattern {pattern!r}: {{order}} is only allowed in a pattern for winner")
-        column_mapping = cls(roles=column_of_role, patterns=patterns)
-        if column_mapping.text_pattern and set(column_mapping.text_pattern.fields) != {"system"}:
-            raise OptionError(
-                f"columns: text={column_of_role['text']!r}: a pattern of texts needs {{system}} and must not have "
-                f"other placeholders"
-            )
+        order_pattern = next(
+            (
+                pattern
+                for pattern in patterns
+                if any("order" in pattern_reading.fields for pattern_reading in ColumnPattern.readings(pattern))
+            ),
+            "",
+        )
+        column_mapping = cls(roles=column_of_role, patterns=tuple(patterns))
+        text_pattern = column_mapping.text_pattern
+        reject(
+            (
+                order_pattern,
+                f"columns: pattern {order_pattern!r}: {{order}} is only allowed in a pattern for winner",
+            ),
+            (
+                text_pattern and set(text_pattern.fields) != {"system"},
+                f"columns: text={column_of_role.get('text')!r}: a pattern of texts needs {{system}} and must not have "
+                f"other placeholders",
+            ),
+        )
         return column_mapping
 
     @property
@@ -225,8 +236,10 @@ class Columns:
         if not any("." in mapped_name or "*" in mapped_name for mapped_name in (*mapped_names, *self.patterns)):
             return frame
         matched_patterns = self.match_patterns(frame.columns)
-        unmatched_names = [mapped_name for mapped_name in mapped_names if not expand_name(mapped_name, frame.columns)]
-        unmatched_names += [pattern for pattern in self.patterns if pattern not in matched_patterns]
+        unmatched_names = [
+            *(mapped_name for mapped_name in mapped_names if not expand_name(mapped_name, frame.columns)),
+            *(pattern for pattern in self.patterns if pattern not in matched_patterns),
+        ]
         return flatten_nested(frame, unmatched_names) if unmatched_names and nested_columns(frame) else frame
 
     def check(self, column_names_of_table: Sequence[Sequence[str]]) -> None:
@@ -275,18 +288,20 @@ class Columns:
             for table_column_names in column_names_of_table
             for pattern in self.match_patterns(table_column_names)
         }
-        for pattern in self.patterns:
-            if pattern not in matched_patterns:
-                if not _unmapped_columns([*all_column_names, *self.roles]):
-                    raise OptionError(
-                        f"columns: pattern {pattern!r} is not used, because a table with the column winner or "
-                        "preference, or with rater and score, has no other scores; remove or rename this column"
-                    )
-                raise OptionError(
-                    f"columns: pattern {pattern!r} matches no column that is still without a "
-                    f"role{suggestion(pattern, free_column_names, cutoff=0.5)}; columns: "
-                    f"{join_labels(free_column_names, limit=MAX_LISTED)}"
-                )
+        unmatched_pattern = next((pattern for pattern in self.patterns if pattern not in matched_patterns), "")
+        reject(
+            (
+                unmatched_pattern and not _unmapped_columns([*all_column_names, *self.roles]),
+                f"columns: pattern {unmatched_pattern!r} is not used, because a table with the column winner or "
+                "preference, or with rater and score, has no other scores; remove or rename this column",
+            ),
+            (
+                unmatched_pattern,
+                f"columns: pattern {unmatched_pattern!r} matches no column that is still without a "
+                f"role{suggestion(unmatched_pattern, free_column_names, cutoff=0.5)}; columns: "
+                f"{join_labels(free_column_names, limit=MAX_LISTED)}",
+            ),
+        )
 
     def match_patterns(self, column_names: Sequence[str]) -> set[str]:
         """The patterns that match a column of a table with these columns."""
@@ -347,7 +362,7 @@ class Columns:
             *notes,
         ]
         if "phrase" in self.roles and "winner" in mapped_table.columns:
-            mapped_table, phrase_notes = _replace_phrases(mapped_table, self.roles["phrase"], where=where)
+            mapped_table, phrase_notes = replace_phrases(mapped_table, self.roles["phrase"], where=where)
             notes += phrase_notes
         if PAIR[0] in text_columns.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
             mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
@@ -448,23 +463,7 @@ class Columns:
                 }
                 if label_by_role_of_column and not is_path(pattern_text):
                     break
-            free_column_names = [name for name in free_column_names if name not in match_of_column]
         return {name: match_of_column[name] for name in column_names if name in match_of_column}
-
-
-def _replace_phrases(
-    mapped_table: pl.DataFrame, phrase_patterns_text: str, *, where: str
-) -> tuple[pl.DataFrame, list[Note]]:
-    """The table of verdicts with each phrase replaced by a word, and notes."""
-    system_column_names = [
-        name for name in mapped_table.columns if name in ("system_a", "system_b", "model_a", "model_b")
-    ]
-    system_labels = {str(system_label) for name in system_column_names for system_label in mapped_table[name].unique()}
-    winner_cells = label_column(mapped_table, "winner", where=where, empty=True)
-    verdict_words, invalid_reasons, notes = read_phrases(
-        winner_cells, phrase_patterns_text, system_names=system_labels, where=where
-    )
-    return mapped_table.with_columns(verdict_words.alias("winner"), invalid_reasons.alias("invalid")), notes
 
 
 def _overridden_columns(column_of_role: Mapping[str, str], column_names: Sequence[str]) -> dict[str, str]:

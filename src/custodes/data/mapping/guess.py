@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
 from os.path import commonprefix
@@ -91,18 +91,19 @@ def suggest_mapping(
     correct, unless the message `wrong` already names that cell.
     """
     first_rows = frame.head(GUESS_ROWS)
-    text_mappings: Iterable[Columns] = (mapping for mapping, _ in text_guesses(frame.head(SAMPLE_ROWS), declared))
     has_score_columns = any(looks_like_score(name) for name in first_rows.columns if is_number(first_rows[name]))
-    if has_score_columns:  # texts alone would drop the scores, which does not matter if there is only one system
-        text_mappings = (mapping for mapping in text_mappings if _has_one_system(frame, mapping))
-    groups_of_mappings = [guesses(first_rows, declared, nested), text_mappings]
+    text_mappings = (
+        mapping
+        for mapping, _ in text_guesses(frame.head(SAMPLE_ROWS), declared)
+        # texts alone would drop the scores, which does not matter if there is only one system
+        if not has_score_columns or _has_one_system(frame, mapping)
+    )
+    mappings = chain(guesses(first_rows, declared, nested), text_mappings)
     has_verdict_columns = find_side_pairs(first_rows.columns) and find_columns("winner", first_rows.columns)
     if not has_score_columns and not has_verdict_columns and score_text_roles(frame.head(SAMPLE_ROWS), []):
-        groups_of_mappings = [
-            sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping)),
-            groups_of_mappings[0],
-        ]
-    for mapping in chain(*groups_of_mappings):
+        texts_with_systems_first = sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping))
+        mappings = chain(texts_with_systems_first, guesses(first_rows, declared, nested))
+    for mapping in mappings:
         n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
             mapping != declared
@@ -156,20 +157,16 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     first."""
     declared_columns = set(declared.roles.values())
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
+    rater_columns = [*find_columns("rater", free_columns), *(name for name in free_columns if name.endswith(".*.name"))]
     candidates_of_role = {
-        role: [declared.roles[role]] if role in declared.roles else find_columns(role, free_columns)
-        for role in ROLES_GUESSED
+        **{role: find_columns(role, free_columns) for role in ROLES_GUESSED},
+        "rater": [name for name in rater_columns if may_be_labels(frame[name])],
+        "kind": [name for name in find_columns("kind", free_columns) if kind_words(frame[name]) is not None],
+        **{role: [name] for role, name in declared.roles.items()},
     }
     number_columns = [
         name for name in free_columns if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])
     ]
-    if "rater" not in declared.roles:
-        rater_columns = [*candidates_of_role["rater"], *(name for name in free_columns if name.endswith(".*.name"))]
-        candidates_of_role["rater"] = [name for name in rater_columns if may_be_labels(frame[name])]
-    if "kind" not in declared.roles:
-        candidates_of_role["kind"] = [
-            name for name in candidates_of_role["kind"] if kind_words(frame[name]) is not None
-        ]
     has_system_pairs = any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(free_columns))
     item_columns, system_columns = _key_candidates(frame, free_columns, candidates_of_role)
     yield from _complete_guesses(
@@ -180,23 +177,14 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     ):
         return  # no other layout is possible
     text_roles = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_columns])
-    item_system_pairs = [
-        (item_column, system_column)
+    # If every row is a different item, no two systems can be compared.
+    item_columns.sort(key=lambda item_column: frame[item_column].n_unique() == frame.height)
+    possible_key_roles = [
+        {"item": item_column, "system": system_column, **cluster_role(frame, item_column)}
         for item_column, system_column in product(item_columns, system_columns)
         if item_column != system_column
-    ][: CHOICES * CHOICES]
-    # If every row is a different item, no two systems can be compared.
-    item_system_pairs.sort(key=lambda item_system_pair: frame[item_system_pair[0]].n_unique() == frame.height)
-    cluster_roles_of_item = (
-        {}
-        if "cluster" in declared.roles
-        else {item_column: cluster_role(frame, item_column) for item_column in item_columns}
-    )
-    possible_key_roles = [
-        {"item": item_column, "system": system_column, **cluster_roles_of_item.get(item_column, {})}
-        for item_column, system_column in item_system_pairs
     ]
-    single_system_key_roles: list[dict[str, str]] = []
+    single_system_key_roles = list[dict[str, str]]()
     if "system" not in (*declared.roles, *frame.columns):
         yield from _complete_guesses(declared, system_column_layouts(frame, free_columns), frame.columns)
         if not has_system_pairs and not declared.patterns and any(may_be_scores(column) for column in frame):
@@ -298,25 +286,24 @@ def _key_candidates(
     label_columns = [
         name for name in n_distinct_of_column if not frame[name].dtype.is_float() and not looks_human(name)
     ]
-    possible_item_columns = [
-        name
-        for name in label_columns
-        if n_distinct_of_column[name] > 1
-        and may_be_labels(frame[name])
-        and not (is_time(frame[name]) or holds_judgements(frame[name]))
-    ]
-    likely_item_columns = sorted(possible_item_columns, key=n_distinct_of_column.__getitem__, reverse=True)
-    item_columns = list(
-        dict.fromkeys([*candidates_of_role["item"], *(name for name in likely_item_columns if not is_measure(name))])
+    likely_item_columns = sorted(
+        (
+            name
+            for name in label_columns
+            if n_distinct_of_column[name] > 1
+            and may_be_labels(frame[name])
+            and not (is_measure(name) or is_time(frame[name]) or holds_judgements(frame[name]))
+        ),
+        key=n_distinct_of_column.__getitem__,
+        reverse=True,
     )
-    possible_system_columns = [
-        name for name in label_columns if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
-    ]
+    item_columns = list(dict.fromkeys([*candidates_of_role["item"], *likely_item_columns]))
     likely_system_columns = sorted(
         (
             name
-            for name in possible_system_columns
-            if not (name.endswith(".*.name") or is_fact(name))
+            for name in label_columns
+            if may_be_systems(frame[name])
+            and not (has_another_role(name, "system", "item") or name.endswith(".*.name") or is_fact(name))
             and CATEGORIES.isdisjoint(split_name(name))
             and (
                 not item_columns
@@ -377,12 +364,12 @@ def _half_long_layouts(
     ):
         return
     kind_prefix = "human:" if PEOPLE_ROLES & set(split_name(further_roles["rater"])) else ""
-    rating_columns = [
+    likely_rating_columns = [
         name
         for name in aspect_columns
         if set(split_name(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(split_name(name))
     ]
-    rating_columns = rating_columns or aspect_columns
+    rating_columns = likely_rating_columns or aspect_columns
     assigned_columns = (*aspect_columns, *key_roles.values(), *further_roles.values())
     other_number_columns = [name for name in frame.columns if is_number(frame[name]) and name not in assigned_columns]
     common_prefix = re.sub(r"[^\W_]*$", "", commonprefix(rating_columns)) if len(rating_columns) > 1 else ""  # noqa: RUF071
@@ -437,11 +424,10 @@ def _wide_layouts(
         yield {**key_roles, **further_roles}, (*object_patterns, *human_patterns, *metric_patterns)
     elif human_columns:
         return
-    if find_averages(score_columns) or other_number_columns or nested:
+    average_columns = find_averages(score_columns)
+    if average_columns or other_number_columns or nested:
         single_score_columns = [
-            name
-            for name in score_columns
-            if name not in find_averages(score_columns) and (not nested or frame[name].n_unique() > 1)
+            name for name in score_columns if name not in average_columns and (not nested or frame[name].n_unique() > 1)
         ]
         if single_score_columns:
             yield {**key_roles, **further_roles}, (f"{{rater:{','.join(single_score_columns)}}}",)

@@ -70,12 +70,8 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Colum
     """Mappings of texts that may read a table, the most likely first, each with a flag: whether it is certain."""
     declared_columns = set(declared.roles.values())
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
-    has_ratings = any(holds_judgements(frame[name]) for name in free_columns) or any(
-        may_be_scores(frame[name]) for name in free_columns
-    )
-    yielded_mappings = []
     system_column_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if are_systems(frame, name_pair)]
-    has_ratings |= any(
+    has_ratings = any(holds_judgements(frame[name]) or may_be_scores(frame[name]) for name in free_columns) or any(
         not WINNER_WORDS.isdisjoint(split_name(first_system_column)) for first_system_column, _ in system_column_pairs
     )
     for make_layouts in (
@@ -84,10 +80,7 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Colum
         else (_conversation_layouts, _common_word_layouts, _output_row_layouts, _system_name_layouts)
     ):
         for column_of_role, is_certain in make_layouts(frame, free_columns, declared.roles):
-            mapping = declared.merge_defaults(Columns(roles=column_of_role))
-            if mapping not in yielded_mappings:
-                yielded_mappings.append(mapping)
-                yield mapping, is_certain and not has_ratings
+            yield declared.merge_defaults(Columns(roles=column_of_role)), is_certain and not has_ratings
 
 
 Roles = Iterator[tuple[dict[str, str], bool]]
@@ -184,13 +177,11 @@ def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], output_co
             for name in remaining_columns
             if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
         ]
+        role_words = CORE.get(role, frozenset())
         columns_or_globs = [
             *(_numbered_globs(remaining_columns, role) if role == "references" else ()),
             *find_columns(role, text_columns),
-        ]
-        role_words = CORE.get(role, frozenset())
-        columns_or_globs += [
-            name for name in text_columns if not role_words.isdisjoint(split_name(name)) and is_prose(frame[name])
+            *(name for name in text_columns if not role_words.isdisjoint(split_name(name)) and is_prose(frame[name])),
         ]
         if columns_or_globs:
             column_of_role[role] = columns_or_globs[0]
@@ -227,12 +218,12 @@ def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_co
     ]
     id_columns = [name for name in find_columns("item", candidate_columns) if not is_prose(frame[name])]
     row_number_columns = [name for name in candidate_columns if is_index(frame[name])]
-    columns_without_other_role = (
+    label_columns = [
         name
         for name in candidate_columns
         if not (has_another_role(name, "item") or is_fact(name) or holds_judgements(frame[name]))
-    )
-    label_columns = [name for name in columns_without_other_role if not is_prose(frame[name])]
+        and not is_prose(frame[name])
+    ]
     label_columns.sort(key=lambda name: frame[name].n_unique(), reverse=True)
     return list(
         dict.fromkeys([*id_columns, *row_number_columns, *([source_column] if source_column else []), *label_columns])
@@ -241,16 +232,12 @@ def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_co
 
 def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[list[str], list[str]]:
     """Candidate columns for the system, by name (columns with several labels first), and then candidates by cells."""
-    usual_system_series_list = [
-        frame[name]
-        for name in find_columns("system", free_columns)
-        if not (frame[name].dtype.is_nested() or is_time(frame[name]))
-    ]
     usual_system_columns = [
-        system_series.name
-        for system_series in usual_system_series_list
-        if system_series.n_unique() <= max(1, min(MOST_SYSTEMS, system_series.len() / 2))
-        and not (system_series.dtype.is_float() or is_prose(system_series))
+        name
+        for name in find_columns("system", free_columns)
+        if not (frame[name].dtype.is_nested() or frame[name].dtype.is_float())
+        and not (is_time(frame[name]) or is_prose(frame[name]))
+        and frame[name].n_unique() <= max(1, min(MOST_SYSTEMS, frame.height / 2))
     ]
     usual_system_columns.sort(key=lambda name: frame[name].n_unique() < 2)
     likely_system_columns = [
@@ -307,10 +294,8 @@ def _key_candidates(
 
 def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per output, whose text is in a column that is named like an output."""
-    text_columns = [name for name in free_columns if is_text(frame[name]) and not _are_conversations(frame[name])]
-    for text_column in (
-        [declared_roles["text"]] if "text" in declared_roles else find_columns("text", text_columns)[:CHOICES]
-    ):
+    text_columns = _output_columns(frame, free_columns)[:CHOICES]
+    for text_column in [declared_roles["text"]] if "text" in declared_roles else text_columns:
         item_column_of_role = _item_text_roles(frame, free_columns, [text_column])
         for key_column_of_role, is_certain in _key_candidates(
             frame,
@@ -325,6 +310,12 @@ def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declar
                     {**key_column_of_role, "text": text_column, **item_column_of_role},
                     is_certain and has_clear_text_name,
                 )
+
+
+def _output_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> list[str]:
+    """The columns of texts, except conversations, that are named like outputs."""
+    text_columns = [name for name in free_columns if is_text(frame[name]) and not _are_conversations(frame[name])]
+    return find_columns("text", text_columns)
 
 
 def _are_conversations(column: pl.Series) -> bool:
@@ -343,21 +334,20 @@ def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decl
             if (turns := parse_turns(cell))
         ]
         do_most_end_in_answer = sum(speaker in ANSWERS for speaker in last_speakers) * 2 > len(last_speakers)
-        text_columns = [
-            name for name in remaining_columns if is_text(frame[name]) and not _are_conversations(frame[name])
-        ]
-        output_column_of_role = (
-            {} if do_most_end_in_answer else dict(zip(("text",), find_columns("text", text_columns), strict=False))
-        )
-        if not do_most_end_in_answer and not output_column_of_role:
+        output_columns = [] if do_most_end_in_answer else _output_columns(frame, remaining_columns)[:1]
+        if not do_most_end_in_answer and not output_columns:
             continue
-        remaining_columns = [name for name in remaining_columns if name not in output_column_of_role.values()]
+        remaining_columns = [name for name in remaining_columns if name not in output_columns]
         item_column_of_role = {
             role: reference_column
             for role, reference_column in _item_text_roles(frame, remaining_columns, []).items()
             if role == "references"
         }
-        column_of_role = {"messages": conversation_column, **output_column_of_role, **item_column_of_role}
+        column_of_role = {
+            "messages": conversation_column,
+            **({"text": output_columns[0]} if output_columns else {}),
+            **item_column_of_role,
+        }
         for key_column_of_role, is_certain in _key_candidates(frame, remaining_columns, None, declared_roles):
             yield {**key_column_of_role, **column_of_role}, is_certain
         system_columns = _system_candidates(frame, remaining_columns)[0][:1]
@@ -384,32 +374,15 @@ def _pair_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_rol
         name_pair for name_pair in find_side_pairs(free_columns) if all(is_prose(frame[name]) for name in name_pair)
     ]
     system_name_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if are_systems(frame, name_pair)]
-    for (first_system_column, second_system_column), (first_output_column, second_output_column) in product(
-        system_name_pairs, text_name_pairs
-    ):
-        item_column_of_role = _item_text_roles(
-            frame, free_columns, [first_system_column, second_system_column, first_output_column, second_output_column]
-        )
-        remaining_columns = [
-            name
-            for name in free_columns
-            if name not in (first_system_column, second_system_column, first_output_column, second_output_column)
-        ]
-        for item_column in _item_candidates(frame, remaining_columns, item_column_of_role.get("source"))[:1]:
-            is_certain = item_column == item_column_of_role.get("source") or item_column in find_columns(
-                "item", [item_column]
-            )
-            yield (
-                {
-                    "item": item_column,
-                    "system_a": first_system_column,
-                    "system_b": second_system_column,
-                    "output_a": first_output_column,
-                    "output_b": second_output_column,
-                    **item_column_of_role,
-                },
-                is_certain,
-            )
+    for system_name_pair, text_name_pair in product(system_name_pairs, text_name_pairs):
+        pair_columns = (*system_name_pair, *text_name_pair)
+        item_column_of_role = _item_text_roles(frame, free_columns, pair_columns)
+        source_column = item_column_of_role.get("source")
+        remaining_columns = [name for name in free_columns if name not in pair_columns]
+        for item_column in _item_candidates(frame, remaining_columns, source_column)[:1]:
+            column_of_pair_role = dict(zip(("system_a", "system_b", *PAIR), pair_columns, strict=True))
+            is_certain = item_column == source_column or item_column in find_columns("item", [item_column])
+            yield {"item": item_column, **column_of_pair_role, **item_column_of_role}, is_certain
 
 
 def _item_row_roles(
@@ -478,14 +451,13 @@ def _system_name_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decla
     """Layout with one row per item, and one text column per system that has the name of the system."""
     item_column_of_role = _item_text_roles(frame, free_columns, [])
     item_columns = {*item_column_of_role.values(), *find_columns("item", free_columns)}
-    if any(may_be_systems(frame[name]) for name in find_columns("system", free_columns)):
-        return
     text_columns = [
         name
         for name in free_columns
         if name not in item_columns and is_text(frame[name]) and not is_category(frame[name])
     ]
-    if len(text_columns) < 2 or not any(is_prose(frame[name]) for name in text_columns):
+    has_system_column = any(may_be_systems(frame[name]) for name in find_columns("system", free_columns))
+    if has_system_column or len(text_columns) < 2 or not any(is_prose(frame[name]) for name in text_columns):
         return
     column_of_role = _item_row_roles(
         frame, [name for name in free_columns if name not in text_columns], [], declared_roles

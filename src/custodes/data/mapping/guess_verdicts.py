@@ -46,21 +46,19 @@ def verdict_layouts(
         if not all(is_prose(frame[name]) or names_output(name) for name in column_pair)
     ][:CHOICES]
     first_rows = frame.head(SAMPLE_ROWS)
-    phrase_columns = [
-        name
-        for name in free_columns
-        if column_pairs and may_be_phrases(first_rows[name]) and not is_time(first_rows[name])
-    ]
     phrase_pattern_of_column = {
-        name: phrase_pattern for name in phrase_columns if (phrase_pattern := propose_phrases(first_rows[name]))
+        name: phrase_pattern
+        for name in (free_columns if column_pairs else ())
+        if may_be_phrases(first_rows[name])
+        and not is_time(first_rows[name])
+        and (phrase_pattern := propose_phrases(first_rows[name]))
     }
-    unique_columns = [
-        name for name in free_columns if frame[name].n_unique() == frame.height and not is_time(frame[name])
-    ]
     id_columns = [
         name
-        for name in unique_columns
-        if not (name in item_columns or name in phrase_pattern_of_column or is_prose(frame[name]))
+        for name in free_columns
+        if frame[name].n_unique() == frame.height
+        and not (name in item_columns or name in phrase_pattern_of_column)
+        and not (is_time(frame[name]) or is_prose(frame[name]))
     ]
     winner_columns = [
         name for name in candidates_of_role["winner"] if name in first_rows.columns and not is_prose(first_rows[name])
@@ -153,13 +151,13 @@ def _rater_patterns(verdict_columns: Sequence[str], free_columns: Sequence[str])
     """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
     if len(verdict_columns) < 2:
         return
-    candidate_patterns = []
     for separator_match in re.finditer(r"[\W_]+", verdict_columns[0]):
         prefix, suffix = verdict_columns[0][: separator_match.end()], verdict_columns[0][separator_match.start() :]
-        candidate_patterns += [f"{escape_braces(prefix)}{{rater}}", f"{{rater}}{escape_braces(suffix)}"]
-    yield from (
-        pattern for pattern in candidate_patterns if set(match_columns(pattern, free_columns)) == set(verdict_columns)
-    )
+        yield from (
+            pattern
+            for pattern in (f"{escape_braces(prefix)}{{rater}}", f"{{rater}}{escape_braces(suffix)}")
+            if set(match_columns(pattern, free_columns)) == set(verdict_columns)
+        )
     yield f"{{rater:{','.join(map(escape_braces, verdict_columns))}}}"
 
 

@@ -94,13 +94,17 @@ class LabelLayout:
     def columns(self) -> Columns:
         """The equivalent column mapping."""
         column_of_role = {
-            role: getattr(self, role) for role in ("item", "cluster", "probability", "n_outputs", "repeat")
+            "item": self.item,
+            "cluster": self.cluster,
+            "probability": self.probability,
+            "n_outputs": self.n_outputs,
+            "repeat": self.repeat,
+            "system": self.systems[0] if len(self.systems) == 1 else "",
+            "rater": self.rater,
+            "score": self.label,
+            "kind": self.kind,
+            "aspect": self.aspect,
         }
-        if len(self.systems) == 1:
-            column_of_role["system"] = self.systems[0]
-        column_of_role["rater"] = self.rater
-        if self.label:
-            column_of_role |= {"score": self.label, "kind": self.kind, "aspect": self.aspect}
         patterns = [
             pattern
             for rater_kind, column_names in (("human", self.human), ("metric", self.metrics))
@@ -174,7 +178,9 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     reviewer_columns = [
         name
         for name in undeclared_columns
-        if may_have_reviewers and looks_like_person(name) and _has_person(frame[name])
+        if may_have_reviewers
+        and looks_like_person(name)
+        and not all(map(is_model_name, frame[name].drop_nulls().unique().cast(pl.String)))
     ]
     fallback_item_columns = [] if item_column else [name for name in undeclared_columns if _may_be_key(frame[name])]
 
@@ -243,10 +249,6 @@ def _may_be_key(column: pl.Series) -> bool:
     """Whether cells may be item labels: integers, or short texts."""
     is_short_text = column.dtype == pl.String and (column.str.len_chars() <= LONGEST_KEY).all()
     return column.dtype.is_integer() or bool(is_short_text)
-
-
-def _has_person(column: pl.Series) -> bool:
-    return not all(map(is_model_name, column.drop_nulls().unique().cast(pl.String)))
 
 
 def _are_reviews(

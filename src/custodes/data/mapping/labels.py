@@ -30,6 +30,7 @@ from custodes.data.mapping.column_vocabulary import (
 )
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.label_layout import OWN_LAYOUT, LabelLayout, add_key_columns
+from custodes.data.mapping.pattern import ColumnPattern
 from custodes.data.table import count_filled_cells
 
 HUMAN = frozenset(
@@ -131,55 +132,8 @@ def _wide_layout(
         return None
     reviewer_column = declared.roles.get("rater", "")  # the rater of the human labels
     match_of_column = declared.split(frame.columns)
-    kind_of_column = {
-        name: pattern.kind or label_by_role.get("kind", "")
-        for name, (pattern, label_by_role) in match_of_column.items()
-    }
-    if kind_of_column and not set(kind_of_column.values()) <= {"human", "metric"}:
-        return None
-    if kind_of_column:
-        human_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "human"]
-        metric_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "metric"]
-        if reviewer_column and (
-            not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
-        ):
-            return None
-        has_system_column = "system" in declared.roles or "system" in frame.columns
-        has_word_labels = all(name in words_of_column for name in human_columns) and _has_only_words(
-            frame[name] for name in human_columns or metric_columns
-        )
-        placeholder_roles = {
-            placeholder_role for _, label_by_role in match_of_column.values() for placeholder_role in label_by_role
-        }
-        has_criteria = "aspect" in placeholder_roles
-        is_review_table = reviewer_column and all(name in binary_columns for name in human_columns)
-        has_judge_words = bool(metric_columns) and all(
-            name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
-        )
-        if placeholder_roles - {"rater", "kind", "aspect"} or (
-            (has_system_column or has_criteria) and not (has_word_labels or is_review_table or has_judge_words)
-        ):
-            return None  # ratings
-        if not all(name in words_of_column and _has_few_words(words_of_column[name]) for name in human_columns) or not (
-            human_columns or any(name in binary_columns for name in metric_columns)
-        ):
-            return None  # scores or texts
-        if any((parse_numbers(frame[name]) % 1 > 0).any() for name in human_columns):
-            return None  # scores
-        rater_and_criterion_of_column = {
-            name: (
-                label_by_role.get("rater") or pattern.constant_text or kind_of_column[name],
-                label_by_role["aspect"],
-            )
-            for name, (pattern, label_by_role) in match_of_column.items()
-            if has_criteria
-        }
-        return LabelLayout(
-            human=tuple(human_columns),
-            metrics=tuple(metric_columns),
-            criteria=rater_and_criterion_of_column,
-            rater=reviewer_column,
-        )
+    if match_of_column:
+        return _declared_wide_layout(frame, words_of_column, binary_columns, declared, match_of_column)
     declared_columns = set(declared.roles.values())
     free_columns = [
         name for name in words_of_column if name not in declared_columns and not NOT_LABELS & set(split_name(name))
@@ -204,9 +158,8 @@ def _wide_layout(
         judge_columns = _flag_columns(
             frame, [name for name in binary_columns if name not in (*declared_columns, *human_columns)]
         )
-    confidence_columns = [name for name in judge_columns if CONFIDENCES & set(split_name(name))]
-    if len(confidence_columns) < len(judge_columns):  # the confidence in a label is no label
-        judge_columns = [name for name in judge_columns if name not in confidence_columns]
+    # The confidence in a label is no label.
+    judge_columns = [name for name in judge_columns if not CONFIDENCES & set(split_name(name))] or judge_columns
     if any(name in binary_columns for name in human_columns):
         human_columns = [name for name in human_columns if name in binary_columns]
     elif human_columns and not _has_only_words(words_of_column[name] for name in human_columns):
@@ -218,27 +171,25 @@ def _wide_layout(
         )
         if has_score_columns or not has_judge_words:
             return None  # ratings
-    if any(name in binary_columns for name in judge_columns):
-        judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(split_name(name))]
-    judge_columns = [name for name in judge_columns if _has_few_words(words_of_column[name]) or is_number(frame[name])]
-    if not judge_columns and (find_columns("text", frame.columns) or not human_columns):
-        return None  # texts
+    has_binary_judge = any(name in binary_columns for name in judge_columns)
+    judge_columns = [
+        name
+        for name in judge_columns
+        if (_has_few_words(words_of_column[name]) or is_number(frame[name]))
+        and (not has_binary_judge or name in binary_columns or SCORE & set(split_name(name)))
+    ]
     # Without a judge, the words or the name of a column must show that the column holds human labels.
     has_label_names = all(
         _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
-    if (
-        not judge_columns
-        and not has_label_names
-        and not _have_common_words([words_of_column[name] for name in human_columns])
-    ):
+    may_be_texts = find_columns("text", frame.columns) or not human_columns
+    has_human_labels = has_label_names or _have_common_words([words_of_column[name] for name in human_columns])
+    if not judge_columns and (may_be_texts or not has_human_labels):
         return None
     if not human_columns:
-        if reviewer_column:
-            return None
         judge_columns = [name for name in judge_columns if name in binary_columns]
-        if not judge_columns:
+        if reviewer_column or not judge_columns:
             return None
     rater_and_criterion_of_column = _criteria(human_columns, judge_columns)
     if rater_and_criterion_of_column:
@@ -246,6 +197,62 @@ def _wide_layout(
     return LabelLayout(
         human=tuple(human_columns),
         metrics=tuple(judge_columns),
+        criteria=rater_and_criterion_of_column,
+        rater=reviewer_column,
+    )
+
+
+def _declared_wide_layout(
+    frame: pl.DataFrame,
+    words_of_column: dict[str, pl.Series],
+    binary_columns: Sequence[str],
+    declared: Columns,
+    match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]],
+) -> LabelLayout | None:
+    """Layout with one row per output, whose columns of labels the patterns of the caller match; None for a table of
+    ratings, scores or texts."""
+    kind_of_column = {
+        name: pattern.kind or label_by_role.get("kind", "")
+        for name, (pattern, label_by_role) in match_of_column.items()
+    }
+    human_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "human"]
+    metric_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "metric"]
+    reviewer_column = declared.roles.get("rater", "")
+    placeholder_roles = {role for _, label_by_role in match_of_column.values() for role in label_by_role}
+    has_rater_twice = reviewer_column and (
+        not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
+    )
+    are_ratings_possible = "aspect" in placeholder_roles or "system" in (*declared.roles, *frame.columns)
+    has_word_labels = all(name in words_of_column for name in human_columns) and _has_only_words(
+        frame[name] for name in human_columns or metric_columns
+    )
+    is_review_table = reviewer_column and all(name in binary_columns for name in human_columns)
+    has_judge_words = bool(metric_columns) and all(
+        name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
+    )
+    has_few_human_labels = all(
+        name in words_of_column
+        and _has_few_words(words_of_column[name])
+        and not (parse_numbers(frame[name]) % 1 > 0).any()
+        for name in human_columns
+    )
+    if (
+        len(human_columns) + len(metric_columns) < len(kind_of_column)
+        or has_rater_twice
+        or placeholder_roles - {"rater", "kind", "aspect"}
+        or (are_ratings_possible and not (has_word_labels or is_review_table or has_judge_words))
+        or not has_few_human_labels
+        or not (human_columns or any(name in binary_columns for name in metric_columns))
+    ):
+        return None
+    rater_and_criterion_of_column = {
+        name: (label_by_role.get("rater") or pattern.constant_text or kind_of_column[name], label_by_role["aspect"])
+        for name, (pattern, label_by_role) in match_of_column.items()
+        if "aspect" in placeholder_roles
+    }
+    return LabelLayout(
+        human=tuple(human_columns),
+        metrics=tuple(metric_columns),
         criteria=rater_and_criterion_of_column,
         rater=reviewer_column,
     )
@@ -293,10 +300,12 @@ def _flag_columns(frame: pl.DataFrame, binary_columns: Sequence[str]) -> list[st
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
     flag_words = {*LABEL_WORDS, *POLARITY}
-    flag_columns = [
-        name for name in binary_columns if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in flag_words
+    return [
+        name
+        for name in binary_columns
+        if (split_name(name)[0] in ("is", "has") or split_name(name)[-1] in flag_words)
+        and (frame[name].dtype == pl.Boolean or not is_number(frame[name]))
     ]
-    return [name for name in flag_columns if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
 
 
 def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -357,27 +366,27 @@ def _long_layout(
         return None
     declared_roles = declared.roles
 
-    def columns_named(usual_names: Sequence[str]) -> list[str]:
-        return list(
-            dict.fromkeys(
-                name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
-            )
+    def columns_of_role(role: str, usual_names: Sequence[str]) -> list[str]:
+        named_columns = dict.fromkeys(
+            name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
         )
+        return [declared_roles[role]] if role in declared_roles else list(named_columns)
 
-    kind_columns = [declared_roles["kind"]] if "kind" in declared_roles else columns_named(NAMES["kind"])
     kind_columns = [
-        name for name in kind_columns if name in words_of_column and set(words_of_column[name].unique()) <= KINDS.keys()
+        name
+        for name in columns_of_role("kind", NAMES["kind"])
+        if name in words_of_column and set(words_of_column[name].unique()) <= KINDS.keys()
     ]
     if not kind_columns:
         return None
-    assigned_columns, kind_series = {*declared_roles.values(), kind_columns[0]}, words_of_column[kind_columns[0]]
-    label_columns = (
-        [declared_roles["score"]]
-        if "score" in declared_roles
-        else [name for name in columns_named(LONG_LABEL) if name not in assigned_columns]
-    )
+    assigned_columns = {*declared_roles.values(), kind_columns[0]}
+    rater_kinds = words_of_column[kind_columns[0]].replace_strict(KINDS)
     label_columns = [
-        name for name in label_columns if name in words_of_column and words_of_column[name].drop_nulls().len()
+        name
+        for name in columns_of_role("score", LONG_LABEL)
+        if ("score" in declared_roles or name not in assigned_columns)
+        and name in words_of_column
+        and words_of_column[name].drop_nulls().len()
     ]
     binary_label_columns = [name for name in label_columns if name in binary_columns]
     has_no_system = "system" not in declared_roles and not find_columns("system", frame.columns)  # no table of ratings
@@ -398,18 +407,19 @@ def _long_layout(
         for name in find_columns("rater", list(words_of_column))
         if name not in assigned_columns
         and normalise_name(name) not in LONG_ASPECT
-        and not _is_in_both_kinds(words_of_column[name], kind_series)
+        and not _count_common_values(words_of_column[name], rater_kinds)
     ]
     rater_column = declared_roles.get("rater") or next(iter(rater_columns), "")
-    aspect_columns = [declared_roles["aspect"]] if "aspect" in declared_roles else columns_named(LONG_ASPECT)
     aspect_columns = [
         name
-        for name in aspect_columns
+        for name in columns_of_role("aspect", LONG_ASPECT)
         if (
             name in declared_roles.values()
             or (name not in {*assigned_columns, rater_column} and not words_of_column[name].null_count())
         )
-        and (kind_series.n_unique() < 2 or _is_in_both_kinds(words_of_column.get(name, frame[name]), kind_series))
+        and (
+            rater_kinds.n_unique() < 2 or _count_common_values(words_of_column.get(name, frame[name]), rater_kinds) > 0
+        )
     ]
     aspect_columns.sort(key=lambda name: name.rpartition(".")[0] != ranked_label_columns[0].rpartition(".")[0])
     return LabelLayout(
@@ -417,30 +427,27 @@ def _long_layout(
         kind=kind_columns[0],
         rater=rater_column,
         aspect=aspect_columns[0] if aspect_columns else "",
-        item=declared_roles.get("item") or _find_item_column(frame, kind_series, assigned_columns),
+        item=declared_roles.get("item") or _find_item_column(frame, rater_kinds, assigned_columns),
     )
 
 
-def _is_in_both_kinds(column: pl.Series, kinds: pl.Series) -> bool:
-    """Whether at least one value of a column occurs both in rows of human raters and in rows of metrics."""
-    return bool(pl.DataFrame({"value": column, "kind": kinds}).drop_nulls().unique()["value"].is_duplicated().any())
+def _count_common_values(column: pl.Series, rater_kinds: pl.Series) -> int:
+    """The number of values of a column that occur both in rows of human raters and in rows of metrics."""
+    values_of_kinds = pl.DataFrame({"value": column.cast(pl.String), "kind": rater_kinds}).drop_nulls().unique()
+    return values_of_kinds.height - values_of_kinds["value"].n_unique()
 
 
-def _find_item_column(frame: pl.DataFrame, kind_series: pl.Series, assigned_columns: Iterable[str]) -> str:
+def _find_item_column(frame: pl.DataFrame, rater_kinds: pl.Series, assigned_columns: Iterable[str]) -> str:
     """The column with the most values that occur both in rows of human raters and in rows of metrics."""
-    best_column, max_n_common_values = "", 0
     candidate_columns = [name for name in frame.columns if name not in set(assigned_columns)]
     likely_columns = [
         *find_columns("item", candidate_columns),
         *(name for name in candidate_columns if "id" in split_name(name)),
     ]
-    for name in dict.fromkeys([*likely_columns, *candidate_columns]):
-        if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
-            continue
-        value_kind_rows = pl.DataFrame(
-            {"value": frame[name].cast(pl.String), "kind": kind_series.replace_strict(KINDS)}
-        ).drop_nulls()
-        n_common_values = int(value_kind_rows.unique()["value"].is_duplicated().sum()) // 2
-        if n_common_values > max_n_common_values and value_kind_rows["value"].n_unique() > max_n_common_values:
-            best_column, max_n_common_values = name, n_common_values
-    return best_column or next(iter(likely_columns), "")
+    n_common_values_of_column = {
+        name: _count_common_values(frame[name], rater_kinds)
+        for name in (*likely_columns, *candidate_columns)
+        if not (frame[name].dtype.is_nested() or frame[name].dtype.is_float())
+    }
+    best_column = max(n_common_values_of_column, key=n_common_values_of_column.__getitem__, default="")
+    return best_column if n_common_values_of_column.get(best_column) else next(iter(likely_columns), "")

@@ -44,16 +44,14 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
             isinstance(cell_value, list) and cell_value and isinstance(cell_value[0], dict)
             for cell_value in cell_values
         ):
-            n_rows_of_cells = [len(cell_value) if isinstance(cell_value, list) else 1 for cell_value in cell_values]
-            list_entries = [
-                list_entry
-                for cell_value in cell_values
+            row_indices_and_entries = [
+                (row_index, {"*": list_entry})
+                for row_index, cell_value in enumerate(cell_values)
                 for list_entry in (cell_value if isinstance(cell_value, list) else [cell_value])
             ]
-            frame = frame.select(
-                pl.all().gather([row_index for row_index, n_rows in enumerate(n_rows_of_cells) for _ in range(n_rows)])
+            frame = frame.select(pl.all().gather([row_index for row_index, _ in row_indices_and_entries])).with_columns(
+                _cell_column(column_name, [entry for _, entry in row_indices_and_entries])
             )
-            frame = frame.with_columns(_cell_column(column_name, [{"*": list_entry} for list_entry in list_entries]))
     column_of_path: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
         is_nested = _is_nested(column)

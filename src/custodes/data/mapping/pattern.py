@@ -82,24 +82,17 @@ class ColumnPattern:
         """
         if not pattern_text.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
-        kind_prefix, colon, path_text = pattern_text.partition(":")
-        literal_readings = [cls._parse_text(pattern_text, pattern_text)]
+        kind_prefix, _, text_after_kind = pattern_text.partition(":")
+        texts_of_kind = [text_after_kind] if text_after_kind and kind_prefix in KINDS else []
         if is_path(pattern_text):
-            placeholders = [f"{{{role}}}" for role in PATHS[kind_prefix]]
-            n_replaced_stars = min(path_text.count("*"), len(placeholders))
-            for placeholder in placeholders[:n_replaced_stars]:
-                path_text = path_text.replace("*", placeholder, 1)
-            list_path = f"{path_text}.{{{PATHS[kind_prefix][1]}:{POSITION}}}"
-            reading_texts = [list_path, path_text] if n_replaced_stars < len(placeholders) else [path_text]
-            return [
-                *literal_readings,
-                *(cls._parse_text(pattern_text, path_text, kind=kind_prefix) for path_text in reading_texts),
-            ]
-        return (
-            [*literal_readings, cls._parse_text(pattern_text, path_text, kind=kind_prefix)]
-            if colon and path_text and kind_prefix in KINDS
-            else literal_readings
-        )
+            first_role, second_role = PATHS[kind_prefix]
+            path_text = text_after_kind.replace("*", f"{{{first_role}}}", 1).replace("*", f"{{{second_role}}}", 1)
+            list_path_text = f"{path_text}.{{{second_role}:{POSITION}}}"
+            texts_of_kind = [list_path_text, path_text] if text_after_kind.count("*") == 1 else [path_text]
+        return [
+            cls._parse_text(pattern_text, pattern_text),
+            *(cls._parse_text(pattern_text, text, kind=kind_prefix) for text in texts_of_kind),
+        ]
 
     @classmethod
     def _parse_text(cls, pattern_text: str, text: str, kind: str = "") -> ColumnPattern:
@@ -201,35 +194,33 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
     how `human_factual_consistency_ann1` is split. If several ways remain, `OptionError` is raised; the message gives
     two ways and a pattern that allows only one way.
     """
-    splits_of_column = {column_name: pattern.splits(column_name) for column_name in column_names}
+    splits_of_column = {column_name: splits for column_name in column_names if (splits := pattern.splits(column_name))}
     unambiguous_role_labels = {
         (role, label) for splits in splits_of_column.values() if len(splits) == 1 for role, label in splits[0].items()
     }
     label_by_role_of_column = {}
     for column_name, splits in splits_of_column.items():
-        if splits:
-            n_unambiguous_of_splits = [
-                sum(role_and_label in unambiguous_role_labels for role_and_label in label_by_role.items())
-                for label_by_role in splits
-            ]
-            best_splits = [
-                label_by_role
-                for label_by_role, n_unambiguous in zip(splits, n_unambiguous_of_splits, strict=True)
-                if n_unambiguous == max(n_unambiguous_of_splits)
-            ]
-            if len(best_splits) > 1:
-                first_split_text, second_split_text, *_ = (
-                    ", ".join(f"{role} {label!r}" for role, label in label_by_role.items())
-                    for label_by_role in best_splits
-                )
-                limited_placeholder = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
-                example_pattern = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_placeholder)
-                raise OptionError(
-                    f"columns: {column_name!r} matches {pattern.written!r} in two ways ({first_split_text}; "
-                    f"{second_split_text}); list "
-                    f"the labels, as in {example_pattern!r} (a comma list of globs)"
-                )
-            label_by_role_of_column[column_name] = best_splits[0]
+        n_unambiguous_of_splits = [
+            sum(role_and_label in unambiguous_role_labels for role_and_label in label_by_role.items())
+            for label_by_role in splits
+        ]
+        best_splits = [
+            label_by_role
+            for label_by_role, n_unambiguous in zip(splits, n_unambiguous_of_splits, strict=True)
+            if n_unambiguous == max(n_unambiguous_of_splits)
+        ]
+        if len(best_splits) > 1:
+            first_split_text, second_split_text, *_ = (
+                ", ".join(f"{role} {label!r}" for role, label in label_by_role.items()) for label_by_role in best_splits
+            )
+            limited_placeholder = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
+            example_pattern = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_placeholder)
+            raise OptionError(
+                f"columns: {column_name!r} matches {pattern.written!r} in two ways ({first_split_text}; "
+                f"{second_split_text}); list "
+                f"the labels, as in {example_pattern!r} (a comma list of globs)"
+            )
+        label_by_role_of_column[column_name] = best_splits[0]
     return label_by_role_of_column
 
 
@@ -333,8 +324,13 @@ def melt_scores(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in key_column_names]
     )
     identifying_column_names = [name for name in key_column_names if name != "kind"]
-    error_hint = "one row per output; number the runs in a column 'repeat'"
-    check_unique(key_rows, identifying_column_names, where=where, what="output", hint=error_hint)
+    check_unique(
+        key_rows,
+        identifying_column_names,
+        where=where,
+        what="output",
+        hint="one row per output; number the runs in a column 'repeat'",
+    )
     score_series_list = [number_column(frame, name, where=where) for name in label_by_role_of_column]
     label_column_names = dict.fromkeys(
         name for label_by_role in label_by_role_of_column.values() for name in label_by_role

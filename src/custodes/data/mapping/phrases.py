@@ -12,7 +12,7 @@ import polars as pl
 from custodes.data.mapping.column_vocabulary import word_list
 from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import UNREADABLE
-from custodes.data.table import format_counts
+from custodes.data.table import format_counts, label_column
 from custodes.errors import OptionError
 
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(winner|position|tie:[^{}]+)\}")
@@ -41,6 +41,21 @@ MIN_COVERAGE = 0.5
 """Minimum proportion of cells that proposed patterns must be able to read."""
 LONGEST = 400
 """Number of characters of a cell from which patterns are derived."""
+
+
+def replace_phrases(
+    mapped_table: pl.DataFrame, phrase_patterns_text: str, *, where: str
+) -> tuple[pl.DataFrame, list[Note]]:
+    """The table of verdicts with each phrase replaced by a word, and notes."""
+    system_column_names = [
+        name for name in mapped_table.columns if name in ("system_a", "system_b", "model_a", "model_b")
+    ]
+    system_labels = {str(system_label) for name in system_column_names for system_label in mapped_table[name].unique()}
+    winner_cells = label_column(mapped_table, "winner", where=where, empty=True)
+    verdict_words, invalid_reasons, notes = read_phrases(
+        winner_cells, phrase_patterns_text, system_names=system_labels, where=where
+    )
+    return mapped_table.with_columns(verdict_words.alias("winner"), invalid_reasons.alias("invalid")), notes
 
 
 def read_phrases(
@@ -154,22 +169,21 @@ def propose_phrases(cells: pl.Series) -> str:
     count_of_unread_cell = {
         cell: n_occurrences for cell, n_occurrences in count_of_cell.items() if not SINGLE.fullmatch(cell)
     }
-    n_cells = sum(count_of_cell.values())
-    n_read_cells = n_cells - sum(count_of_unread_cell.values())
     for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
         _, template_regex = _compile_pattern(template)
-        matched_cells = [cell for cell in count_of_unread_cell if template_regex.fullmatch(cell)]
-        if matched_cells and len(chosen_templates) < MAX_PATTERNS:
+        count_of_other_cell = {
+            cell: count for cell, count in count_of_unread_cell.items() if not template_regex.fullmatch(cell)
+        }
+        if len(count_of_other_cell) < len(count_of_unread_cell) and len(chosen_templates) < MAX_PATTERNS:
             chosen_templates.append(template)
-            n_read_cells += sum(count_of_unread_cell.pop(cell) for cell in matched_cells)
+            count_of_unread_cell = count_of_other_cell
     tie_cells = [cell.lower() for cell in count_of_unread_cell if not TOKEN.search(cell)]
-    tie_globs = sorted(
-        (glob for glob in TIES if any(glob in cell for cell in tie_cells)),
-        key=lambda glob: -sum(glob in cell for cell in tie_cells),
-    )
-    if tie_globs and chosen_templates:
-        chosen_templates.append(f"{{tie:*{tie_globs[0]}*}}")
-    return "|".join(chosen_templates) if chosen_templates and n_read_cells >= MIN_COVERAGE * n_cells else ""
+    n_cells_of_glob = {glob: sum(glob in cell for cell in tie_cells) for glob in TIES}
+    if chosen_templates and any(n_cells_of_glob.values()):
+        chosen_templates.append(f"{{tie:*{max(TIES, key=n_cells_of_glob.__getitem__)}*}}")
+    n_cells, n_unread_cells = sum(count_of_cell.values()), sum(count_of_unread_cell.values())
+    is_most_read = n_cells - n_unread_cells >= MIN_COVERAGE * n_cells
+    return "|".join(chosen_templates) if chosen_templates and is_most_read else ""
 
 
 def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:

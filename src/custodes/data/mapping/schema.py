@@ -62,15 +62,13 @@ class Schema:
             column_mapping = Columns.make(toml_value_of_key.get(TABLE, {}))
         except OptionError as error:
             raise InputError(f"{toml_path.name}: {error}") from None
-        reading_options = {toml_key: toml_value_of_key[toml_key] for toml_key in WORDS if toml_key in toml_value_of_key}
-        reading_options |= {
-            toml_key: toml_path.parent / toml_value_of_key[toml_key]
-            for toml_key in PATHS
-            if toml_key in toml_value_of_key
-        }
         return cls(
             columns=column_mapping,
-            reading=reading_options,
+            reading={
+                toml_key: toml_path.parent / toml_value if toml_key in PATHS else toml_value
+                for toml_key, toml_value in toml_value_of_key.items()
+                if toml_key in (*WORDS, *PATHS)
+            },
             selection={
                 toml_key: toml_value_of_key[toml_key] for toml_key in SELECTION if toml_key in toml_value_of_key
             },

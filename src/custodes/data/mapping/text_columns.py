@@ -80,14 +80,8 @@ class TextColumns:
         ]
         for role, system_role in zip(PAIR, ("system_a", "system_b"), strict=True):
             if role in column_of_role:
-                system_column_name = column_of_role.get(system_role) or next(
-                    (
-                        column_name
-                        for column_name in (system_role, system_role.replace("system", "model"))
-                        if column_name in frame
-                    ),
-                    None,
-                )
+                possible_names = (column_of_role.get(system_role), system_role, system_role.replace("system", "model"))
+                system_column_name = next((name for name in possible_names if name in frame.columns), None)
                 system_labels = (
                     system_role[-1]
                     if system_column_name is None
@@ -195,9 +189,7 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
         for turn_index, (turn_speaker, _) in enumerate(earlier_turns)
         if turn_speaker.lower() not in (*ANSWERS, *INSTRUCTIONS)
     ]
-    if not user_turn_indices:
-        return answer_text, None, format_dialogue(earlier_turns) if earlier_turns else None
-    source_text = earlier_turns.pop(user_turn_indices[-1])[1]
+    source_text = earlier_turns.pop(user_turn_indices[-1])[1] if user_turn_indices else None
     return answer_text, source_text, format_dialogue(earlier_turns) if earlier_turns else None
 
 
