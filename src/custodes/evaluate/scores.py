@@ -21,7 +21,7 @@ from custodes.data.raters import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.accuracy import acc_eq
-from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, make_read_only
+from custodes.stats.arrays import Floats, Ints, ReadOnlyArrays, make_read_only
 from custodes.stats.bootstrap import with_point
 from custodes.stats.partiality.scores import AnnotatorLevels, annotator_levels
 from custodes.stats.ratios import mean_of_defined
@@ -92,20 +92,17 @@ class ItemScores(ReadOnlyArrays):
         )
 
 
-def tie_thresholds(
-    ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
-    """Return the tie threshold of each metric, and the tie threshold of each metric on each item.
+def tie_thresholds(ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]) -> Floats:
+    """Return the tie threshold of each metric on each item, (metrics, items).
 
     To calibrate thresholds, clusters are divided into folds. The threshold of an item is fitted on the other folds.
     """
     n_metrics, n_items = scores.shape[:2]
     if ties != "calibrated" or not n_items:
-        metric_thresholds = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
-        return metric_thresholds, np.repeat(metric_thresholds[:, None], n_items, axis=1)
+        return np.full((n_metrics, n_items), 0.0 if isinstance(ties, str) else float(ties))
     n_units = int(units.max()) + 1
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
-    # One cluster would leave no data to fit.
+    # One cluster would leave no data to fit, so its threshold is fitted on all data.
     fold_numbers = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)
     training_weights = np.array(
         [fold_of_unit != fold_number for fold_number in fold_numbers], dtype=np.float64
@@ -113,8 +110,8 @@ def tie_thresholds(
     _, thresholds_of_fits = acc_eq(
         human, scores, human_tie=human_tie, units=units, weights=with_point(training_weights), item_weights=None
     )
-    thresholds_of_fits = np.nan_to_num(thresholds_of_fits, nan=0.0)  # row 0 is fitted on all data
-    return thresholds_of_fits[0], thresholds_of_fits[np.minimum(1 + fold_of_unit[units], len(fold_numbers))].T
+    fit_of_item = np.minimum(1 + fold_of_unit[units], len(fold_numbers))  # fit 0 uses all data
+    return np.nan_to_num(thresholds_of_fits, nan=0.0)[fit_of_item].T
 
 
 class HumanMeans(NamedTuple):
@@ -272,46 +269,6 @@ def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: F
     origin, n_multiples_per_unit = candidate_origins[closeness_of_origin.argmax()], np.maximum(n_ratings, 1) / step
     rounded_means = origin + np.round((means - origin) * n_multiples_per_unit) / n_multiples_per_unit
     return np.where(np.abs(rounded_means - means) <= tolerances + step / _ORIGINS, rounded_means, means)
-
-
-def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
-    """Return the number of comparisons that are excluded because no annotator rated both outputs.
-
-    Parameters
-    ----------
-    persons : array of shape (annotators, k, systems)
-        Scores; NaN if not rated.
-    items : array of int of shape (k,)
-        Positions of the items with scores, in ascending order.
-    item, first, second : arrays of int of shape (n,)
-        Positions of the item, the first system and the second system of each human preference.
-
-    Examples
-    --------
-    >>> scores = np.array([[[1.0, 2.0, np.nan]], [[np.nan, 2.0, 3.0]]])
-    >>> systems = {"first": np.array([0, 1]), "second": np.array([1, 2])}
-    >>> unpaired_count(scores, items=np.array([0]), item=np.array([0, 0]), **systems)
-    1
-    >>> unpaired_count(scores, items=np.array([0]), item=np.array([0, 5]), **systems)
-    2
-    """
-    is_rated_output: Bools = np.asarray(np.isfinite(persons).any(axis=0))
-    if not is_rated_output.any():
-        return 0
-    n_rated_outputs = is_rated_output.sum(axis=1)
-    score_row_of_preference = np.searchsorted(items, item).clip(max=len(items) - 1)
-    is_rated_pair = (
-        (items[score_row_of_preference] == item)
-        & is_rated_output[score_row_of_preference, first]
-        & is_rated_output[score_row_of_preference, second]
-    )
-    return int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum() - is_rated_pair.sum())
-
-
-def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
-    """Return the rule, the count and the message of the note on comparisons that `unpaired_count` counts."""
-    message = f"{count} comparisons{label} are excluded, because no annotator rated both outputs"
-    return "unpaired", count, message
 
 
 def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: Floats) -> pl.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
@@ -314,7 +313,7 @@ def _answer(
     ):  # with item weights, clusters with equal preferences can have different weights and are not grouped
         weight_column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
     else:
-        bootstrap_weights = design.draw_byte_weights(resamples, rng)
+        bootstrap_weights = design.draw_weights(resamples, rng, dtype=np.uint8)
     # Statistics of preferences need no sign flips.
     sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_flips(comparison)
     sample = Sample(comparison=comparison, times=bootstrap_weights, flips=sign_flips, columns=weight_column_of_cluster)
@@ -323,17 +322,19 @@ def _answer(
     }
     tester = Tester.from_sample(sample, n_flips=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
-    columns_of_standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
+    columns_of_standing = standing_columns(tester, values_of_statistic, differences)
     letters_of_metric = dict(zip(columns_of_standing["metric"], columns_of_standing["group"], strict=True))
-    columns_of_statistics = [
-        statistic.with_interval(statistic_name, sample, values_of_statistic[statistic_name], confidence)
-        for statistic_name, statistic in STATISTICS.items()
-    ]
     columns_of_metrics = {
         "metric": list(comparison.metrics),
         "group": [letters_of_metric.get(metric) for metric in comparison.metrics],
         "n": [compared_count(comparison, metric_index) for metric_index in range(len(comparison.metrics))],
-        **dict(chain.from_iterable(columns_of_statistic.items() for columns_of_statistic in columns_of_statistics)),
+        **{
+            column_name: column_values
+            for statistic_name, statistic in STATISTICS.items()
+            for column_name, column_values in statistic.with_interval(
+                statistic_name, sample, values_of_statistic[statistic_name], confidence
+            ).items()
+        },
         **{
             statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
             for statistic in STATISTICS.values()

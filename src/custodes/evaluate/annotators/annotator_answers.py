@@ -44,13 +44,12 @@ class AnnotatorAnswers:
 
     `raters` are the annotators, and `tasks` (item, system_a, system_b, system) are the tasks in sorted order. `answers`
     has a row per answer, and `value` (n,) is the value of the answer: 1, 0 or -1 for a verdict, otherwise the score.
-    `labels` are the possible labels of an answer, and `words` are the names of the labels. The labels have an order
-    unless `nominal` is true. `continuous` scores have no labels (all codes are 0).
+    `words` are the names of the possible labels of an answer. The labels have an order unless `nominal` is true.
+    Numeric scores that are no points of a rating scale have no labels (all codes are 0).
 
-    Three arrays (tasks,) describe the tasks: `unit` is the block of clusters, `group` is the pair of systems (for
-    verdicts) or the system (for ratings), and `item` is the item. `seconds` (workers,) is the median time per answer,
-    NaN if unknown. `sided` are four arrays about the decided verdicts with known presentation order: the annotator, the
-    pair of systems, the preference, and which system was shown first.
+    `unit` (tasks,) is the block of clusters of each task. `seconds` (workers,) is the median time per answer, NaN if
+    unknown. `sided` are four arrays about the decided verdicts with known presentation order: the annotator, the pair
+    of systems, the preference, and which system was shown first.
     """
 
     aspect: str
@@ -59,20 +58,17 @@ class AnnotatorAnswers:
     tasks: pl.DataFrame
     answers: AnnotatorLabels
     value: Floats
-    labels: tuple[float, ...]
+    words: tuple[str, ...]
     unit: Ints
     n_units: int
-    group: Ints
-    item: Ints
     seconds: Floats
-    words: tuple[str, ...] = OUTCOMES
     nominal: bool = False
     sided: tuple[Ints, Ints, Signs, Signs] = 2 * (np.zeros(0, dtype=np.int64),) + 2 * (np.zeros(0, dtype=np.int8),)
 
     @property
     def continuous(self) -> bool:
         """Whether scores are numeric rather than points of a rating scale."""
-        return not self.labels
+        return not self.words
 
     @property
     def has_several_answers(self) -> Bools:
@@ -134,7 +130,7 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
 def _verdict_answers(
     study: Study, aspect: str, verdict_rows: pl.DataFrame, unmerged_verdicts: pl.DataFrame
 ) -> AnnotatorAnswers:
-    pair_expression = pl.struct("system_a", "system_b")
+    pair_code_expression = pl.struct("system_a", "system_b").rank("dense") - 1
     raters = tuple(verdict_rows["rater"].unique().sort())
     verdicts_with_order = unmerged_verdicts.with_columns(shown=ORDER_CODES.cast(pl.Int8))
     verdicts_with_order = verdicts_with_order.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
@@ -144,16 +140,14 @@ def _verdict_answers(
         verdict_rows.with_columns(
             _value=pl.col("preference").cast(pl.Float64), _label=1 - pl.col("preference").cast(pl.Int64)
         ),
-        group_expression=pair_expression,
-        n_labels=len(OUTCOMES),
         aspect=aspect,
         what=VERDICTS,
         raters=raters,
-        labels=(1.0, 0.0, -1.0),
+        words=OUTCOMES,
         seconds=np.array([seconds_of_rater[rater] for rater in raters], dtype=np.float64),
         sided=(
             label_codes(verdicts_with_order["rater"], raters),
-            verdicts_with_order.select(pair_expression.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+            verdicts_with_order.select(pair_code_expression).to_series().to_numpy().astype(np.int64),
             verdicts_with_order["preference"].to_numpy(),
             verdicts_with_order["shown"].to_numpy(),
         ),
@@ -169,12 +163,9 @@ def _rating_answers(study: Study, aspect: str, rating_rows: pl.DataFrame) -> Ann
     return _answers(
         study,
         rating_rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=label_code_column),
-        group_expression=pl.col("system"),
-        n_labels=max(1, len(label_scores)),
         aspect=aspect,
         what=RATINGS,
         raters=raters,
-        labels=label_scores,
         seconds=np.full(len(raters), np.nan),
         words=tuple(
             label_scale.words[int(label_score)] if label_scale else f"{label_score:g}" for label_score in label_scores
@@ -187,9 +178,8 @@ def _answers(
     study: Study,
     answer_rows: pl.DataFrame,
     *,
-    group_expression: pl.Expr,
-    n_labels: int,
     raters: tuple[str, ...],
+    words: tuple[str, ...],
     **answer_fields: Any,
 ) -> AnnotatorAnswers:
     """Return the answers of `answer_rows` (with `_value`, `_label`), with codes of tasks, annotators and clusters."""
@@ -205,19 +195,17 @@ def _answers(
     )
     item_labels = tuple(task_table["item"].unique().sort())
     design = Design.from_study(study, items=item_labels, systems=()).group_into_blocks()
-    item_code_of_task = label_codes(task_table["item"], item_labels)
     task_worker_label_codes = (coded_answers[column_name].to_numpy() for column_name in ("_task", "_worker", "_label"))
     return AnnotatorAnswers(
         raters=raters,
         tasks=task_table.drop("_task"),
         answers=AnnotatorLabels.from_labels(
-            *task_worker_label_codes, n_tasks=task_table.height, n_workers=len(raters), n_labels=n_labels
+            *task_worker_label_codes, n_tasks=task_table.height, n_workers=len(raters), n_labels=max(1, len(words))
         ),
         value=coded_answers["_value"].to_numpy(),
-        unit=design.units[item_code_of_task],
+        words=words,
+        unit=design.units[label_codes(task_table["item"], item_labels)],
         n_units=design.n_units,
-        group=task_table.select(group_expression.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        item=item_code_of_task,
         **answer_fields,
     )
 

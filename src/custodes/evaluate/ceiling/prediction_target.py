@@ -151,5 +151,5 @@ def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: i
         groups=cluster_of_row,
         fold=assign_folds(cluster_of_row, n_folds=min(N_FOLDS, len(np.unique(cluster_of_row))), rng=rng),
         whole=folds == "item",
-        times=raters.design.draw_byte_weights(resamples, rng),
+        times=raters.design.draw_weights(resamples, rng, dtype=np.uint8),
     )

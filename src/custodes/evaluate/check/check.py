@@ -181,7 +181,7 @@ def _examine_aspect(
             return comparison, True, comparison.notes, compared_problems(comparison, negated_raters)
     notes, has_equal_scales = [*selected_study.notes], True
     try:
-        (comparison,) = compare_any_raters(selected_study, settings(setting), [aspect])
+        comparison = compare_any_raters(selected_study, aspect, settings(setting))
         notes += comparison.notes
         not_compared_reason = not_compared_reason or (
             "" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}"
