@@ -293,12 +293,9 @@ def _answer(
         (p_random_of_metric < NOT_RANDOM)[:, np.newaxis, np.newaxis] & ~adjusts_for_selection, decisions.shape
     )
     decisions[is_withheld] = np.nan
-    is_at_threshold = is_at_threshold & ~is_withheld
     metric_indices, pair_indices, estimator_indices = np.indices(decisions.shape).reshape(3, -1)
-    uses_human_ratings, n_annotated_items = (
-        np.array([estimator.uses_people for estimator in estimate_of_estimator])[estimator_indices],
-        counts.human.sum(axis=1)[pair_indices],
-    )
+    uses_human_ratings = np.array([estimator.uses_people for estimator in estimators])[estimator_indices]
+    n_annotated_items = counts.human.sum(axis=1)[pair_indices]
     n_metric_rated_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
     condition_of_note = {
         "": ~uses_human_ratings & (n_metric_rated_items > 0),
@@ -309,7 +306,7 @@ def _answer(
     notes_of_estimates = np.select(list(condition_of_note.values()), list(condition_of_note), "")
     for note_prefix, is_noted_estimate in (
         (NO_RANDOM_PART, is_withheld.ravel()),
-        (AT_THRESHOLD, is_at_threshold.ravel()),
+        (AT_THRESHOLD, (is_at_threshold & ~is_withheld).ravel()),
     ):
         joined_notes = np.strings.add(f"{note_prefix}; ", notes_of_estimates)
         notes_of_estimates = np.where(

@@ -288,10 +288,11 @@ def _cache_key(full_setting: PreferenceOptions) -> tuple[Any, ...]:
 
 def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptions) -> RaterComparison:
     rating_rows = filter_rows(study._rater_rows([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
-    human_rating_rows = rating_rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
-    aspect_raters = set(human_rating_rows["rater"].unique()) | (set(rating_rows["rater"].unique()) & set(study.metrics))
-    people = tuple(rater for rater in study.humans if rater in aspect_raters)
-    metrics = tuple(rater for rater in study.metrics if rater in aspect_raters)
+    raters_of_aspect, raters_with_ratings = (
+        set(rows["rater"].unique()) for rows in (rating_rows.filter(aspect=aspect), rating_rows)
+    )
+    people = tuple(annotator for annotator in study.humans if annotator in raters_of_aspect)
+    metrics = tuple(metric for metric in study.metrics if metric in raters_with_ratings)
     systems, raters = study.systems, [*people, *metrics]
     # Sorted, so that folds, resamples and flips do not depend on the order of rows.
     item_labels = rating_rows["item"].unique().sort()
@@ -300,8 +301,13 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     verdicts, notes = study.preferences.merge_verdicts(full_setting["orders"])
     verdicts = select_aspect_rows(verdicts, aspect)
     score_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(raters)), aspect)
-    is_scored_item = pl.Series(items, dtype=pl.String).is_in(score_rows["item"].unique().implode())
-    scored_item_indices = is_scored_item.arg_true().cast(pl.Int64).to_numpy()
+    scored_item_indices = (
+        pl.Series(items, dtype=pl.String)
+        .is_in(score_rows["item"].unique().implode())
+        .arg_true()
+        .cast(pl.Int64)
+        .to_numpy()
+    )
     scored_items = tuple(items[item_index] for item_index in scored_item_indices)
     panel_shape = (len(raters), len(scored_items), len(systems))
     check_size(study, panel_shape, 8 * math.prod(panel_shape))
@@ -310,21 +316,16 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     check_size(study, panel_shape, ROW_BYTES * int((output_counts * (output_counts - 1) // 2).sum()))
     annotator_scores, metric_scores = panel.values[: len(people)], panel.values[len(people) :]
     has_vote = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
-    vote_text = (
-        "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not count "
-        "(aggregate='vote')"
+    notes += build_notes(
+        (
+            "verdicts-vote",
+            has_vote,
+            "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not "
+            "count (aggregate='vote')",
+        )
     )
-    notes += build_notes(("verdicts-vote", has_vote, vote_text))
     human_mean_scores = human_means(annotator_scores)
     human_tie_threshold = human_threshold(annotator_scores, full_setting["human_ties"])
-    item_scores = ItemScores(
-        items=scored_item_indices,
-        n_items=len(items),
-        persons=annotator_scores,
-        human=human_mean_scores.values,
-        metrics=metric_scores,
-        levels=human_mean_scores.levels,
-    )
     item_tie_thresholds = tie_thresholds(
         full_setting["ties"],
         human=human_mean_scores.values,
@@ -342,13 +343,19 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     is_metric_expression = pl.col("rater") >= len(people)
     metric_rows = annotator_rows.filter(is_metric_expression).with_columns(pl.col("rater") - len(people) + 1)
     make_comparisons = partial(Comparisons.from_rows, items=items, systems=systems)
-    scored_metrics = set(rating_rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
     return RaterComparison(
         aspect=aspect,
         design=design,
         people=people,
         metrics=metrics,
-        scores=item_scores,
+        scores=ItemScores(
+            items=scored_item_indices,
+            n_items=len(items),
+            persons=annotator_scores,
+            human=human_mean_scores.values,
+            metrics=metric_scores,
+            levels=human_mean_scores.levels,
+        ),
         human_system=human_means(panel.system_scores[: len(people), None]).values[0],
         metric_system=panel.system_scores[len(people) :],
         preferences=make_comparisons(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics)),
@@ -356,7 +363,7 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
         human_tie=0.0 if len(people) == 1 and full_setting["human_ties"] is None else human_tie_threshold,
         notes=tuple(notes),
-        overall=tuple(metric for metric in metrics if metric not in scored_metrics),
+        overall=tuple(metric for metric in metrics if metric not in raters_of_aspect),
         severity_notes=tuple(human_mean_scores.notes(label_of(aspect), aspect)),
     )
 
@@ -364,7 +371,7 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
 def _unpaired_note(comparison: RaterComparison, suffix: str) -> tuple[str, int, str]:
     """Return the note on the pairs of scored outputs that have no human preference, because no annotator rated both."""
     scored_items, human_comparisons = comparison.scores.items, comparison.preferences.select_rater(0)
-    is_rated_output = np.isfinite(comparison.scores.persons).any(axis=0)
+    is_rated_output: Bools = np.asarray(np.isfinite(comparison.scores.persons).any(axis=0))
     n_rated_outputs = is_rated_output.sum(axis=1)
     n_unpaired = int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum())
     if n_unpaired:
@@ -410,8 +417,8 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
     ]
     verdict_metrics = [
         metric
-        for i, metric in enumerate(comparison.metrics)
-        if np.isnan(comparison.scores.metrics[i]).all() and len(comparison.preferences.select_rater(1 + i))
+        for metric, metric_scores in zip(comparison.metrics, comparison.scores.metrics, strict=True)
+        if metric in comparison.preferences.active_raters and np.isnan(metric_scores).all()
     ]
     has_only_human_verdicts = bool(np.isnan(comparison.scores.human).all())
     compared_system_indices = np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])

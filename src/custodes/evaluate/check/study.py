@@ -58,16 +58,18 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
             "nothing-compared",
             why=too_few(selected_study, "systems cannot be compared; with metrics, agreement compares the outputs"),
         )
-    yield from _look_alike_problems(study)
-    yield from _people_as_metrics(study, set(selected_study.metrics))
-    yield from _range_problems(selected_study)
-    yield from _missing_code_problems(selected_study)
-    yield from _order_problems(selected_study)
-    yield from constant_outputs(study)
-    yield from copied_systems(selected_study)
-    yield from refusals(annotator_questions(selected_study))
-    yield from _reversed_annotators(selected_study)
-    yield from _metadata_problems(selected_study, note_rules)
+    yield from chain(
+        _look_alike_problems(study),
+        _people_as_metrics(study, set(selected_study.metrics)),
+        _range_problems(selected_study),
+        _missing_code_problems(selected_study),
+        _order_problems(selected_study),
+        constant_outputs(study),
+        copied_systems(selected_study),
+        refusals(annotator_questions(selected_study)),
+        _reversed_annotators(selected_study),
+        _metadata_problems(selected_study, note_rules),
+    )
     for note in notes:
         if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics", "look-alikes"):  # other rules report these
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)

@@ -416,7 +416,7 @@ def _model_data(
     known_covariates = {SHOWN_FIRST: comparisons.order} | {
         name: differences for name, differences in differences_of_covariate.items() if name not in names_without_values
     }
-    has_all_covariates = np.isfinite(list(known_covariates.values())).all(axis=0)
+    has_all_covariates: Bools = np.asarray(np.isfinite(list(known_covariates.values())).all(axis=0))
     model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
     battle_covariates = {name: values[has_all_covariates] for name, values in known_covariates.items()}
     first_system, second_system = model_comparisons.first, model_comparisons.second
