@@ -60,14 +60,13 @@ def counts_by_aspect(study: Study | OutcomeCounts, setting: PreferenceOptions) -
     Selection and tie rules were already applied to counts that the user gave, so `setting` must have default values.
     """
     if not isinstance(study, OutcomeCounts):
-        aspect_comparisons = require_shared_outputs(compare(study, **setting))
         return [
             AspectCounts(
                 aspect=comparison.aspect,
                 counts=OutcomeCounts.from_comparisons(comparison.preferences),
                 comparison=comparison,
             )
-            for comparison in aspect_comparisons
+            for comparison in require_shared_outputs(compare(study, **setting))
         ]
     check_default(setting)
     study.check_both_sides()

@@ -134,5 +134,4 @@ class Design(ReadOnlyArrays):
         """
         values_per_resample = self.n_units * np.dtype(dtype).itemsize / 8
         check_memory("resamples", resamples, count_resample_values(resamples, values_per_resample))
-        n_resamples = resamples if self.n_units > 1 else 0
-        return bootstrap.bootstrap_weights(self.n_units, n_resamples, rng, dtype=dtype)
+        return bootstrap.bootstrap_weights(self.n_units, resamples if self.n_units > 1 else 0, rng, dtype=dtype)

@@ -377,8 +377,11 @@ def mean_columns(
     favi_columns = with_interval(
         "mean_abs_favi", mean_draws, confidence, clusters=outcomes.n_effective_clusters, bounds=favi_score.SIZES
     )
-    sample_accuracy = favi_score.sample_accuracy(paired_tables.sum(axis=1))
-    return {"metric": outcomes.counts.metrics, **favi_columns, "sample_accuracy": sample_accuracy}
+    return {
+        "metric": outcomes.counts.metrics,
+        **favi_columns,
+        "sample_accuracy": favi_score.sample_accuracy(paired_tables.sum(axis=1)),
+    }
 
 
 def _posterior(

@@ -95,8 +95,10 @@ class RaterComparison(ReadOnlyArrays):
     @cached_property
     def scored_people(self) -> ScoredPeople:
         """Scores of the annotators, with which the scores of each metric are compared in a placement."""
-        comparable_ratings = np.where(np.isfinite(self.scores.human), self.scores.persons, np.nan)
-        return ScoredPeople(comparable_ratings, units=self.design.units[self.scores.items])
+        return ScoredPeople(
+            np.where(np.isfinite(self.scores.human), self.scores.persons, np.nan),
+            units=self.design.units[self.scores.items],
+        )
 
     @cached_property
     def human(self) -> Floats:
@@ -108,8 +110,11 @@ class RaterComparison(ReadOnlyArrays):
         """Unrounded mean scores over annotators, adjusted for severity, (items, systems); for means over outputs."""
         if self.scores.levels is None:
             return self.human
-        adjusted_ratings = self.persons - self.scores.levels.values[:, None, None]
-        return np.where(np.isfinite(self.human), mean_of_defined(adjusted_ratings, axis=0), np.nan)
+        return np.where(
+            np.isfinite(self.human),
+            mean_of_defined(self.persons - self.scores.levels.values[:, None, None], axis=0),
+            np.nan,
+        )
 
     @cached_property
     def metric_scores(self) -> Floats:

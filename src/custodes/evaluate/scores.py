@@ -222,9 +222,8 @@ def human_means(persons: Floats) -> HumanMeans:
     comparable_means = np.where(is_comparable_output, unadjusted_means, np.nan)
     if not np.isfinite(largest_standard_error):
         return HumanMeans(comparable_means, 0.0, largest_standard_error, n_excluded_outputs, n_comparable_sets)
-    rounding_tolerances = _SNAPPED * standard_errors
     adjusted_means = _snap_to_steps(
-        comparable_means - output_adjustments, n_ratings, _rating_step(persons), tolerances=rounding_tolerances
+        comparable_means - output_adjustments, n_ratings, _rating_step(persons), tolerances=_SNAPPED * standard_errors
     )
     adjustment_range = float(np.ptp((adjusted_means - unadjusted_means)[is_comparable_output]))
     if adjustment_range <= TIE * np.ptp(unadjusted_means[is_comparable_output]):

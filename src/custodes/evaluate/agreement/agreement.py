@@ -291,8 +291,12 @@ def _label_tables(
 
 def by_standing(metric_rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
-    rank_table = standing.select("aspect", "metric", place=pl.int_range(pl.len()))
-    ranked_rows = metric_rows.join(rank_table, on=["aspect", "metric"], how="left", maintain_order="left")
+    ranked_rows = metric_rows.join(
+        standing.select("aspect", "metric", place=pl.int_range(pl.len())),
+        on=["aspect", "metric"],
+        how="left",
+        maintain_order="left",
+    )
     first_row_of_aspect_expression = pl.int_range(pl.len()).min().over("aspect")
     return ranked_rows.sort(first_row_of_aspect_expression, "place", nulls_last=True, maintain_order=True).drop("place")
 

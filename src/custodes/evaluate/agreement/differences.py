@@ -55,8 +55,7 @@ class Tester:
     def from_sample(cls, sample: Sample, *, n_flips: int, confidence: float, alpha: float) -> Tester:
         """Return the settings of tests with at least `n_flips` sign flips. With a single cluster, there are no sign
         flips."""
-        n_units = sample.comparison.design.n_units
-        n_blocks, block_of_cluster = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
+        n_blocks, block_of_cluster = bootstrap.blocks_of_units(sample.comparison.design.n_units, most=MOST_BLOCKS)
         return cls(
             sample=sample,
             left_out=bootstrap.with_point(1 - np.eye(n_blocks)),
@@ -83,8 +82,10 @@ class Tester:
     def leave_blocks_out(self, comparison: RaterComparison) -> Sample:
         """Return the sample of a comparison with the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
-        block_names = tuple(map(str, range(n_blocks)))
-        comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=block_names))
+        comparison = replace(
+            comparison,
+            design=replace(design, units=self.block[design.units], clusters=tuple(map(str, range(n_blocks)))),
+        )
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
     def marked_item_weights(self, is_marked: Bools) -> Floats:

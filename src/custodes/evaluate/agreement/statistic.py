@@ -297,5 +297,6 @@ class Statistic:
         """(1 + B, metrics): the chance level, NaN if the statistic has none."""
         if callable(self.chance):
             return self.chance(sample)
-        n_metrics = len(sample.comparison.metrics)
-        return np.full((len(sample.times), n_metrics), np.nan if self.chance is None else self.chance)
+        return np.full(
+            (len(sample.times), len(sample.comparison.metrics)), np.nan if self.chance is None else self.chance
+        )

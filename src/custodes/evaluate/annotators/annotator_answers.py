@@ -107,8 +107,9 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
     merged_verdicts, order_notes = all_preferences.merge_verdicts("mean")
     all_rating_rows = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame])
     score_rows = all_rating_rows.filter(is_selected_rater_expression & (pl.col("item") != ""))
-    score_key_column_names = ["item", "system", "rater", "aspect"]
-    first_score_rows = score_rows.group_by(score_key_column_names).agg(pl.col("score").sort_by("repeat").first())
+    first_score_rows = score_rows.group_by(["item", "system", "rater", "aspect"]).agg(
+        pl.col("score").sort_by("repeat").first()
+    )
     n_repeated_scores = score_rows.height - first_score_rows.height
     aspect_names = pl.concat([merged_verdicts["aspect"], first_score_rows["aspect"]]).unique(maintain_order=True)
     answers_of_aspects = []
@@ -187,9 +188,8 @@ def _answers(
         column_name for column_name in ("item", "system_a", "system_b", "system") if column_name in answer_rows.columns
     ]
     task_table = answer_rows.select(task_column_names).unique().sort(task_column_names).with_row_index("_task")
-    worker_code_column = pl.Series(label_codes(answer_rows["rater"], raters))
     coded_answers = (
-        answer_rows.with_columns(_worker=worker_code_column)
+        answer_rows.with_columns(_worker=pl.Series(label_codes(answer_rows["rater"], raters)))
         .join(task_table, on=task_column_names, how="left")
         .sort("_task", "_worker", "_label")
     )
@@ -219,8 +219,7 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
     """
     if annotator_type != "auto":
         return frozenset(raters if annotator_type == "persons" else ()), []
-    declared_names = study.raters.frame.filter(pl.col("person"))["rater"]
-    declared_persons = frozenset(raters) & frozenset(declared_names)
+    declared_persons = frozenset(raters) & frozenset(study.raters.frame.filter(pl.col("person"))["rater"])
     slot_names = _slots(study, [rater for rater in raters if rater not in declared_persons])
     pooled_raters = {USERS for note in study.notes if note.rule == USERS_TOGETHER} - declared_persons
     assumed_persons = sorted(frozenset(raters) - declared_persons - slot_names - pooled_raters)
@@ -275,8 +274,7 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
     task_counts_of_raters = (
         task_rows.group_by("name_stem", "rater").len("answered").join(task_counts_of_stems, on="name_stem")
     )
-    similar_rater_rows = task_counts_of_raters.filter(pl.len().over("name_stem") > 1)
-    slot_rows = similar_rater_rows.filter(
+    slot_rows = task_counts_of_raters.filter(pl.len().over("name_stem") > 1).filter(
         (pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem")
     )
     return frozenset(slot_rows["rater"])

@@ -208,8 +208,11 @@ def _agreement(aspect_answers: AnnotatorAnswers, bootstrap_weights: Floats, conf
     low, high = intervals.cluster_intervals(
         resampled_agreement, aspect_answers.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
     )
-    mean_agreement = np.where(aspect_answers.clusters >= FEWEST, resampled_agreement[0], np.nan)
-    return {"agreement": mean_agreement, "agreement_low": low, "agreement_high": high}
+    return {
+        "agreement": np.where(aspect_answers.clusters >= FEWEST, resampled_agreement[0], np.nan),
+        "agreement_low": low,
+        "agreement_high": high,
+    }
 
 
 def _iter_unit_sums(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
@@ -273,7 +276,6 @@ def agreement_columns(
     alpha_draws_of_scale = {
         scale: alpha(resampled_coincidences, scale=scale) if scale in defined_scales else nan_draws for scale in SCALES
     }
-    has_numeric_alpha = has_enough_tasks and not aspect_answers.nominal
     return {
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
@@ -287,7 +289,7 @@ def agreement_columns(
         },
         **with_interval(
             "alpha_interval",
-            interval_alpha(resampled_moments) if has_numeric_alpha else nan_draws,
+            interval_alpha(resampled_moments) if has_enough_tasks and not aspect_answers.nominal else nan_draws,
             **interval_options,
         ),
         "reason": TOO_FEW.format(FEW_DOUBLES)

@@ -336,8 +336,9 @@ def ceiling(
         if level == "output"
         else build_notes(("few-systems", has_few_systems * n_systems, f"{n_systems} systems: intervals are unreliable"))
     )
-    tables = [*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())]
-    result = Ceiling.from_parts(tables, [*raters.notes, *few_notes])
+    result = Ceiling.from_parts(
+        [*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())], [*raters.notes, *few_notes]
+    )
     excluded_annotators = [raters.people[position] for position in sorted(set().union(*excluded_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
 
@@ -417,8 +418,9 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
     unsplit_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
     disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0, pl.lit(level == "output"))["target"]
     bounded_prediction_rows = result.prediction.join(result.annotators, on="target", maintain_order="left")
-    is_above_bound = pl.col("kendall_low") > pl.col("attainable_high")
-    exceeding_targets = bounded_prediction_rows.filter(is_above_bound)["target"].unique(maintain_order=True)
+    exceeding_targets = bounded_prediction_rows.filter(pl.col("kendall_low") > pl.col("attainable_high"))[
+        "target"
+    ].unique(maintain_order=True)
     return build_notes(
         (
             "one-aspect",

@@ -46,8 +46,7 @@ class PredictedAspect:
     @property
     def n_effective_clusters(self) -> float:
         """Effective number of clusters of items with human ratings, for means over items."""
-        is_rated_item = np.isfinite(self.who.scores[self.me]).any(axis=1)
-        return self.who.design.on(np.flatnonzero(is_rated_item)).n_effective_units
+        return self.who.design.on(np.flatnonzero(np.isfinite(self.who.scores[self.me]).any(axis=1))).n_effective_units
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
@@ -65,17 +64,18 @@ class PredictedAspect:
         self, rng: np.random.Generator
     ) -> tuple[Floats, list[tuple[split_half.Half, split_half.Half]]]:
         """Return the ratings (annotators, items, systems), and the splits of the annotators into two halves."""
-        names = self.who.people  # annotators are sorted by name, so that halves do not depend on the order of input
-        ratings = np.stack([self.persons[annotator] for annotator in sorted(self.persons, key=names.__getitem__)])
+        # Annotators are sorted by name, so that halves do not depend on the order of input.
+        ratings = np.stack(
+            [self.persons[annotator] for annotator in sorted(self.persons, key=self.who.people.__getitem__)]
+        )
         return ratings, split_half.halves(len(ratings), most=SPLITS, rng=rng)
 
     @property
     def persons(self) -> dict[int, Floats]:
         """Ratings (items, systems) of each annotator who rated this aspect, by position of the annotator."""
-        ratings_of_annotators = self.who.annotators[self.who.aspects.index(self.aspect)]
         return {
             annotator_index: ratings
-            for annotator_index, ratings in enumerate(ratings_of_annotators)
+            for annotator_index, ratings in enumerate(self.who.annotators[self.who.aspects.index(self.aspect)])
             if np.isfinite(ratings).any()
         }
 

@@ -105,11 +105,14 @@ class SystemTarget(PredictedAspect):
             order_agreement(order_by_half(first_half)[np.newaxis], order_by_half(second_half), weights=self.times)
             for first_half, second_half in annotator_halves
         ]
-        mean_agreement_draws = mean_of_defined(np.stack(agreement_draws), axis=0)
         return {
             "annotators": len(annotator_scores),
             **with_interval(
-                "split_half", mean_agreement_draws, confidence, clusters=self.n_clusters, bounds=intervals.CORRELATION
+                "split_half",
+                mean_of_defined(np.stack(agreement_draws), axis=0),
+                confidence,
+                clusters=self.n_clusters,
+                bounds=intervals.CORRELATION,
             ),
             **dict.fromkeys(("attainable", "attainable_low", "attainable_high"), np.nan),
         }
@@ -140,8 +143,7 @@ def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng
     InputError
         If fewer than `FEWEST_SYSTEMS` systems share rated items with other systems.
     """
-    item_weights = raters.design.weights
-    win_matrices = win_matrix(raters.scores, item_weights=item_weights)
+    win_matrices = win_matrix(raters.scores, item_weights=raters.design.weights)
     # A system needs an opponent even when two of the other systems are left out.
     system_positions = np.flatnonzero(np.isfinite(win_matrices[target_index]).sum(axis=1) > 2)
     if len(system_positions) < FEWEST_SYSTEMS:

@@ -174,8 +174,9 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
         )
         if not values_of_systems.select(pl.struct("by", "values", "len").is_duplicated().any()).item():
             continue
-        grouped_outputs = evidence_rows.group_by("by", "item", "system", maintain_order=True)
-        output_fingerprints = grouped_outputs.agg(score=fingerprint(*value_column_names))
+        output_fingerprints = evidence_rows.group_by("by", "item", "system", maintain_order=True).agg(
+            score=fingerprint(*value_column_names)
+        )
         for (evidence_name,), score_rows in output_fingerprints.group_by("by", maintain_order=True):
             for identical_systems in _equal_systems(score_rows):
                 evidence_of_systems.setdefault(identical_systems, []).append(str(evidence_name))
@@ -187,8 +188,11 @@ def _equal_systems(score_rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     system_rows = score_rows.group_by("system", maintain_order=True).agg(
         digest=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )
-    has_enough_items_expression = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
-    varied_system_rows = system_rows.filter(has_enough_items_expression, pl.col("distinct") >= DISTINCT * pl.col("n"))
+    varied_system_rows = system_rows.filter(
+        pl.col("n") >= FEWEST_ITEMS,
+        pl.col("distinct") >= FEWEST_DISTINCT,
+        pl.col("distinct") >= DISTINCT * pl.col("n"),
+    )
     for equal_systems in (
         varied_system_rows.group_by("digest", "n", maintain_order=True).agg("system")["system"].to_list()
     ):
@@ -235,10 +239,11 @@ def constant_outputs(study: Study) -> list[Problem]:
     """Return systems with the same output for every item."""
     if study.outputs is None:
         return []
-    system_rows = systems_of_texts(study.outputs.texts)
-    constant_systems = system_rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)[
-        "system"
-    ].to_list()
+    constant_systems = (
+        systems_of_texts(study.outputs.texts)
+        .filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"]
+        .to_list()
+    )
     return problems_of("constant-outputs", constant_systems, systems=join_labels(constant_systems))
 
 

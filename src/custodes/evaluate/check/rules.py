@@ -204,12 +204,11 @@ def _problem_views(problems: pl.DataFrame) -> Iterator[View]:
     merged_rows = merge_aspects(problems)
     column_names = ("severity", "rule", "message")
     for aspect_name, aspect_rows in split_by_aspect(merged_rows, "aspect" if "aspect" in merged_rows.columns else ""):
-        row_tuples = tuple(aspect_rows.select(column_names).iter_rows())
         yield View(
             title=title_with_aspect("problems", aspect_name),
             header=column_names,
             labels=("Severity", "Rule", "What"),
-            rows=row_tuples,
+            rows=tuple(aspect_rows.select(column_names).iter_rows()),
         )
 
 

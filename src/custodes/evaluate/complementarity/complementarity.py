@@ -45,8 +45,9 @@ def _closest_rows(answer: Complementarity) -> pl.DataFrame:
     if answer.raters.height <= MANY:
         return answer.raters
     metric_rows = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
-    closest_metrics = metric_rows["rater"].head(CLOSEST).to_list()
-    return answer.raters.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
+    return answer.raters.filter(
+        (pl.col("kind") != METRIC) | pl.col("rater").is_in(metric_rows["rater"].head(CLOSEST).to_list())
+    )
 
 
 def _rater_identity_columns(suffix: str = "") -> tuple[Column, Column]:

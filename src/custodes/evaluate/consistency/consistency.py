@@ -283,8 +283,9 @@ def consistency(
     answer_options: dict[str, Any] = {"by": by, "alpha": alpha, "confidence": confidence, "resamples": resamples}
     answer_aspect = partial(_answer, selected_study, own_system_findings, setting=full_setting, **answer_options)
     all_preferences = rater_preferences(selected_study, full_setting)
-    generator = np.random.default_rng(rng)
-    answers = list(map_parts(answer_aspect, all_preferences, rng=generator, progress=progress, desc="consistency"))
+    answers = list(
+        map_parts(answer_aspect, all_preferences, rng=np.random.default_rng(rng), progress=progress, desc="consistency")
+    )
     finding_dicts = finding_rows([finding for _, findings, _ in answers for finding in findings], alpha=alpha)
     tables = [
         Consistency.part(

@@ -104,8 +104,13 @@ def _factors(
     The most frequent reason comes first.
     """
     yield ALL, {"": np.ones(len(verdict_rows), dtype=np.bool_)}
-    reason_counts = verdict_rows.drop_nulls("why").group_by("why", maintain_order=True).len()
-    reasons = reason_counts.sort("len", descending=True, maintain_order=True)["why"].to_list()
+    reasons = (
+        verdict_rows.drop_nulls("why")
+        .group_by("why", maintain_order=True)
+        .len()
+        .sort("len", descending=True, maintain_order=True)["why"]
+        .to_list()
+    )
     if reasons:
         yield REASON, {reason: verdict_rows["why"].eq(reason).fill_null(False).to_numpy() for reason in reasons}
     systems_of_verdict = preferences.design.pairs[verdict_rows["pair"].to_numpy()]

@@ -45,8 +45,10 @@ def order_columns(
     is_first_preferred = (
         (decided_verdict_rows["preference"] == decided_verdict_rows["order"]).cast(pl.Float64).to_numpy()
     )
-    order_count_rows = verdict_rows.group_by(KEY).agg(n=pl.col("order").n_unique())
-    n_both_orders_of_rater = np.bincount(order_count_rows.filter(n=2)["rater"].to_numpy(), minlength=len(rater_indices))
+    n_both_orders_of_rater = np.bincount(
+        verdict_rows.group_by(KEY).agg(n=pl.col("order").n_unique()).filter(n=2)["rater"].to_numpy(),
+        minlength=len(rater_indices),
+    )
     half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=preferences.aspect)
     n_half_answered_of_rater = dict(half_answered_rows.group_by("rater").len().iter_rows())
     interval_options: dict[str, Any] = {
@@ -98,7 +100,6 @@ def order_columns(
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices[has_both_orders]],
         **dict(confusion_cell_columns),
     }
-    margin_test = _margin_test(verdict_rows, table_shape, confidence)
     findings = [
         Finding(
             preferences.aspect,
@@ -111,7 +112,9 @@ def order_columns(
             float(p_value),
             "" if np.isfinite(estimate) else ONE_ORDER,
         )
-        for rater, estimate, low, high, p_value in zip(columns_of_orders["rater"], *margin_test, strict=True)
+        for rater, estimate, low, high, p_value in zip(
+            columns_of_orders["rater"], *_margin_test(verdict_rows, table_shape, confidence), strict=True
+        )
     ]
     return columns_of_orders, columns_of_confusion if has_both_orders.any() else {}, findings
 

@@ -51,13 +51,12 @@ def probe_columns(
     has_both_outcomes = np.isfinite(plain_outcomes + changed_outcomes) & (item_of_row >= 0)
 
     def sum_by_group(row_values: Floats) -> Floats:
-        masked_values = np.where(has_both_outcomes, row_values, 0.0)
         return np.asarray(
             table_sums(
                 group_of_row,
                 unit_of_row,
                 shape=(probe_group_rows.height, preferences.n_units),
-                weights=masked_values,
+                weights=np.where(has_both_outcomes, row_values, 0.0),
             )
         )
 

@@ -138,8 +138,9 @@ def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: 
             "why": verdict_rows["why"],
         }
     )
-    run_number_expression = pl.int_range(pl.len()).over("rater", "comparison", "order")
-    return query_rows.filter(pl.col("rater") >= 0).with_columns(run=run_number_expression)
+    return query_rows.filter(pl.col("rater") >= 0).with_columns(
+        run=pl.int_range(pl.len()).over("rater", "comparison", "order")
+    )
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:

@@ -169,16 +169,16 @@ def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tup
     """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
     key_column_names = ["rater", "item"]
     verdicts = preferences.asked.drop_nulls("preference").filter(pl.col("order") != 0)
-    paired_verdicts = both_orders(verdicts)
     yield (
         "consistency",
-        paired_verdicts.select(
+        both_orders(verdicts).select(
             *key_column_names, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64)
         ),
     )
     # Only comparisons in both orders are used, so that the rate does not depend on quality.
-    both_order_verdicts = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
-    decided_verdicts = both_order_verdicts.filter(pl.col("preference") != 0)
+    decided_verdicts = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1).filter(
+        pl.col("preference") != 0
+    )
     yield (
         "first_rate",
         decided_verdicts.select(*key_column_names, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64)),
@@ -193,8 +193,9 @@ def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tup
 
 def _repeat_agreement(study: Study, preferences: RaterPreferences) -> pl.DataFrame:
     """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
-    label_rows = repeated_labels(study, preferences.aspect)
-    label_count_groups = label_rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
+    label_count_groups = (
+        repeated_labels(study, preferences.aspect).group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
+    )
     n_labels_expression = pl.col("len").sum()
     agreement_rows = label_count_groups.agg(
         equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n_labels_expression * (n_labels_expression - 1))

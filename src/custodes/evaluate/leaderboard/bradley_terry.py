@@ -183,9 +183,8 @@ def fit_counts(
         label_codes(counts[column_name], systems) for column_name in ("system_a", "system_b")
     )
     outcome_counts = counts.select(list(SIGNS)).to_numpy()
-    battle_covariates = {SHOWN_FIRST: counts["order"].to_numpy()}
     covariate_matrix, covariate_fields = _identified_covariates(
-        battle_covariates, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
+        {SHOWN_FIRST: counts["order"].to_numpy()}, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
     )
     row_indices, outcome_indices = np.nonzero(outcome_counts)
     battles = Battles(

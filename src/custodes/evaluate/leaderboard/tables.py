@@ -180,8 +180,12 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
             column_name: np.append(tie_columns[column_name], effect_values)
             for column_name, effect_values in effect_columns.items()
         }
-    effect_units = [UNITS.get(effect_name, OTHER_UNIT) for effect_name in effect_names]
-    return {"rater": rater, "effect": effect_names, **effect_columns, "unit": effect_units}
+    return {
+        "rater": rater,
+        "effect": effect_names,
+        **effect_columns,
+        "unit": [UNITS.get(effect_name, OTHER_UNIT) for effect_name in effect_names],
+    }
 
 
 def interim_rows(interim_analyses: pl.DataFrame) -> list[dict[str, Any]]:
