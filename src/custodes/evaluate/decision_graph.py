@@ -62,12 +62,9 @@ def ranking_graph(
     """
     component_of_system, is_winner_over_node = graphs.condensation(beats)
     is_system_in_node = component_of_system == np.arange(len(is_winner_over_node))[:, None]
-    edges = [
-        (int(winner), int(loser)) for winner, loser in np.argwhere(graphs.transitive_reduction(is_winner_over_node))
-    ]
     return (
         [" ~ ".join(compress(systems, is_in_node)) for is_in_node in is_system_in_node],
         is_system_in_node,
         is_winner_over_node,
-        edges,
+        [(int(winner), int(loser)) for winner, loser in np.argwhere(graphs.transitive_reduction(is_winner_over_node))],
     )

@@ -245,8 +245,9 @@ def compare_aspect(selected_study: Study, aspect: str, setting: PreferenceOption
                 f"{selected_study.name}: the selected metrics have no ratings{aspect_text}; metrics: "
                 f"{join_labels(selected_study.metrics)}{reason}"
             )
-        notes = (*selected_study.notes, *comparison.notes, *_design_notes(comparison, aspect_text))
-        return replace(comparison, notes=notes)
+        return replace(
+            comparison, notes=(*selected_study.notes, *comparison.notes, *_design_notes(comparison, aspect_text))
+        )
 
     return selected_study.once(("compared", aspect, *_cache_key(full_setting)), make_comparison)
 
@@ -261,10 +262,13 @@ def compare_any_raters(selected_study: Study, aspect: str, setting: PreferenceOp
         )
     raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
     silent_raters = [rater for rater in raters if rater not in comparison.preferences.active_raters]
-    silent_text = f"{join_labels(silent_raters)}, which compared no two outputs of one item{aspect_text}"
     notes = build_notes(
         _unpaired_note(comparison, aspect_text),
-        ("no-battle", len(silent_raters), f"no leaderboard by {silent_text}"),
+        (
+            "no-battle",
+            len(silent_raters),
+            f"no leaderboard by {join_labels(silent_raters)}, which compared no two outputs of one item{aspect_text}",
+        ),
         aspect=aspect,
     )
     return replace(comparison, notes=(*comparison.notes, *notes))

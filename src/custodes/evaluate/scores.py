@@ -279,10 +279,9 @@ def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: F
     has_score = np.isfinite(scores)
     rater_indices, item_row_indices, system_indices = np.nonzero(has_score & (has_score.sum(axis=2, keepdims=True) > 1))
     index_columns = {"rater": rater_indices, "item": item_positions[item_row_indices], "system": system_indices}
-    index_table = pl.DataFrame(
+    return pl.DataFrame(
         {column_name: index_array.astype(np.int32) for column_name, index_array in index_columns.items()}
-    )
-    return index_table.with_columns(
+    ).with_columns(
         score=pl.Series(scores[rater_indices, item_row_indices, system_indices]),
         threshold=pl.Series(thresholds[rater_indices, item_row_indices]),
     )
@@ -297,8 +296,11 @@ def verdict_table(
         column_name: pl.Series(label_codes(verdicts[column_name], labels), dtype=pl.Int32)
         for column_name, labels in labels_of_column.items()
     }
-    coded_rows = verdicts.select(sign="preference", order="order").with_columns(**codes_of_column)
-    return coded_rows.filter(pl.all_horizontal(pl.col(list(labels_of_column)) >= 0))
+    return (
+        verdicts.select(sign="preference", order="order")
+        .with_columns(**codes_of_column)
+        .filter(pl.all_horizontal(pl.col(list(labels_of_column)) >= 0))
+    )
 
 
 def check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:

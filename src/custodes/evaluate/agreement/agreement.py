@@ -32,6 +32,7 @@ from custodes.evaluate.agreement.differences import (
     Tester,
     difference_columns,
     standing_columns,
+    used_item_mask,
 )
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, drawn_flips, group_equal_rows, holds_for_both
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -351,8 +352,12 @@ def _answer(
         comparisons=difference_columns(comparison.metrics, differences),
         standing=columns_of_standing,
     )
-    notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, columns_of_standing, alpha)]
-    return table_of_name, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
+    return table_of_name, [
+        *comparison.notes,
+        *_ground_notes(sample),
+        *_ranking_notes(comparison, differences, columns_of_standing, alpha),
+        *_undefined_notes(sample, values_of_statistic),
+    ]
 
 
 def _ground_notes(sample: Sample) -> list[Note]:
@@ -439,13 +444,9 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
     has_system_score_in_file = (
         np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
     )
-    item_pearson_statistic = STATISTICS["pearson_item"]
-    assert item_pearson_statistic.per_item is not None
-    is_defined_correlation = np.isfinite(sample.per_item(item_pearson_statistic.per_item))
-    n_undefined_correlations = int(
-        (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics)
-        - is_defined_correlation.sum()
-    )
+    n_items_with_scores = (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum()
+    is_defined_correlation = used_item_mask(STATISTICS["pearson_item"], sample)
+    n_undefined_correlations = int(n_items_with_scores * len(comparison.metrics) - is_defined_correlation.sum())
     return build_notes(
         (
             "few-clusters",

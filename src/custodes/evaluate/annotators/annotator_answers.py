@@ -105,8 +105,9 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
         missing=pl.concat([primary_preferences.missing, second_opinion_preferences.missing]),
     )
     merged_verdicts, order_notes = all_preferences.merge_verdicts("mean")
-    all_rating_rows = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame])
-    score_rows = all_rating_rows.filter(is_selected_rater_expression & (pl.col("item") != ""))
+    score_rows = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame]).filter(
+        is_selected_rater_expression & (pl.col("item") != "")
+    )
     first_score_rows = score_rows.group_by(["item", "system", "rater", "aspect"]).agg(
         pl.col("score").sort_by("repeat").first()
     )
@@ -270,11 +271,13 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
         for rater in numbered_raters
     }
     task_rows = task_rows.with_columns(name_stem=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
-    task_counts_of_stems = task_rows.select(pl.exclude("rater")).unique().group_by("name_stem").len("tasks")
     task_counts_of_raters = (
-        task_rows.group_by("name_stem", "rater").len("answered").join(task_counts_of_stems, on="name_stem")
+        task_rows.group_by("name_stem", "rater")
+        .len("answered")
+        .join(task_rows.select(pl.exclude("rater")).unique().group_by("name_stem").len("tasks"), on="name_stem")
     )
-    slot_rows = task_counts_of_raters.filter(pl.len().over("name_stem") > 1).filter(
-        (pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem")
+    return frozenset(
+        task_counts_of_raters.filter(pl.len().over("name_stem") > 1).filter(
+            (pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem")
+        )["rater"]
     )
-    return frozenset(slot_rows["rater"])

@@ -266,10 +266,10 @@ def agreement_columns(
     nan_draws = np.full(len(bootstrap_weights), np.nan)
     cluster_coincidences = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
     resampled_coincidences = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(cluster_coincidences, 0, -1))
-    cluster_moments = moments(
-        answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units
+    resampled_moments = bootstrap.weighted_sums(
+        bootstrap_weights,
+        moments(answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units).T,
     )
-    resampled_moments = bootstrap.weighted_sums(bootstrap_weights, cluster_moments.T)
     defined_scales = (
         () if aspect_answers.continuous or not has_enough_tasks else SCALES[:1] if aspect_answers.nominal else SCALES
     )

@@ -238,7 +238,6 @@ def annotators(
             f"({join_labels(selected_study.humans, limit=3)}); select other annotators"
         )
     person_names, person_notes = persons(selected_study, selected_study.humans, annotator_type)
-    generator = np.random.default_rng(rng)
     answer_aspect = partial(
         _answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence
     )
@@ -246,7 +245,7 @@ def annotators(
         map_parts(
             answer_aspect,
             answers_of_aspects,
-            rng=generator,
+            rng=np.random.default_rng(rng),
             progress=progress,
             desc="annotators",
             label=lambda aspect_answers: aspect_answers.aspect + aspect_answers.what,
@@ -258,13 +257,15 @@ def annotators(
         Annotators.part(aspect_answers.aspect, **columns_of_table)
         for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, columns_tests_and_notes, strict=True)
     ]
-    notes = [
-        *selected_study.notes,
-        *answer_notes,
-        *person_notes,
-        *(note for *_, aspect_notes in columns_tests_and_notes for note in aspect_notes),
-    ]
-    return Annotators.from_parts(tables_of_aspects, notes)
+    return Annotators.from_parts(
+        tables_of_aspects,
+        [
+            *selected_study.notes,
+            *answer_notes,
+            *person_notes,
+            *(note for *_, aspect_notes in columns_tests_and_notes for note in aspect_notes),
+        ],
+    )
 
 
 def _notable_rows(annotator_rows: pl.DataFrame) -> pl.DataFrame:

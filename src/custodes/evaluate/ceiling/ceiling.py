@@ -300,11 +300,12 @@ def ceiling(
         if level == "system":
             return _system_level_tables(raters, target_index, fit, resamples, confidence, rng, human_generator), []
         target = target_of(raters, target_index, folds, resamples, rng)
-        draws_of_statistic = predictions.agreements(target, fit)
         columns_of_halo, excluded_positions = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
-            **predictions.prediction_columns(target, draws_of_statistic, len(target.y), confidence, target.n_clusters),
+            **predictions.prediction_columns(
+                target, predictions.agreements(target, fit), len(target.y), confidence, target.n_clusters
+            ),
             annotators=predictions.annotator_columns(target, human_generator, confidence),
             halo=columns_of_halo,
             information=predictions.information_columns(target, confidence),
@@ -417,10 +418,11 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
     targets_text = "" if len(lone_targets) == len(target_names) else f" of {join_labels(map(repr, lone_targets))}"
     unsplit_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
     disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0, pl.lit(level == "output"))["target"]
-    bounded_prediction_rows = result.prediction.join(result.annotators, on="target", maintain_order="left")
-    exceeding_targets = bounded_prediction_rows.filter(pl.col("kendall_low") > pl.col("attainable_high"))[
-        "target"
-    ].unique(maintain_order=True)
+    exceeding_targets = (
+        result.prediction.join(result.annotators, on="target", maintain_order="left")
+        .filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"]
+        .unique(maintain_order=True)
+    )
     return build_notes(
         (
             "one-aspect",

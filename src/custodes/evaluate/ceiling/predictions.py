@@ -59,9 +59,8 @@ def prediction_columns(
     columns_of_error = with_interval(
         "error", draws_of_statistic.get("unexplained", nan_draws), bounds=POSITIVE, **interval_arguments
     )
-    kendall_differences = (
-        draws_of_statistic["kendall"][:, first_positions] - draws_of_statistic["kendall"][:, second_positions]
-    )
+    kendall_draws = draws_of_statistic["kendall"]
+    kendall_differences = kendall_draws[:, first_positions] - kendall_draws[:, second_positions]
     return {
         "prediction": {
             "features": feature_names,

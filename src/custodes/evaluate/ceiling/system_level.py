@@ -68,10 +68,16 @@ class SystemTarget(PredictedAspect):
 
         The model that predicts a pair of systems is fitted without this pair.
         """
-        pair_orders_of_sets = [
-            predicted_orders(self.wins[rater_positions], self.wins[self.me], fit) for rater_positions in rater_sets
-        ]
-        return order_agreement(np.stack(pair_orders_of_sets), self.truth, weights=self.times)
+        return order_agreement(
+            np.stack(
+                [
+                    predicted_orders(self.wins[rater_positions], self.wins[self.me], fit)
+                    for rater_positions in rater_sets
+                ]
+            ),
+            self.truth,
+            weights=self.times,
+        )
 
     def unexplained_variance(self, rater_sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""

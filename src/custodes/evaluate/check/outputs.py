@@ -41,24 +41,21 @@ def copied_systems(selected_study: Study) -> Iterator[Problem]:
     for system in dict.fromkeys([*n_copied_items_of_system, *metrics_of_system]):
         top_metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
         verb_text = "has its" if len(top_metrics) == 1 else "have their"
-        reason_texts = (
-            [f"its outputs equal the references of {n_copied_items_of_system[system]} items"]
-            if system in n_copied_items_of_system
-            else []
+        n_copied_items = n_copied_items_of_system.get(system, 0)
+        reasons = (
+            (n_copied_items, f"its outputs equal the references of {n_copied_items} items"),
+            (top_metrics, f"{join_labels(top_metrics, limit=4)} {verb_text} maximum on all items of the system"),
         )
-        reason_texts += (
-            [f"{join_labels(top_metrics, limit=4)} {verb_text} maximum on all items of the system"]
-            if top_metrics
-            else []
-        )
-        yield problem("reference-system", [system, *top_metrics], system=system, why="; ".join(reason_texts))
+        reasons_text = "; ".join(text for applies, text in reasons if applies)
+        yield problem("reference-system", [system, *top_metrics], system=system, why=reasons_text)
     for identical_systems, evidence_names in _identical_systems(selected_study, score_rows).items():
-        template_values = {
-            "systems": join_labels(identical_systems),
-            "by": join_labels(evidence_names, limit=4),
-            "other": identical_systems[1],
-        }
-        yield problem("identical-systems", identical_systems, **template_values)
+        yield problem(
+            "identical-systems",
+            identical_systems,
+            systems=join_labels(identical_systems),
+            by=join_labels(evidence_names, limit=4),
+            other=identical_systems[1],
+        )
 
 
 def _texts(selected_study: Study) -> pl.DataFrame:
@@ -74,12 +71,13 @@ def _texts(selected_study: Study) -> pl.DataFrame:
 
 def _metric_scores(selected_study: Study) -> pl.DataFrame:
     """Return the scores of outputs by metrics; higher is better."""
-    negated_raters = [rater for rater, direction in selected_study.raters.direction.items() if direction < 0]
-    score_rows = selected_study.ratings.frame.filter(
-        pl.col("rater").is_in(list(selected_study.metrics)), pl.col("item") != ""
+    is_metric_score_expression = pl.col("rater").is_in(list(selected_study.metrics)) & (pl.col("item") != "")
+    direction_expression = pl.col("rater").replace_strict(
+        selected_study.raters.direction, default=1.0, return_dtype=pl.Float64
     )
-    sign_expression = pl.when(pl.col("rater").is_in(negated_raters)).then(-1.0).otherwise(1.0)
-    return score_rows.with_columns(score=pl.col("score") * sign_expression) if negated_raters else score_rows
+    return selected_study.ratings.frame.filter(is_metric_score_expression).with_columns(
+        pl.col("score") * direction_expression
+    )
 
 
 def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
@@ -156,12 +154,13 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
 
     The systems of a set have equal texts, or equal scores by a metric or by all annotators.
     """
-    is_human_score_expression = pl.col("rater").is_in(list(selected_study.humans)) & (pl.col("item") != "")
-    human_score_rows = selected_study.ratings.frame.filter(is_human_score_expression).with_columns(
-        by=pl.lit("all annotators")
-    )
     evidence_tables_and_columns = [
-        (human_score_rows, ("rater", "aspect", "repeat", "score")),
+        (
+            selected_study.ratings.frame.filter(
+                pl.col("rater").is_in(list(selected_study.humans)) & (pl.col("item") != "")
+            ).with_columns(by=pl.lit("all annotators")),
+            ("rater", "aspect", "repeat", "score"),
+        ),
         (metric_score_rows.with_columns(by="rater"), ("aspect", "repeat", "score")),
     ]
     if selected_study.outputs is not None:
@@ -215,13 +214,11 @@ def texts_alone(study: Study) -> pl.DataFrame | None:
 def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
     stripped_text_expression = pl.col("text").str.strip_chars()
-    text_rows_with_counts = texts.with_columns(
-        blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+")
-    )
     is_duplicate_expression = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
     n_items_expression = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
     return (
-        text_rows_with_counts.with_columns(equal=is_duplicate_expression)
+        texts.with_columns(blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+"))
+        .with_columns(equal=is_duplicate_expression)
         .group_by("system", maintain_order=True)
         .agg(
             items=n_items_expression,

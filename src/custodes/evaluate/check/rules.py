@@ -196,8 +196,11 @@ def merge_aspects(problems: pl.DataFrame) -> pl.DataFrame:
     grouped_problems = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
         *[column_name for column_name in problems.columns if column_name != "aspect"], maintain_order=True
     )
-    merged_rows = grouped_problems.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
-    return merged_rows.with_columns(pl.col("examples").str.split("\n")).select(problems.columns)
+    return (
+        grouped_problems.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
+        .with_columns(pl.col("examples").str.split("\n"))
+        .select(problems.columns)
+    )
 
 
 def _problem_views(problems: pl.DataFrame) -> Iterator[View]:

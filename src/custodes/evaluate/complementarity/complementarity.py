@@ -262,13 +262,15 @@ def complementarity(
         left_out=raters.left_out_columns(left_out_of_space),
         **columns_of_space_tables,
     )
-    notes = [
-        *raters.notes,
-        *_notes(rankings, table_of_name, distance, human_raters),
-        *few_clusters_notes(raters.design.n_units, resamples),
-        *space_notes,
-    ]
-    return Complementarity.from_parts([table_of_name], notes)
+    return Complementarity.from_parts(
+        [table_of_name],
+        [
+            *raters.notes,
+            *_notes(rankings, table_of_name, distance, human_raters),
+            *few_clusters_notes(raters.design.n_units, resamples),
+            *space_notes,
+        ],
+    )
 
 
 def _means_with_diagonal(

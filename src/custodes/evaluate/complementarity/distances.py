@@ -110,8 +110,9 @@ class Rankings:
         """
         design, has_score = self.who.design, np.isfinite(self.who.scores)
         first_raters, second_raters = self.pairs[:, pair_slice]
-        n_shared_outputs = (has_score[first_raters] & has_score[second_raters]).sum(axis=2)
-        is_used_item = n_shared_outputs >= (2 if self.level == "system" else 1)
+        is_used_item = (has_score[first_raters] & has_score[second_raters]).sum(axis=2) >= (
+            2 if self.level == "system" else 1
+        )
         sizes = bootstrap.unit_sums(is_used_item * design.weights, units=design.units, n_units=design.n_units)
         return ratio(sizes, sizes.sum(axis=1, keepdims=True))
 

@@ -50,8 +50,10 @@ def panel_columns(
     is_shared_comparison = has_human_preference & (preferences.signs[judge_indices] != ABSENT).all(axis=0)
     if not judge_indices or len(np.unique(preferences.unit[is_shared_comparison])) < FEWEST:
         return {}, []
-    n_clusters = effective_clusters(np.bincount(preferences.unit[is_shared_comparison]))
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters}
+    interval_options: dict[str, Any] = {
+        "confidence": confidence,
+        "clusters": effective_clusters(np.bincount(preferences.unit[is_shared_comparison])),
+    }
     panels = _panel_columns(
         study, preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options
     )
@@ -131,11 +133,10 @@ def _verdict_costs(
     verdict_rows = preferences.asked.drop_nulls("preference").filter(
         pl.col("comparison").is_in(comparison_ids.tolist())
     )
-    mean_verdict_count_rows = (
-        verdict_rows.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
-    )
     # A score is for one output, and a comparison needs two scores.
-    mean_verdicts_of_rater = dict(mean_verdict_count_rows.iter_rows())
+    mean_verdicts_of_rater = dict(
+        verdict_rows.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean()).iter_rows()
+    )
     judge_rows = study.raters.select_raters([preferences.raters[rater_index] for rater_index in judge_indices]).frame
     cost_per_verdict = np.array([cost or np.nan for cost in judge_rows["cost"]], dtype=np.float64)
     return cost_per_verdict * [

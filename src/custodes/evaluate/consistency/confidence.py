@@ -135,10 +135,9 @@ def _forecasts(study: Study, preferences: RaterPreferences, setting: PreferenceO
             "people": preferences.people,
         }
     ).with_row_index("comparison")
-    forecast_rows = coded_verdict_rows.join(
+    return coded_verdict_rows.join(
         human_preference_rows.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
-    )
-    return forecast_rows.sort("rater", maintain_order=True)
+    ).sort("rater", maintain_order=True)
 
 
 def _outcome_probabilities(forecast_rows: pl.DataFrame) -> Floats:

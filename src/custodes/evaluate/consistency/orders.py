@@ -49,8 +49,13 @@ def order_columns(
         verdict_rows.group_by(KEY).agg(n=pl.col("order").n_unique()).filter(n=2)["rater"].to_numpy(),
         minlength=len(rater_indices),
     )
-    half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=preferences.aspect)
-    n_half_answered_of_rater = dict(half_answered_rows.group_by("rater").len().iter_rows())
+    n_half_answered_of_rater = dict(
+        study.preferences.queried_verdicts.half_comparisons()
+        .filter(aspect=preferences.aspect)
+        .group_by("rater")
+        .len()
+        .iter_rows()
+    )
     interval_options: dict[str, Any] = {
         "confidence": confidence,
         "clusters": effective_clusters_by_row(outcome_tables.sum(axis=2)),
@@ -91,14 +96,15 @@ def order_columns(
         ),
     }
     has_both_orders = n_both_orders_of_resample[0] > 0
-    confusion_cell_columns = zip(
-        CELLS,
-        resampled_outcome_tables[0].reshape(len(rater_indices), 9)[has_both_orders].astype(np.int64).T,
-        strict=True,
-    )
     columns_of_confusion = {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices[has_both_orders]],
-        **dict(confusion_cell_columns),
+        **dict(
+            zip(
+                CELLS,
+                resampled_outcome_tables[0].reshape(len(rater_indices), 9)[has_both_orders].astype(np.int64).T,
+                strict=True,
+            )
+        ),
     }
     findings = [
         Finding(

@@ -159,8 +159,7 @@ def _bias_beyond_humans(
         units=unit_of_comparison,
         confidence=confidence,
     )
-    has_one_annotator = (human_signs != ABSENT).any(axis=1).sum() < 2
-    undefined_reason = ONE_PERSON if has_one_annotator else NO_AGREEMENT
+    undefined_reason = ONE_PERSON if (human_signs != ABSENT).any(axis=1).sum() < 2 else NO_AGREEMENT
     return length_test, "" if np.isfinite(length_test.p_value) else undefined_reason
 
 

@@ -34,11 +34,10 @@ def probe_columns(
     If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs. The
     difference of a cluster then has either sign with equal probability.
     """
-    aspect_probes = study.probes.filter(
-        pl.col("aspect") == preferences.aspect, pl.col("rater").is_in(preferences.raters)
-    )
     factor_expression = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
-    outcome_rows = aspect_probes.select("rater", factor_expression.alias("factor"), "item", *OUTCOMES)
+    outcome_rows = study.probes.filter(
+        pl.col("aspect") == preferences.aspect, pl.col("rater").is_in(preferences.raters)
+    ).select("rater", factor_expression.alias("factor"), "item", *OUTCOMES)
     probe_group_rows = outcome_rows.select(KEY).unique().sort(KEY)
     if probe_group_rows.is_empty():
         return {}, []

@@ -100,8 +100,11 @@ def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *,
     raters = (*study.humans, *study.metrics)
     missing_verdicts = study.preferences.missing
     system_labels = tuple(sorted({*study.systems, *missing_verdicts["system_a"], *missing_verdicts["system_b"]}))
-    item_labels = tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort())
-    design = Design.from_study(study, items=item_labels, systems=system_labels).group_into_blocks()
+    design = Design.from_study(
+        study,
+        items=tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort()),
+        systems=system_labels,
+    ).group_into_blocks()
     preferences = RaterPreferences(
         aspect=aspect,
         design=design,
@@ -151,8 +154,11 @@ def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
         "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * direction_expression, threshold=0.0
     )
     difference_rows: pl.DataFrame = score_differences(nw.from_native(score_rows.lazy())).collect().to_native()
-    sign_rows = difference_rows.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
-    return sign_rows.sort("rater", "item", "system_a", "system_b").unnest("item")
+    return (
+        difference_rows.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
+        .sort("rater", "item", "system_a", "system_b")
+        .unnest("item")
+    )
 
 
 def _repeated_scores(score_rows: pl.DataFrame) -> pl.DataFrame:

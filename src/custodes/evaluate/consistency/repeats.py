@@ -39,10 +39,11 @@ def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, con
     agreement_expression = sum(
         (pl.col(outcome_name) * pl.col(f"{outcome_name}_ba") for outcome_name in WAYS), pl.lit(0)
     ) / (pl.col("n") * pl.col("n_ba"))
-    across_order_rows = first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(
-        *KEY, across=agreement_expression
-    )
-    agreement_rows = within_order_rows.join(across_order_rows, on=KEY, how="left").sort("rater", "comparison")
+    agreement_rows = within_order_rows.join(
+        first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(*KEY, across=agreement_expression),
+        on=KEY,
+        how="left",
+    ).sort("rater", "comparison")
     rater_indices, rater_codes = np.unique(agreement_rows["rater"].to_numpy(), return_inverse=True)
     agreement_rows = agreement_rows.with_columns(
         rater=rater_codes, across=pl.col("across").cast(pl.Float64).fill_null(np.nan)
@@ -83,10 +84,8 @@ def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFram
     equal_expression = sum((pl.col(outcome_name) * (pl.col(outcome_name) - 1) for outcome_name in WAYS), pl.lit(0)) / (
         pl.col("n") * (pl.col("n") - 1)
     )
-    within_order_groups = (
-        outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_expression).group_by(*KEY, "item")
-    )
-    return within_order_groups.agg(pl.col("equal").mean()), outcome_count_rows
+    repeated_rows = outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_expression)
+    return repeated_rows.group_by(*KEY, "item").agg(pl.col("equal").mean()), outcome_count_rows
 
 
 def label_agreement_rows(
@@ -193,12 +192,13 @@ def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tup
 
 def _repeat_agreement(study: Study, preferences: RaterPreferences) -> pl.DataFrame:
     """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
-    label_count_groups = (
-        repeated_labels(study, preferences.aspect).group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
-    )
     n_labels_expression = pl.col("len").sum()
-    agreement_rows = label_count_groups.agg(
-        equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n_labels_expression * (n_labels_expression - 1))
+    agreement_rows = (
+        repeated_labels(study, preferences.aspect)
+        .group_by("rater", *OUTPUT, "score")
+        .len()
+        .group_by("rater", *OUTPUT)
+        .agg(equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n_labels_expression * (n_labels_expression - 1)))
     )
     return agreement_rows.select(
         rater=pl.Series(label_codes(agreement_rows["rater"], preferences.raters)),

@@ -56,8 +56,11 @@ FEW_RATERS = 3
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:
     """Return the row of `corrected` with the largest saving in each aspect; no row for aspects without a correction."""
-    rows = board.corrected.filter(reason="").sort("saving", descending=True, nulls_last=True, maintain_order=True)
-    return rows.unique("aspect", keep="first", maintain_order=True)
+    return (
+        board.corrected.filter(reason="")
+        .sort("saving", descending=True, nulls_last=True, maintain_order=True)
+        .unique("aspect", keep="first", maintain_order=True)
+    )
 
 
 def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
@@ -68,10 +71,16 @@ def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
     rater_series = board.systems["rater"]
     if rater_series.n_unique() <= FEW_RATERS or HUMAN not in rater_series:
         return table
-    best_correction_rows = best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric"))
-    human_rows = board.systems.filter(rater=HUMAN).select("aspect", "rater").unique()
     return table.join(
-        pl.concat([human_rows, best_correction_rows]), on=["aspect", "rater"], how="semi", maintain_order="left"
+        pl.concat(
+            [
+                board.systems.filter(rater=HUMAN).select("aspect", "rater").unique(),
+                best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric")),
+            ]
+        ),
+        on=["aspect", "rater"],
+        how="semi",
+        maintain_order="left",
     )
 
 

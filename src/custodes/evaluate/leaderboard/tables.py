@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.tables import AT_THRESHOLD
 from custodes.data.interim_analyses import last_looks
-from custodes.evaluate.decision_graph import format_decisions
+from custodes.evaluate.decision_graph import DECISION, format_decisions
 from custodes.evaluate.leaderboard.bradley_terry import FittedModel
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, round_for_sorting
@@ -190,10 +190,16 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
 
 def interim_rows(interim_analyses: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of the table `interim`: the last interim analysis of each pair."""
-    decision_sign_expression = pl.col("decision").replace_strict({1: "+", 0: "=", -1: "-"}, return_dtype=pl.String)
-    bound_expressions = (pl.col(bound_name).alias(f"margin_{bound_name}") for bound_name in ("low", "high"))
     return (
         last_looks(interim_analyses)
-        .select("system_a", "system_b", "n", decision_sign_expression, "margin", *bound_expressions)
+        .select(
+            "system_a",
+            "system_b",
+            "n",
+            pl.col("decision").replace_strict(DECISION, return_dtype=pl.String),
+            "margin",
+            margin_low="low",
+            margin_high="high",
+        )
         .to_dicts()
     )
