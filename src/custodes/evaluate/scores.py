@@ -216,22 +216,25 @@ def human_means(persons: Floats) -> HumanMeans:
     is_comparable_output = is_rated_output & (
         block_of_output == np.array(blocks_by_size)[n_outputs_of_block_and_item.argmax(axis=0), None]
     )
-    n_excluded_outputs = int((is_rated_output & ~is_comparable_output).sum())
-    n_comparable_sets = len(np.unique(block_of_output[is_comparable_output]))
-    largest_standard_error = float(standard_errors[is_comparable_output].max())
-    comparable_means = np.where(is_comparable_output, unadjusted_means, np.nan)
-    if not np.isfinite(largest_standard_error):
-        return HumanMeans(comparable_means, 0.0, largest_standard_error, n_excluded_outputs, n_comparable_sets)
+    comparable_means = HumanMeans(
+        values=np.where(is_comparable_output, unadjusted_means, np.nan),
+        standard_error=float(standard_errors[is_comparable_output].max()),
+        n_excluded=int((is_rated_output & ~is_comparable_output).sum()),
+        n_sets=len(np.unique(block_of_output[is_comparable_output])),
+    )
+    if not np.isfinite(comparable_means.standard_error):
+        return comparable_means
     adjusted_means = _snap_to_steps(
-        comparable_means - output_adjustments, n_ratings, _rating_step(persons), tolerances=_SNAPPED * standard_errors
+        comparable_means.values - output_adjustments,
+        n_ratings,
+        _rating_step(persons),
+        tolerances=_SNAPPED * standard_errors,
     )
     adjustment_range = float(np.ptp((adjusted_means - unadjusted_means)[is_comparable_output]))
     if adjustment_range <= TIE * np.ptp(unadjusted_means[is_comparable_output]):
         # Annotators do not differ significantly.
-        adjusted_means, adjustment_range = comparable_means, 0.0
-    return HumanMeans(
-        adjusted_means, adjustment_range, largest_standard_error, n_excluded_outputs, n_comparable_sets, severity_levels
-    )
+        return comparable_means._replace(levels=severity_levels)
+    return comparable_means._replace(values=adjusted_means, adjustment_range=adjustment_range, levels=severity_levels)
 
 
 def _rating_step(persons: Floats) -> float:

@@ -204,10 +204,9 @@ def grounds_of(comparison: RaterComparison) -> list[Ground]:
         shared_preferences.pair * len(comparison.items) + shared_preferences.item
         for shared_preferences in shared_preferences_of_metrics
     ]
-    scored_masks = (
-        [None] * len(comparison_keys_of_metric) if are_choices(comparison) else list(comparison.has_both_scores)
-    )
-    return [Ground(*mask_and_keys) for mask_and_keys in zip(scored_masks, comparison_keys_of_metric, strict=True)]
+    if are_choices(comparison):
+        return [Ground(None, comparison_keys) for comparison_keys in comparison_keys_of_metric]
+    return list(map(Ground, comparison.has_both_scores, comparison_keys_of_metric))
 
 
 def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:

@@ -110,12 +110,6 @@ class Target(PredictedAspect):
         """Return the values at the rated outputs: (..., items, systems) -> (rows, ...)."""
         return np.asarray(scores.reshape(*scores.shape[:-2], -1)[..., self.row].T)
 
-    def grid(self, values: Floats) -> Floats:
-        """Return the values in the grid: (..., rows) -> (..., items, systems), NaN for outputs without human rating."""
-        grid = np.full((*values.shape[:-1], *self.who.scores.shape[1:]), np.nan)
-        grid.reshape(*values.shape[:-1], -1)[..., self.row] = values
-        return grid
-
     def predict_from_raters(self, rater_sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(m, rows): out-of-fold predictions from m sets of raters."""
         return np.stack(

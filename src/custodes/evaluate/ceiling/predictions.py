@@ -31,9 +31,13 @@ def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
     predictions = target.predict_from_raters(target.columns.values(), fit)
     draws_of_statistic = {"kendall": target.agreement(predictions)}
     if target.whole:  # with plain folds, different models predict the outputs of an item
-        item_correlations = within_item(target.grid(target.y), target.grid(predictions), kind="kendall")
+        human_scores = target.who.scores[target.me]
+        predicted_scores = np.full((len(predictions), *human_scores.shape), np.nan)
+        predicted_scores.reshape(len(predictions), -1)[:, target.row] = predictions
         draws_of_statistic["kendall_item"] = weighted_item_mean(
-            item_correlations, units=target.who.design.units, weights=target.times
+            within_item(human_scores, predicted_scores, kind="kendall"),
+            units=target.who.design.units,
+            weights=target.times,
         )
     return draws_of_statistic
 

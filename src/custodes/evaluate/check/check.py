@@ -143,7 +143,7 @@ def _answer(
     rater_table = _rater_table(selected_study, comparison, tie_rate_of_rater)
     n_rater_outputs = len(comparison.items) * len(comparison.systems) * rater_table.height
     n_missing = n_rater_outputs - int(rater_table["cells"].sum())
-    tables = Check.part(
+    return Check.part(
         comparison.aspect,
         summary={
             "items": len(comparison.items),
@@ -158,8 +158,7 @@ def _answer(
         },
         raters=rater_table.drop("cells").to_dict(),
         problems=map(Problem._asdict, problems),
-    )
-    return tables, notes
+    ), notes
 
 
 def _examine_aspect(

@@ -18,7 +18,7 @@ from custodes.evaluate.consistency.orders import both_orders, group_means
 from custodes.evaluate.consistency.rater_preferences import OUTPUT, RaterPreferences, repeated_labels
 from custodes.evaluate.design import Design
 from custodes.evaluate.slices import Ratios
-from custodes.stats import intervals
+from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import effective_clusters
@@ -118,9 +118,7 @@ def label_agreement_rows(
             "clusters": effective_clusters(np.bincount(unit_of_task)),
         }
         coincidence_tables = coincidences(annotator_labels, units=unit_of_task, n_units=preferences.n_units)
-        coincidence_table_draws = (bootstrap_weights @ coincidence_tables.reshape(preferences.n_units, -1)).reshape(
-            len(bootstrap_weights), *coincidence_tables.shape[1:]
-        )
+        coincidence_table_draws = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(coincidence_tables, 0, -1))
         agreement_draws = ratio(
             np.trace(coincidence_table_draws, axis1=1, axis2=2), coincidence_table_draws.sum(axis=(1, 2))
         )

@@ -255,31 +255,33 @@ def fit_corrected(
     human_row_indices, is_labelled_comparison = match_comparisons(human, model_comparisons)
     n_labelled_comparisons = int(is_labelled_comparison.sum())
     correction = CorrectedModel(metric=metric.raters[0], labels=n_labelled_comparisons, battles=len(model_comparisons))
-    if not 0 < n_labelled_comparisons < len(model_comparisons):
-        return replace(
-            correction,
-            reason=f"annotators rated {'all' if n_labelled_comparisons else 'none'} of the comparisons of the metric",
-        )
     human_signs = np.where(is_labelled_comparison, human.sign[human_row_indices], ABSENT).astype(np.int8)
     probabilities = design.probability[model_comparisons.item]
     inclusion_probabilities = probabilities if np.isfinite(probabilities).all() else None
-    if inclusion_probabilities is None and np.isfinite(probabilities).any():
-        items_without_probability = [
-            design.items[item] for item in np.unique(model_comparisons.item[np.isnan(probabilities)])
-        ]
-        return replace(
-            correction,
-            reason=f"the items table gives no probability for {len(items_without_probability)} items "
-            f"({join_labels(items_without_probability, limit=2)})",
-        )
+    items_without_probability = [
+        design.items[item] for item in np.unique(model_comparisons.item[np.isnan(probabilities)])
+    ]
     n_differing_comparisons = int((human_signs != model_comparisons.sign)[is_labelled_comparison].sum())
-    if n_differing_comparisons < FEWEST_DIFFERENT:
-        return replace(
-            correction,
-            reason=f"annotators and metric differ on only {n_differing_comparisons} of {n_labelled_comparisons} "
-            "comparisons, so the metric's errors cannot be estimated",
-        )
-    human_orders, reason_text = human.order[human_row_indices][is_labelled_comparison], ""
+    conditions_and_reasons = (
+        (
+            not 0 < n_labelled_comparisons < len(model_comparisons),
+            f"annotators rated {'all' if n_labelled_comparisons else 'none'} of the comparisons of the metric",
+        ),
+        (
+            inclusion_probabilities is None and np.isfinite(probabilities).any(),
+            f"the items table gives no probability for {len(items_without_probability)} items "
+            f"({join_labels(items_without_probability, limit=2)})",
+        ),
+        (
+            n_differing_comparisons < FEWEST_DIFFERENT,
+            f"annotators and metric differ on only {n_differing_comparisons} of {n_labelled_comparisons} comparisons, "
+            "so the metric's errors cannot be estimated",
+        ),
+    )
+    reason_text = next((reason for applies, reason in conditions_and_reasons if applies), "")
+    if reason_text:
+        return replace(correction, reason=reason_text)
+    human_orders = human.order[human_row_indices][is_labelled_comparison]
     if not _is_same_order(human_orders, model_comparisons, is_labelled_comparison, n_systems=n_systems):
         reason_text = unbalanced_order(
             human_orders,
@@ -324,13 +326,12 @@ def fit_corrected(
     correction = replace(correction, p_random=corrected_fit.p_random)
     if inclusion_probabilities is None and corrected_fit.p_random < NOT_RANDOM:
         return replace(correction, reason="the human comparisons are not a random part of the metric's comparisons")
-    nan_rates = np.full((1, n_systems), np.nan)
     fitted_model = FittedModel(
         strengths=corrected_fit.strengths,
         ranks=ranks(corrected_fit.strengths, confidence=options.confidence),
-        rates=nan_rates,
-        rates_low=nan_rates[0],
-        rates_high=nan_rates[0],
+        rates=np.full((1, n_systems), np.nan),
+        rates_low=np.full(n_systems, np.nan),
+        rates_high=np.full(n_systems, np.nan),
         pairs=None,
         direct=None,
         removal=None,

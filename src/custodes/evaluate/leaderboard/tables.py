@@ -27,13 +27,25 @@ def rows_of_model(
     system_names = np.array(systems)
     columns_of_table = {
         "systems": _systems(rater, model, system_names, confidence),
-        "cycles": _cycles(rater, model, system_names),
+        "cycles": {
+            "rater": rater,
+            "cycle": [
+                " > ".join(system_names[[*system_cycle, system_cycle[0]]]) for system_cycle, _, _ in model.cycles
+            ],
+            "win_rate": np.array([smallest_win_rate for _, smallest_win_rate, _ in model.cycles], dtype=np.float64),
+            "p_direct": np.array([largest_p_value for *_, largest_p_value in model.cycles], dtype=np.float64),
+        },
         "effects": _effects(rater, model, confidence),
     }
     if model.pairs is not None:
         columns_of_table |= {
             "pairs": _pairs(rater, model, model.pairs, system_names, confidence),
-            "leaders": _leaders(rater, model, system_names),
+            "leaders": {
+                "rater": rater,
+                "leader": system_names[np.nanargmax(round_for_sorting(model.strengths.draws[0]))],
+                "successor": system_names[model.removal.successor] if model.removal else None,
+                "removals": model.removal.number if model.removal else None,
+            },
         }
     return columns_of_table
 
@@ -143,26 +155,6 @@ def _pairs(
         "p_direct": nan_p_values if tests is None else tests.p_direct,
         "p_fit": nan_p_values if tests is None else tests.p_fit,
         "more_comparisons": model.more_battles,
-    }
-
-
-def _cycles(rater: str, model: FittedModel, system_names: np.ndarray) -> dict[str, Any]:
-    cycles = model.cycles
-    return {
-        "rater": rater,
-        "cycle": [" > ".join(system_names[[*system_cycle, system_cycle[0]]]) for system_cycle, _, _ in cycles],
-        "win_rate": np.array([smallest_win_rate for _, smallest_win_rate, _ in cycles], dtype=np.float64),
-        "p_direct": np.array([largest_p_value for *_, largest_p_value in cycles], dtype=np.float64),
-    }
-
-
-def _leaders(rater: str, model: FittedModel, system_names: np.ndarray) -> dict[str, Any]:
-    smallest_removal = model.removal
-    return {
-        "rater": rater,
-        "leader": system_names[np.nanargmax(round_for_sorting(model.strengths.draws[0]))],
-        "successor": None if smallest_removal is None else system_names[smallest_removal.successor],
-        "removals": None if smallest_removal is None else smallest_removal.number,
     }
 
 
