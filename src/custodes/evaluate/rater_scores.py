@@ -75,13 +75,9 @@ class RaterScores(ReadOnlyArrays):
             annotators=self.annotators[:, :, items],
         )
 
-    def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
-        """Return the columns of excluded raters and reasons; `more` are further excluded raters with reasons."""
-        raters_and_reasons = [*self.left_out, *more]
-        return {
-            "rater": [rater for rater, _ in raters_and_reasons],
-            "reason": [reason for _, reason in raters_and_reasons],
-        }
+    def left_out_rows(self, more: Sequence[tuple[str, str]] = ()) -> list[dict[str, str]]:
+        """Return a row for each excluded rater, with the reason; `more` are further excluded raters with reasons."""
+        return [{"rater": rater, "reason": reason} for rater, reason in (*self.left_out, *more)]
 
 
 def name_of(rater: str, aspect: str) -> str:

@@ -338,7 +338,7 @@ def ceiling(
         else build_notes(("few-systems", has_few_systems * n_systems, f"{n_systems} systems: intervals are unreliable"))
     )
     result = Ceiling.from_parts(
-        [*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())], [*raters.notes, *few_notes]
+        [*tables_of_targets, Ceiling.part(left_out=raters.left_out_rows())], [*raters.notes, *few_notes]
     )
     excluded_annotators = [raters.people[position] for position in sorted(set().union(*excluded_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))

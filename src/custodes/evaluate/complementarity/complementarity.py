@@ -259,7 +259,7 @@ def complementarity(
             },
         },
         rules=_rule_columns(rankings),
-        left_out=raters.left_out_columns(left_out_of_space),
+        left_out=raters.left_out_rows(left_out_of_space),
         **columns_of_space_tables,
     )
     return Complementarity.from_parts(

@@ -16,15 +16,13 @@ from custodes.errors import join_labels
 from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.progress import Progress
 from custodes.stats import bootstrap, intervals, rank_distance
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, chunks
 from custodes.stats.clusters import effective_clusters_by_row
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
 
 Level = Literal["system", "utterance"]
 KINDS = ("human-human", "human-metric", "metric-metric")
-BLOCK = 2_000_000
-"""Maximum number of distances or influence values in memory at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +91,7 @@ class Rankings:
 
     def blocks(self, n_resamples: int) -> list[slice]:
         """Return blocks of pairs that are small enough for the memory with this number of resamples."""
-        block_size = max(1, BLOCK // max(*self.values.shape[1:], n_resamples))
-        return [slice(first_pair, first_pair + block_size) for first_pair in range(0, len(self.kind), block_size)]
+        return list(chunks(len(self.kind), max(*self.values.shape[1:], n_resamples) // 2))
 
     def mean(self, distances: Floats, weights: Floats) -> Floats:
         """(1 + B, pairs): weighted means of distances (pairs, units); the weights are of clusters or of systems."""

@@ -349,11 +349,14 @@ def leaderboard(
         reference_rows_of_aspect = {
             aspect: reference_rows(selected_study, aspect, confidence=confidence) for aspect in aspects
         }
-        has_pair_tests = not any(note.rule == SEQUENTIAL_RULE for note in selected_study.notes)
         has_interim_analyses = not selected_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
             interim_rows_of_aspect[study.preferences.frame["aspect"][0]] = interim_rows(selected_study.looks)
-        options = make_options(n_systems=len(systems), test_pairs=has_pair_tests, by_pair=has_interim_analyses)
+        options = make_options(
+            n_systems=len(systems),
+            test_pairs=SEQUENTIAL_RULE not in {note.rule for note in selected_study.notes},
+            by_pair=has_interim_analyses,
+        )
         models = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=options
         )
@@ -374,14 +377,19 @@ def leaderboard(
         desc="leaderboard",
         label=str,
     )
-    model_of_label = dict(zip(fitter_of_label, fitted_models, strict=True))
+    fit_of_label = dict(zip(fitter_of_label, fitted_models, strict=True))
+    model_of_label = {
+        label: model
+        for label, fit in fit_of_label.items()
+        if (model := fit.model if isinstance(fit, CorrectedModel) else fit) is not None
+    }
     columns_of_label = {
-        label: rows_of_model(rater, model, systems, confidence=confidence)
+        label: rows_of_model(rater, model_of_label[label], systems, confidence=confidence)
         for label, rater in {label: rater for _, rater, label, _ in models}.items()
-        if (model := _model_of(model_of_label[label])) is not None
+        if label in model_of_label
     }
     for covariate_name in covariate_names:
-        if all(covariate_name in model.unvaried for model in map(_model_of, fitted_models) if model is not None):
+        if all(covariate_name in model.unvaried for model in model_of_label.values()):
             raise OptionError(
                 f"covariates={covariate_name!r}: the covariate does not vary within systems, so its effect cannot be "
                 "separated from the strengths; omit this covariate"
@@ -389,9 +397,11 @@ def leaderboard(
     note_rules, tables_of_aspects, model_notes = [note.rule for note in notes], [], list[Note]()
     for aspect in aspects:
         label_of_rater = {rater: label for model_aspect, rater, label, _ in models if model_aspect == aspect}
-        fit_of_rater = {rater: model_of_label[label] for rater, label in label_of_rater.items()}
-        corrected_models = [fit for fit in fit_of_rater.values() if isinstance(fit, CorrectedModel)]
-        model_of_rater = {rater: model for rater, fit in fit_of_rater.items() if (model := _model_of(fit)) is not None}
+        fits = [fit_of_label[label] for label in label_of_rater.values()]
+        corrected_models = [fit for fit in fits if isinstance(fit, CorrectedModel)]
+        model_of_rater = {
+            rater: model_of_label[label] for rater, label in label_of_rater.items() if label in model_of_label
+        }
         for rater in model_of_rater:
             columns_of_table = dict(columns_of_label[label_of_rater[rater]])
             if rater != HUMAN and HUMAN in model_of_rater:
@@ -425,10 +435,6 @@ def leaderboard(
         tables_of_aspects,
         [*notes, *build_notes(("rater-held-equal", len(rater_covariate_names), message)), *model_notes],
     )
-
-
-def _model_of(fit: FittedModel | CorrectedModel) -> FittedModel | None:
-    return fit.model if isinstance(fit, CorrectedModel) else fit
 
 
 def _models(
