@@ -323,7 +323,7 @@ def _answer(
     abs_favi = np.abs(favi_scores)
     partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
     if outcomes.comparison is not None:
-        partiality_table = partiality_columns(outcomes.comparison, alpha=alpha, confidence=confidence)
+        partiality_table = partiality_columns([outcomes.comparison], alpha=alpha, confidence=confidence)
         partiality_table["near_copies"] = near_copies(outcomes.comparison, partiality_table["finding"])
         if slicer:
             slice_table = _slice_columns(outcomes.comparison, slicer, alpha=alpha, confidence=confidence)
@@ -431,7 +431,8 @@ def _slice_columns(
     }
     if not items_of_slice:
         return {}
-    table_columns = partiality_columns(comparison, items_of_slice, alpha=alpha, confidence=confidence)
+    slice_comparisons = [comparison.on_items(item_positions) for item_positions in items_of_slice.values()]
+    table_columns = partiality_columns(slice_comparisons, alpha=alpha, confidence=confidence)
     n_rows = len(comparison.metrics) * len(comparison.systems)
     return {
         "slice": np.repeat(list(items_of_slice), n_rows).tolist(),

@@ -51,22 +51,14 @@ FEW_ERRORS = 5
 
 
 def partiality_columns(
-    comparison: RaterComparison,
-    positions_of_slice: Mapping[str, NDArray[np.intp]] | None = None,
-    *,
-    alpha: float,
-    confidence: float,
+    slice_comparisons: Sequence[RaterComparison], *, alpha: float, confidence: float
 ) -> dict[str, Any]:
-    """Return the columns of `Favoritism.partiality`; p-values are adjusted for all metrics and systems of one aspect.
+    """Return the columns of `Favoritism.partiality`, with a row for each slice of the items, metric and system.
 
-    If `positions_of_slice` (name: positions of items) is given, there is a row for each slice, metric and system, and
-    p-values are adjusted for all rows.
+    `slice_comparisons` are the comparison of one aspect on each slice, or the comparison itself. P-values are adjusted
+    for all rows.
     """
-    slice_comparisons = (
-        [comparison.on_items(item_positions) for item_positions in positions_of_slice.values()]
-        if positions_of_slice is not None
-        else [comparison]
-    )
+    comparison = slice_comparisons[0]
     placements = [
         placement_of(slice_comparison, metric_index)
         for slice_comparison in slice_comparisons

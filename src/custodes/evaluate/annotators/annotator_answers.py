@@ -78,14 +78,17 @@ class AnnotatorAnswers:
     @property
     def clusters(self) -> Ints:
         """(workers,): number of clusters of items in which the annotator shares a task with other annotators."""
-        worker_of_answer, unit_of_answer = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
+        worker_of_answer, unit_of_answer = (
+            self.answers.worker[self.is_shared_answer],
+            self.unit[self.answers.task[self.is_shared_answer]],
+        )
         n_units = int(unit_of_answer.max(initial=0)) + 1
         return np.bincount(
             np.unique(worker_of_answer * n_units + unit_of_answer) // n_units, minlength=len(self.raters)
         )
 
     @property
-    def both(self) -> Bools:
+    def is_shared_answer(self) -> Bools:
         """(n,): for each answer, whether other annotators answered the same task."""
         return np.asarray(self.has_several_answers[self.answers.task])
 
@@ -134,8 +137,8 @@ def _verdict_answers(
 ) -> AnnotatorAnswers:
     pair_code_expression = pl.struct("system_a", "system_b").rank("dense") - 1
     raters = tuple(verdict_rows["rater"].unique().sort())
-    verdicts_with_order = unmerged_verdicts.with_columns(shown=ORDER_CODES.cast(pl.Int8))
-    verdicts_with_order = verdicts_with_order.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
+    verdicts_with_order = unmerged_verdicts.with_columns(first_shown=ORDER_CODES.cast(pl.Int8))
+    verdicts_with_order = verdicts_with_order.filter((pl.col("first_shown") != 0) & (pl.col("preference") != 0))
     seconds_of_rater = dict(unmerged_verdicts.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
         study,
@@ -151,7 +154,7 @@ def _verdict_answers(
             label_codes(verdicts_with_order["rater"], raters),
             verdicts_with_order.select(pair_code_expression).to_series().to_numpy().astype(np.int64),
             verdicts_with_order["preference"].to_numpy(),
-            verdicts_with_order["shown"].to_numpy(),
+            verdicts_with_order["first_shown"].to_numpy(),
         ),
     )
 

@@ -183,7 +183,7 @@ def annotator_columns(
         "rater": list(aspect_answers.raters),
         "is_person": is_person,
         "answers": n_answers_of_annotator,
-        "n_multiply_rated": np.bincount(answers.worker[aspect_answers.both], minlength=n_raters),
+        "n_multiply_rated": np.bincount(answers.worker[aspect_answers.is_shared_answer], minlength=n_raters),
         **{column_name: column_values * nan_factors for column_name, column_values in agreement_and_bounds.items()},
         "decided": tests.position.decided,
         "first_rate": tests.position.share * nan_factors,

@@ -56,7 +56,7 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"
         )
-    worker_of_shared_answer = aspect_answers.answers.worker[aspect_answers.both]
+    worker_of_shared_answer = aspect_answers.answers.worker[aspect_answers.is_shared_answer]
     median_shared_tasks = float(np.median(np.bincount(worker_of_shared_answer, minlength=len(aspect_answers.raters))))
     if median_shared_tasks >= ENOUGH:
         return (

@@ -400,7 +400,7 @@ def _system_level_tables(
         **predictions.prediction_columns(target, draws_of_statistic, target.n_clusters, confidence, target.n_clusters),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
-        lasso=predictions.lasso_columns(target, target.rates.T, target.rates[target.me]),
+        lasso=predictions.lasso_columns(target, target.rates.T, target.rates[target.target_index]),
         history=predictions.history_columns(target, compute_agreement, confidence, target.n_clusters),
     )
 

@@ -33,26 +33,31 @@ MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedAspect:
-    """One aspect to predict: the human rater at position `me` among the raters `who`."""
+    """One aspect to predict: the human rater at position `target_index` among the raters of `rater_scores`."""
 
-    who: RaterScores
-    me: int
+    rater_scores: RaterScores
+    target_index: int
 
     @property
     def aspect(self) -> str:
         """Name of the aspect."""
-        return self.who.rater_aspects[self.me]
+        return self.rater_scores.rater_aspects[self.target_index]
 
     @property
     def n_effective_clusters(self) -> float:
         """Effective number of clusters of items with human ratings, for means over items."""
-        return self.who.design.on(np.flatnonzero(np.isfinite(self.who.scores[self.me]).any(axis=1))).n_effective_units
+        return self.rater_scores.design.on(
+            np.flatnonzero(np.isfinite(self.rater_scores.scores[self.target_index]).any(axis=1))
+        ).n_effective_units
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
         """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""
-        metric_positions, human_positions = self.who.select_kind(METRIC), self.who.select_kind("human")
-        other_aspect_positions = human_positions[human_positions != self.me]
+        metric_positions, human_positions = (
+            self.rater_scores.select_kind(METRIC),
+            self.rater_scores.select_kind("human"),
+        )
+        other_aspect_positions = human_positions[human_positions != self.target_index]
         rater_positions_of_features = {
             "metrics": metric_positions,
             "humans": other_aspect_positions,
@@ -66,7 +71,7 @@ class PredictedAspect:
         """Return the ratings (annotators, items, systems), and the splits of the annotators into two halves."""
         # Annotators are sorted by name, so that halves do not depend on the order of input.
         ratings = np.stack(
-            [self.persons[annotator] for annotator in sorted(self.persons, key=self.who.people.__getitem__)]
+            [self.persons[annotator] for annotator in sorted(self.persons, key=self.rater_scores.people.__getitem__)]
         )
         return ratings, split_half.halves(len(ratings), most=SPLITS, rng=rng)
 
@@ -75,7 +80,9 @@ class PredictedAspect:
         """Ratings (items, systems) of each annotator who rated this aspect, by position of the annotator."""
         return {
             annotator_index: ratings
-            for annotator_index, ratings in enumerate(self.who.annotators[self.who.aspects.index(self.aspect)])
+            for annotator_index, ratings in enumerate(
+                self.rater_scores.annotators[self.rater_scores.aspects.index(self.aspect)]
+            )
             if np.isfinite(ratings).any()
         }
 
@@ -99,7 +106,7 @@ class Target(PredictedAspect):
     @cached_property
     def x(self) -> Floats:
         """(rows, raters): the features."""
-        return self.rows(self.who.scores)
+        return self.rows(self.rater_scores.scores)
 
     @property
     def n_clusters(self) -> int:
@@ -138,8 +145,8 @@ def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: i
     cluster_of_row = raters.design.units[rated_row_indices // raters.scores.shape[2]]
     assign_folds = grouped_folds if folds == "item" else plain_folds
     return Target(
-        who=raters,
-        me=target_index,
+        rater_scores=raters,
+        target_index=target_index,
         row=rated_row_indices,
         y=flat_ratings[rated_row_indices],
         groups=cluster_of_row,

@@ -198,7 +198,7 @@ def complementarity(
     rankings = Rankings.from_rater_scores(
         rater_scores(study, human_raters=human_raters, one_side=True, variants=variants, **selection), level
     )
-    raters, rng = rankings.who, np.random.default_rng(rng)
+    raters, rng = rankings.rater_scores, np.random.default_rng(rng)
     bootstrap_weights = raters.design.draw_weights(resamples, rng)
     distances = Distances.from_rankings(rankings, distance, bootstrap_weights, confidence, progress)
     is_defined_pair = np.isfinite(distances.columns["complementarity"])
@@ -288,7 +288,7 @@ def _means_with_diagonal(
 
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
-    distance_rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
+    distance_rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.rater_scores.design.n_units))
     sums_and_counts_of_kind = np.zeros((2, len(distance_rules), len(KINDS)))
     for pair_slice in rankings.blocks(1):
         distances_by_rule = rank_distance.rank_distances_by_rule(
@@ -309,7 +309,7 @@ def _notes(
     rankings: Rankings, table_of_name: dict[str, pl.DataFrame], distance_rule: str, human_raters: HumanRaters
 ) -> list[Note]:
     """Return notes on values that are missing or uncertain, and on averages that mix two kinds of agreement."""
-    raters, n_rankings = rankings.who, rankings.values.shape[1]
+    raters, n_rankings = rankings.rater_scores, rankings.values.shape[1]
     human_positions = raters.select_kind("human")
     is_varying_pair = raters.varies[rankings.pairs].all(axis=0)
     n_undefined_distances = int((n_rankings - table_of_name["pairs"]["n"].to_numpy()[is_varying_pair]).sum())

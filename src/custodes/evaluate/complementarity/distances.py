@@ -34,13 +34,13 @@ class Rankings:
     ranked are `units`. A rater without any ranking counts as constant.
     """
 
-    who: RaterScores
+    rater_scores: RaterScores
     level: Level
 
     @classmethod
     def from_rater_scores(cls, raters: RaterScores, level: Level) -> Rankings:
         """Return the rankings of the raters. A rater with equal scores for all objects of every unit is excluded."""
-        rankings = cls(who=raters, level=level)
+        rankings = cls(rater_scores=raters, level=level)
         has_score = np.isfinite(rankings.values)
         scores_or_infinity, scores_or_minus_infinity = (
             np.where(has_score, rankings.values, fill_value) for fill_value in (np.inf, -np.inf)
@@ -61,23 +61,23 @@ class Rankings:
             left_out=(*raters.left_out, *((rater, reason) for rater in flat_raters)),
             notes=(*raters.notes, *build_notes(("constant-rater", len(flat_raters), message))),
         )
-        return cls(who=varying_rater_scores, level=level)
+        return cls(rater_scores=varying_rater_scores, level=level)
 
     @cached_property
     def values(self) -> Floats:
         """(raters, units, objects): the scores that are ranked."""
-        scores = self.who.scores
+        scores = self.rater_scores.scores
         return scores if self.level == "system" else np.ascontiguousarray(np.swapaxes(scores, 1, 2))
 
     @cached_property
     def pairs(self) -> NDArray[np.intp]:
         """(2, pairs): the positions of the two raters of each pair."""
-        return np.stack(np.triu_indices(len(self.who.names), 1))
+        return np.stack(np.triu_indices(len(self.rater_scores.names), 1))
 
     @cached_property
     def kind(self) -> NDArray[np.intp]:
         """(pairs,): the kind of each pair, as a position in `KINDS`."""
-        return np.asarray((np.array(self.who.kinds) == METRIC)[self.pairs].sum(axis=0))
+        return np.asarray((np.array(self.rater_scores.kinds) == METRIC)[self.pairs].sum(axis=0))
 
     @property
     def unit(self) -> str:
@@ -95,7 +95,7 @@ class Rankings:
 
     def mean(self, distances: Floats, weights: Floats) -> Floats:
         """(1 + B, pairs): weighted means of distances (pairs, units); the weights are of clusters or of systems."""
-        design, n_rankings = self.who.design, distances.shape[1]
+        design, n_rankings = self.rater_scores.design, distances.shape[1]
         if self.level == "utterance":
             return weighted_item_mean(distances, units=np.zeros(n_rankings, dtype=int), weights=weights[:1, :1])
         return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.weights)
@@ -105,7 +105,7 @@ class Rankings:
 
         These are the items with an output that both raters scored; at level 'system', with at least two such outputs.
         """
-        design, has_score = self.who.design, np.isfinite(self.who.scores)
+        design, has_score = self.rater_scores.design, np.isfinite(self.rater_scores.scores)
         first_raters, second_raters = self.pairs[:, pair_slice]
         is_used_item = (has_score[first_raters] & has_score[second_raters]).sum(axis=2) >= (
             2 if self.level == "system" else 1
@@ -142,7 +142,7 @@ class Distances:
         """Return the distances of all pairs of raters; `bootstrap_weights` (1 + B, clusters) are bootstrap weights."""
         columns_of_blocks = []
         n_raters, (first_raters, second_raters) = len(rankings.values), rankings.pairs
-        is_human_rater = np.array(rankings.who.kinds) != METRIC
+        is_human_rater = np.array(rankings.rater_scores.kinds) != METRIC
         group_of_pair_arrays = (
             rankings.kind,
             *(
@@ -152,7 +152,7 @@ class Distances:
         )
         n_groups = len(KINDS) + 2 * n_raters
         group_sums_and_counts = np.zeros((2, len(bootstrap_weights), n_groups))
-        share_sums_and_counts = np.zeros((2, rankings.who.design.n_units, n_groups))
+        share_sums_and_counts = np.zeros((2, rankings.rater_scores.design.n_units, n_groups))
         pair_slices = rankings.blocks(len(bootstrap_weights))
         for pair_slice in progress(pair_slices, total=len(pair_slices), desc="complementarity"):
             distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, bootstrap_weights)
@@ -192,7 +192,7 @@ def _resampled_distances(
     distances, ranking_influences = rank_distance.rank_distance_influence(
         rankings.values, *rankings.pairs[:, pair_slice], rule=rule
     )
-    design = rankings.who.design
+    design = rankings.rater_scores.design
     influence_of_cluster = bootstrap.unit_sums(ranking_influences, units=design.units, n_units=design.n_units)
     return distances, np.clip(
         rankings.mean(distances, bootstrap_weights) + (bootstrap_weights - 1) @ influence_of_cluster.T, 0.0, 1.0

@@ -130,7 +130,7 @@ def _verdict_costs(
         preferences.item[is_shared_comparison] * max(1, len(preferences.design.pairs))
         + preferences.pair[is_shared_comparison]
     )
-    verdict_rows = preferences.asked.drop_nulls("preference").filter(
+    verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(
         pl.col("comparison").is_in(comparison_ids.tolist())
     )
     # A score is for one output, and a comparison needs two scores.

@@ -39,7 +39,7 @@ def missing_columns(
     columns_of_raters: list[dict[str, Any]] = []
     findings: list[Finding] = []
     generator_of_rater = labelled_generators(preferences.raters, rng)
-    for (rater_index,), verdict_rows in preferences.asked.group_by("rater", maintain_order=True):
+    for (rater_index,), verdict_rows in preferences.queried_verdicts.group_by("rater", maintain_order=True):
         rater, rater_rng = preferences.raters[int(str(rater_index))], generator_of_rater[int(str(rater_index))]
         is_failed, unit_of_verdict = (
             verdict_rows["preference"].is_null().to_numpy(),

@@ -28,7 +28,7 @@ def order_columns(
     study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """Return the columns of the tables `orders` and `confusion`, and the position test of raters with known orders."""
-    verdict_rows = preferences.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
     if verdict_rows.is_empty():
         return {}, {}, []
     rater_indices, rater_codes = np.unique(verdict_rows["rater"].to_numpy(), return_inverse=True)

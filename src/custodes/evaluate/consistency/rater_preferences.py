@@ -33,7 +33,7 @@ class RaterPreferences:
     """Verdicts and preferences of all raters for one aspect; the first `n_humans` raters are annotators.
 
     `words` (items, systems) is the number of words of an output plus one, NaN without a text; the array is empty if the
-    study has no texts. `asked` has a row per queried verdict on exactly this aspect. The columns
+    study has no texts. `queried_verdicts` has a row per queried verdict on exactly this aspect. The columns
     `rater`, `item`, `pair` and `unit` are positions, and `comparison` is a number for item and pair. `order` is 1 if
     the first system was shown first, -1 if the second system was shown first, and 0 if unknown. `run` is the
     number of the repeat, `preference` is null if there is no verdict, and `why` is the reason for a missing verdict.
@@ -48,7 +48,7 @@ class RaterPreferences:
     raters: tuple[str, ...]
     n_humans: int
     words: Floats
-    asked: pl.DataFrame
+    queried_verdicts: pl.DataFrame
     item: Ints
     pair: Ints
     unit: Ints
@@ -72,21 +72,22 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
     If only some rows have an aspect, the rows without an aspect are a separate part. Raises
     `InputError` if there are no verdicts, no scores of two outputs of one item, and no repeated labels.
     """
-    aspects = list(study.aspects)
-    study_preferences = study.preferences
     answer_frames = (
-        study_preferences.frame,
-        study_preferences.missing,
+        study.preferences.frame,
+        study.preferences.missing,
         _repeated_scores(study.ratings.frame),
         study.probes,
     )
-    aspects_with_rows = {aspect for answer_frame in answer_frames for aspect in answer_frame["aspect"]}
+    aspects_with_rows = {aspect for answer_frame in answer_frames for aspect in answer_frame["aspect"].unique()}
+    aspects = study.aspects
     preferences_of_aspects = [
         _rater_preferences(study, aspect, setting, is_compared=aspect in aspects and is_ordered(study, aspect))
         for aspect in (*aspects, *sorted(aspects_with_rows - {*aspects}))
     ]
     if study.probes.is_empty() and not any(
-        preferences.asked.height or preferences.signs.shape[1] or repeated_labels(study, preferences.aspect).height
+        preferences.queried_verdicts.height
+        or preferences.signs.shape[1]
+        or repeated_labels(study, preferences.aspect).height
         for preferences in preferences_of_aspects
     ):
         raise InputError(
@@ -111,7 +112,7 @@ def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *,
         raters=raters,
         n_humans=len(study.humans),
         words=_word_counts(study, design),
-        asked=_queried_verdicts(study, aspect, raters, design),
+        queried_verdicts=_queried_verdicts(study, aspect, raters, design),
         **dict.fromkeys(("item", "pair", "unit"), np.zeros(0, dtype=np.int64)),
         length=np.zeros(0),
         signs=np.zeros((len(raters), 0), dtype=np.int8),

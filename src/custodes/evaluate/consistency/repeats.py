@@ -71,7 +71,7 @@ def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFram
     The first table has a row for each rater and comparison, with the proportion `equal` of equal pairs of verdicts.
     """
     outcome_count_rows = (
-        preferences.asked.drop_nulls("preference")
+        preferences.queried_verdicts.drop_nulls("preference")
         .group_by(*KEY, "item", "order")
         .agg(
             pl.len().alias("n"),
@@ -165,7 +165,7 @@ def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
 def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
     key_column_names = ["rater", "item"]
-    verdicts = preferences.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    verdicts = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
     yield (
         "consistency",
         both_orders(verdicts).select(
@@ -184,7 +184,7 @@ def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tup
     yield "agreement", _repeat_agreement(study, preferences)
     yield (
         FAILED,
-        preferences.asked.select(*key_column_names, equal=pl.col("preference").is_null().cast(pl.Float64)),
+        preferences.queried_verdicts.select(*key_column_names, equal=pl.col("preference").is_null().cast(pl.Float64)),
     )
 
 
