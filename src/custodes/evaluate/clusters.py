@@ -230,7 +230,7 @@ def not_random_note(metrics: Sequence[str], p_values: Floats, consequence: str, 
     `consequence` is a clause that says what follows for the results.
     """
     is_not_random = p_values < NOT_RANDOM
-    p_value_text = p_value_phrase(p_values[is_not_random].max()) if is_not_random.any() else ""
+    p_value_text = p_value_phrase(p_values[is_not_random].max(initial=0.0))
     metrics_text = join_labels(list(compress(metrics, is_not_random)), limit=4)
     message = (
         f"{metrics_text}{label_of(aspect)}: the annotated items are not a random part of the items that the metric "

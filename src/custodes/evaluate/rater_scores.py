@@ -263,9 +263,7 @@ def _assemble_scores(
             f"{selected_study.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
         )
     scores = np.stack([part_scores for *_, part_scores in rater_kind_aspect_scores])
-    with np.errstate(invalid="ignore"):
-        flat_scores = scores.reshape(len(scores), -1)
-        is_constant_rater = np.nanmin(flat_scores, axis=1) == np.nanmax(flat_scores, axis=1)
+    is_constant_rater = np.fmin.reduce(scores, axis=(1, 2)) == np.fmax.reduce(scores, axis=(1, 2))
     scores[is_constant_rater] = np.nan
     constant_raters = tuple(
         rater_name for rater_name, is_constant in zip(rater_names, is_constant_rater, strict=True) if is_constant

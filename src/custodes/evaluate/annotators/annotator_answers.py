@@ -137,8 +137,9 @@ def _verdict_answers(
 ) -> AnnotatorAnswers:
     pair_code_expression = pl.struct("system_a", "system_b").rank("dense") - 1
     raters = tuple(verdict_rows["rater"].unique().sort())
-    verdicts_with_order = unmerged_verdicts.with_columns(first_shown=ORDER_CODES.cast(pl.Int8))
-    verdicts_with_order = verdicts_with_order.filter((pl.col("first_shown") != 0) & (pl.col("preference") != 0))
+    verdicts_with_order = unmerged_verdicts.with_columns(first_shown=ORDER_CODES.cast(pl.Int8)).filter(
+        (pl.col("first_shown") != 0) & (pl.col("preference") != 0)
+    )
     seconds_of_rater = dict(unmerged_verdicts.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
         study,

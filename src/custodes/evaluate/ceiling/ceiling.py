@@ -331,11 +331,16 @@ def ceiling(
     )
     tables_of_targets, excluded_of_targets = zip(*tables_and_excluded_positions, strict=True)
     n_systems = len(raters.design.systems)
-    has_few_systems = bool(n_systems < FEW and resamples)
     few_notes = (
         few_clusters_notes(raters.design.n_units, resamples)
         if level == "output"
-        else build_notes(("few-systems", has_few_systems * n_systems, f"{n_systems} systems: intervals are unreliable"))
+        else build_notes(
+            (
+                "few-systems",
+                n_systems if n_systems < FEW and resamples else 0,
+                f"{n_systems} systems: intervals are unreliable",
+            )
+        )
     )
     result = Ceiling.from_parts(
         [*tables_of_targets, Ceiling.part(left_out=raters.left_out_rows())], [*raters.notes, *few_notes]

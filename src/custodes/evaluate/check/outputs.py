@@ -140,10 +140,9 @@ def _reference_copies(selected_study: Study) -> dict[str, int]:
     system_rows = output_rows.group_by("system", maintain_order=True).agg(
         pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
     )
-    n_equal_outputs, n_outputs = int(system_rows["hits"].sum()), int(system_rows["n"].sum())
-    is_rare_elsewhere_expression = (n_equal_outputs - pl.col("hits")) <= ELSEWHERE * (n_outputs - pl.col("n"))
+    n_hits_elsewhere, n_outputs_elsewhere = (pl.col(name).sum() - pl.col(name) for name in ("hits", "n"))
     return dict(
-        system_rows.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere_expression)
+        system_rows.filter("all", pl.col("n") >= FEWEST_ITEMS, n_hits_elsewhere <= ELSEWHERE * n_outputs_elsewhere)
         .select("system", "n")
         .iter_rows()
     )

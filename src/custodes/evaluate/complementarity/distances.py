@@ -41,11 +41,8 @@ class Rankings:
     def from_rater_scores(cls, raters: RaterScores, level: Level) -> Rankings:
         """Return the rankings of the raters. A rater with equal scores for all objects of every unit is excluded."""
         rankings = cls(rater_scores=raters, level=level)
-        has_score = np.isfinite(rankings.values)
-        scores_or_infinity, scores_or_minus_infinity = (
-            np.where(has_score, rankings.values, fill_value) for fill_value in (np.inf, -np.inf)
-        )
-        is_flat_rater = ~(scores_or_infinity.min(axis=2) < scores_or_minus_infinity.max(axis=2)).any(axis=1)
+        lowest_scores, highest_scores = (reduce(rankings.values, axis=2) for reduce in (np.fmin.reduce, np.fmax.reduce))
+        is_flat_rater = ~(lowest_scores < highest_scores).any(axis=1)
         flat_raters = tuple(raters.names[rater_index] for rater_index in np.flatnonzero(is_flat_rater & raters.varies))
         if not flat_raters:
             return rankings
