@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, pairwise
@@ -157,6 +157,10 @@ class CorrectedModel:
     p_random: float = np.nan
     reason: str = ""
     order_averaged: bool = False
+
+
+Model = tuple[str, str, str, Callable[[np.random.Generator], FittedModel | CorrectedModel]]
+"""Aspect, rater, label and fit function of a model. Models with equal labels are fitted once."""
 
 
 def fit_comparisons(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -18,23 +18,22 @@ from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.data.notes import Note, build_notes
-from custodes.data.outcome_counts import SIGNS, OutcomeCounts
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, join_labels
-from custodes.evaluate.clusters import check_default
+from custodes.errors import OptionError, join_labels
 from custodes.evaluate.comparable import NotComparableError, too_few
 from custodes.evaluate.decision_graph import PAIR
 from custodes.evaluate.leaderboard.bradley_terry import (
     CorrectedModel,
-    FittedModel,
+    Model,
     Options,
     fit_comparisons,
     fit_corrected,
-    fit_counts,
     match_comparisons,
 )
+from custodes.evaluate.leaderboard.counts import check_counts, models_of_counts
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate, check_names, covariate
-from custodes.evaluate.leaderboard.notes import notes_on, uncorrected_notes
+from custodes.evaluate.leaderboard.notes import notes_on
 from custodes.evaluate.leaderboard.reference import reference_rows
 from custodes.evaluate.leaderboard.tables import interim_rows, rows_of_model
 from custodes.evaluate.parallel import map_parts
@@ -42,10 +41,6 @@ from custodes.evaluate.rater_comparison import NO_COMPARISON, RaterComparison, c
 from custodes.progress import Progress, silent
 from custodes.stats.strength.more_battles import MOST_GAIN, MOST_PAIRS
 from custodes.stats.strength.strengths import TieModel
-
-Fit = Callable[[np.random.Generator], FittedModel | CorrectedModel]
-Model = tuple[str, str, str, Fit]
-"""Aspect, rater, label and fit function of a model. Models with equal labels are fitted once."""
 
 CORRECTED = "corrected:"
 """Prefix of the name of a metric, for human comparisons that are corrected by the metric."""
@@ -362,10 +357,10 @@ def leaderboard(
         )
         notes = [*selected_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
-        _check_counts(study.systems, covariate_names, setting)
+        check_counts(study.systems, covariate_names, setting)
         systems, comparisons, aspects = study.systems, [], ("",)
         options = make_options(n_systems=len(systems))
-        models, count_notes = _models_of_counts(study, options)
+        models, count_notes = models_of_counts(study, options)
         notes = [*study.notes, *count_notes]
     # A model that is fitted to overall scores occurs once for each aspect.
     fitter_of_label = {label: fit for _, _, label, fit in reversed(models)}
@@ -479,38 +474,3 @@ def _models(
             for rater, rows in comparisons_of_rater.items()
         ]
     return models
-
-
-def _models_of_counts(counts: OutcomeCounts, options: Options) -> tuple[list[Model], list[Note]]:
-    """Return the models of counts, which have one aspect, and notes on the limitations of counts."""
-    n_battles_of_rater = dict(counts.outcomes.group_by("rater").agg(pl.sum_horizontal(list(SIGNS)).sum()).iter_rows())
-    dependent_raters = [rater for rater in counts.raters if counts.items.get(rater, 0) < n_battles_of_rater[rater]]
-    fit_rater = partial(fit_counts, systems=counts.systems, options=options)
-    models: list[Model] = [
-        (
-            "",
-            rater,
-            f"|{rater}",
-            partial(fit_rater, counts.outcomes.filter(rater=rater), independent=rater not in dependent_raters),
-        )
-        for rater in counts.raters
-    ]
-    message = (
-        f"{join_labels(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
-        "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
-    )
-    return models, [
-        *build_notes(("counts-share-items", bool(dependent_raters), message)),
-        *uncorrected_notes(counts),
-    ]
-
-
-def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: PreferenceOptions) -> None:
-    """Raise `OptionError` for options that need more than counts, and `InputError` for fewer than two systems."""
-    if covariates:
-        raise OptionError(
-            f"covariates={covariates[0]!r}: counts contain no texts and no scores; give the study instead of counts"
-        )
-    check_default(setting)
-    if len(systems) < 2:
-        raise InputError(f"counts: {len(systems)} systems are not enough; give counts of at least two systems")
