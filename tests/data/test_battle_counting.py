@@ -56,9 +56,10 @@ def verdicts(seed: int, *, n_humans: int, orders: bool, repeats: int, items: int
 
 def of_study(frame: pl.DataFrame, orders: str) -> tuple[pl.DataFrame, dict[str, int]]:
     """Return the counts from the battles of the study's leaderboard."""
-    (comparison,) = compare_any_raters(cu.read(frame).select(), filled({"orders": orders}))
+    study = cu.read(frame).select()
+    comparison = compare_any_raters(study, study.aspects[0], filled({"orders": orders}))
     table, frames, items = comparison.preferences, [], {}
-    for rater in comparison.preference_raters:
+    for rater in table.active_raters:
         comparisons = table.select_rater(table.raters.index(rater))
         items[rater] = len(np.unique(comparisons.item))
         signs = {"wins": 1, "ties": 0, "losses": -1}

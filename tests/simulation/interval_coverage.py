@@ -112,7 +112,6 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterCom
         preferences=Comparisons.from_signs(signs, raters=("human", *names), **labels),
         annotators=Comparisons.from_signs(signs[:, :1], raters=("people",), **labels),
         human_tie=1e-9,
-        epsilon=np.zeros(len(metrics)),
         notes=(),
     )
 

@@ -183,7 +183,7 @@ def test_the_demo_accuses_whom_it_should_in_other_seeds() -> None:
     for seed in range(n):
         study = demo_simulation(rng=seed).study
         for comparison in compare(study, aspect="coherence"):
-            columns = partiality_columns(comparison, alpha=0.05, confidence=0.95)
+            columns = partiality_columns([comparison], alpha=0.05, confidence=0.95)
             table = pl.DataFrame({name: np.asarray(columns[name]).ravel() for name in ("metric", "system", "finding")})
             named = table.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
             result += named.filter(metric="selfeval", system="Dogwood", finding=FAVOURED).height

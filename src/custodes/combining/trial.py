@@ -206,7 +206,7 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         single=predictions[:, [method.name for method in methods_and_best].index(BEST.name)],
         seconds=np.mean([split_fits.seconds for split_fits in fits_of_splits], axis=0)[:n_methods],
         used=np.mean([split_fits.used for split_fits in fits_of_splits], axis=0)[:n_methods],
-        times=task.design.draw_byte_weights(settings.resamples, rng),
+        times=task.design.draw_weights(settings.resamples, rng, dtype=np.uint8),
         inner=choices.held_out_scores(
             task, settings, inner_fold_of_output, candidate_methods, outer_predictions, inner_rng, progress
         )

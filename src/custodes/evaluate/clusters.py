@@ -60,14 +60,13 @@ def counts_by_aspect(study: Study | OutcomeCounts, setting: PreferenceOptions) -
     Selection and tie rules were already applied to counts that the user gave, so `setting` must have default values.
     """
     if not isinstance(study, OutcomeCounts):
-        aspect_comparisons = require_shared_outputs(compare(study, **setting))
         return [
             AspectCounts(
                 aspect=comparison.aspect,
                 counts=OutcomeCounts.from_comparisons(comparison.preferences),
                 comparison=comparison,
             )
-            for comparison in aspect_comparisons
+            for comparison in require_shared_outputs(compare(study, **setting))
         ]
     check_default(setting)
     study.check_both_sides()
@@ -231,7 +230,7 @@ def not_random_note(metrics: Sequence[str], p_values: Floats, consequence: str, 
     `consequence` is a clause that says what follows for the results.
     """
     is_not_random = p_values < NOT_RANDOM
-    p_value_text = p_value_phrase(p_values[is_not_random].max()) if is_not_random.any() else ""
+    p_value_text = p_value_phrase(p_values[is_not_random].max(initial=0.0))
     metrics_text = join_labels(list(compress(metrics, is_not_random)), limit=4)
     message = (
         f"{metrics_text}{label_of(aspect)}: the annotated items are not a random part of the items that the metric "

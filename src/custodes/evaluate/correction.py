@@ -254,14 +254,9 @@ def _answer(
     counts, estimator_names = aspect_counts.counts, [estimator.name for estimator in estimators]
     effect_of_estimator = {}
     if has_clusters(aspect_counts):
-        count_estimators = [estimator for estimator in estimators if not estimator.needs_items]
-        effect_of_estimator = dict(
-            zip(
-                count_estimators,
-                table_effects(aspect_counts, *(estimator.point for estimator in count_estimators)),
-                strict=True,
-            )
-        )
+        point_of_estimator = {estimator: estimator.point for estimator in estimators if not estimator.needs_items}
+        design_effects = table_effects(aspect_counts, *point_of_estimator.values())
+        effect_of_estimator = dict(zip(point_of_estimator, design_effects, strict=True))
     estimate_of_estimator = {
         estimator: _estimate(
             estimator, aspect_counts, rng, effect_of_estimator.get(estimator), gamma=gamma, confidence=confidence
@@ -285,20 +280,19 @@ def _answer(
     win_probability = stack(attrgetter("theta"))
     is_at_threshold = stack(lambda estimate: estimate.at_threshold(gamma=gamma))
     decisions = np.where(is_at_threshold, 0.0, decide(win_probability, gamma=gamma))
-    p_random_of_metric = np.full(len(counts.metrics), np.nan)
-    if aspect_counts.comparison is not None:
-        p_random_of_metric = random_part_p_values(aspect_counts.comparison)
+    p_random_of_metric = (
+        np.full(len(counts.metrics), np.nan)
+        if aspect_counts.comparison is None
+        else random_part_p_values(aspect_counts.comparison)
+    )
     adjusts_for_selection = np.array([estimator.adjusts_for_selection for estimator in estimate_of_estimator])
     is_withheld = np.broadcast_to(
         (p_random_of_metric < NOT_RANDOM)[:, np.newaxis, np.newaxis] & ~adjusts_for_selection, decisions.shape
     )
     decisions[is_withheld] = np.nan
-    is_at_threshold = is_at_threshold & ~is_withheld
     metric_indices, pair_indices, estimator_indices = np.indices(decisions.shape).reshape(3, -1)
-    uses_human_ratings, n_annotated_items = (
-        np.array([estimator.uses_people for estimator in estimate_of_estimator])[estimator_indices],
-        counts.human.sum(axis=1)[pair_indices],
-    )
+    uses_human_ratings = np.array([estimator.uses_people for estimator in estimators])[estimator_indices]
+    n_annotated_items = counts.human.sum(axis=1)[pair_indices]
     n_metric_rated_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
     condition_of_note = {
         "": ~uses_human_ratings & (n_metric_rated_items > 0),
@@ -306,15 +300,8 @@ def _answer(
         "never annotated": n_annotated_items == 0,
         "few annotations": n_annotated_items < FEW_ANNOTATIONS,
     }
-    notes_of_estimates = np.select(list(condition_of_note.values()), list(condition_of_note), "")
-    for note_prefix, is_noted_estimate in (
-        (NO_RANDOM_PART, is_withheld.ravel()),
-        (AT_THRESHOLD, is_at_threshold.ravel()),
-    ):
-        joined_notes = np.strings.add(f"{note_prefix}; ", notes_of_estimates)
-        notes_of_estimates = np.where(
-            is_noted_estimate, np.where(notes_of_estimates == "", note_prefix, joined_notes), notes_of_estimates
-        )
+    notes_on_decisions = np.select([is_withheld, is_at_threshold], [NO_RANDOM_PART, AT_THRESHOLD], "").ravel()
+    notes_on_data = np.select(list(condition_of_note.values()), list(condition_of_note), "")
     table_of_name = Correction.part(
         aspect_counts.aspect,
         pairs={
@@ -333,12 +320,17 @@ def _answer(
             **{name: stack(attrgetter(name)) for name in ("margin", "margin_low", "margin_high")},
             "theta": win_probability,
             "decision": format_decisions(decisions),
-            "note": notes_of_estimates,
+            "note": [
+                "; ".join(filter(None, notes))
+                for notes in zip(notes_on_decisions.tolist(), notes_on_data.tolist(), strict=True)
+            ],
         },
     )
-    remarks = _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
     notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]), *_annotation_notes(aspect_counts)]
-    notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
+    notes += [
+        Note(**vars(remark), aspect=aspect_counts.aspect)
+        for remark in _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
+    ]
     notes += _selection_note(aspect_counts, p_random_of_metric, list(estimate_of_estimator))
     return table_of_name, [*aspect_counts.notes, *notes]
 

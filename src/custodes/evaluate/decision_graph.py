@@ -10,10 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import label
-from custodes.data.notes import Note, build_notes
-from custodes.data.outcome_counts import OutcomeCounts
-from custodes.errors import join_labels
-from custodes.evaluate.comparable import label_of
 from custodes.stats import graphs
 from custodes.stats.arrays import Floats
 
@@ -66,31 +62,9 @@ def ranking_graph(
     """
     component_of_system, is_winner_over_node = graphs.condensation(beats)
     is_system_in_node = component_of_system == np.arange(len(is_winner_over_node))[:, None]
-    edges = [
-        (int(winner), int(loser)) for winner, loser in np.argwhere(graphs.transitive_reduction(is_winner_over_node))
-    ]
     return (
         [" ~ ".join(compress(systems, is_in_node)) for is_in_node in is_system_in_node],
         is_system_in_node,
         is_winner_over_node,
-        edges,
+        [(int(winner), int(loser)) for winner, loser in np.argwhere(graphs.transitive_reduction(is_winner_over_node))],
     )
-
-
-def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
-    """Return the winner and the loser of each edge of the ranking graph, and whether wins form a cycle.
-
-    `decisions` (pairs,) contains decisions 1, 0 and -1, and NaN for pairs without a decision.
-    """
-    systems, decision_matrix = pair_matrix(counts.system_a, counts.system_b, decisions, -decisions)
-    node_names, _, _, edge_nodes = ranking_graph(systems, decision_matrix == 1)
-    return [(node_names[winner], node_names[loser]) for winner, loser in edge_nodes], len(node_names) < len(systems)
-
-
-def cycle_notes(aspect: str, cyclic_raters: Sequence[str]) -> list[Note]:
-    """Return the note on the raters whose wins form a cycle; empty without cycles."""
-    message = (
-        f"{join_labels(cyclic_raters)}: the significant wins of some systems form a cycle{label_of(aspect)}, "
-        "which is shown as one node"
-    )
-    return build_notes(("cycle", len(cyclic_raters), message), aspect=aspect)

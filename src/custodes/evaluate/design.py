@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from custodes.data.comparisons import pairs_of
 from custodes.data.panel import label_codes
@@ -126,18 +127,11 @@ class Design(ReadOnlyArrays):
         """Positions of the two systems of each pair, (pairs, 2)."""
         return np.stack(pairs_of(self.systems), axis=1)
 
-    def draw_weights(self, resamples: int, rng: np.random.Generator) -> Floats:
+    def draw_weights(self, resamples: int, rng: np.random.Generator, *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """Return the bootstrap weights (1 + B, clusters) of B resamples; row 0 has the weights of the data.
 
-        A single cluster is never resampled. A weight takes eight bytes; with `draw_byte_weights`, it takes one byte.
+        A single cluster is never resampled. Integers of one byte (`uint8`) are enough for `bootstrap.weighted_sums`.
         """
-        check_memory("resamples", resamples, count_resample_values(resamples, self.n_units))
-        return bootstrap.bootstrap_weights(self.n_units, self._n_resamples(resamples), rng)
-
-    def draw_byte_weights(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Return the bootstrap weights as integers of one byte, for `bootstrap.weighted_sums`."""
-        check_memory("resamples", resamples, count_resample_values(resamples, self.n_units / 8))
-        return bootstrap.bootstrap_weights(self.n_units, self._n_resamples(resamples), rng, dtype=np.uint8)
-
-    def _n_resamples(self, resamples: int) -> int:
-        return resamples if self.n_units > 1 else 0
+        values_per_resample = self.n_units * np.dtype(dtype).itemsize / 8
+        check_memory("resamples", resamples, count_resample_values(resamples, values_per_resample))
+        return bootstrap.bootstrap_weights(self.n_units, resamples if self.n_units > 1 else 0, rng, dtype=dtype)

@@ -323,7 +323,7 @@ def _answer(
     abs_favi = np.abs(favi_scores)
     partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
     if outcomes.comparison is not None:
-        partiality_table = partiality_columns(outcomes.comparison, alpha=alpha, confidence=confidence)
+        partiality_table = partiality_columns([outcomes.comparison], alpha=alpha, confidence=confidence)
         partiality_table["near_copies"] = near_copies(outcomes.comparison, partiality_table["finding"])
         if slicer:
             slice_table = _slice_columns(outcomes.comparison, slicer, alpha=alpha, confidence=confidence)
@@ -377,8 +377,11 @@ def mean_columns(
     favi_columns = with_interval(
         "mean_abs_favi", mean_draws, confidence, clusters=outcomes.n_effective_clusters, bounds=favi_score.SIZES
     )
-    sample_accuracy = favi_score.sample_accuracy(paired_tables.sum(axis=1))
-    return {"metric": outcomes.counts.metrics, **favi_columns, "sample_accuracy": sample_accuracy}
+    return {
+        "metric": outcomes.counts.metrics,
+        **favi_columns,
+        "sample_accuracy": favi_score.sample_accuracy(paired_tables.sum(axis=1)),
+    }
 
 
 def _posterior(
@@ -428,7 +431,8 @@ def _slice_columns(
     }
     if not items_of_slice:
         return {}
-    table_columns = partiality_columns(comparison, items_of_slice, alpha=alpha, confidence=confidence)
+    slice_comparisons = [comparison.on_items(item_positions) for item_positions in items_of_slice.values()]
+    table_columns = partiality_columns(slice_comparisons, alpha=alpha, confidence=confidence)
     n_rows = len(comparison.metrics) * len(comparison.systems)
     return {
         "slice": np.repeat(list(items_of_slice), n_rows).tolist(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -50,22 +51,14 @@ FEW_ERRORS = 5
 
 
 def partiality_columns(
-    comparison: RaterComparison,
-    positions_of_slice: Mapping[str, NDArray[np.intp]] | None = None,
-    *,
-    alpha: float,
-    confidence: float,
+    slice_comparisons: Sequence[RaterComparison], *, alpha: float, confidence: float
 ) -> dict[str, Any]:
-    """Return the columns of `Favoritism.partiality`; p-values are adjusted for all metrics and systems of one aspect.
+    """Return the columns of `Favoritism.partiality`, with a row for each slice of the items, metric and system.
 
-    If `positions_of_slice` (name: positions of items) is given, there is a row for each slice, metric and system, and
-    p-values are adjusted for all rows.
+    `slice_comparisons` are the comparison of one aspect on each slice, or the comparison itself. P-values are adjusted
+    for all rows.
     """
-    slice_comparisons = (
-        [comparison.on_items(item_positions) for item_positions in positions_of_slice.values()]
-        if positions_of_slice is not None
-        else [comparison]
-    )
+    comparison = slice_comparisons[0]
     placements = [
         placement_of(slice_comparison, metric_index)
         for slice_comparison in slice_comparisons
@@ -144,31 +137,19 @@ def near_copies(comparison: RaterComparison, findings: Sequence[str]) -> list[li
     n_metrics, n_systems = len(comparison.metrics), len(comparison.systems)
     sign_of_finding = {FAVOURED: 1, DISFAVOURED: -1}
     finding_signs = np.array([sign_of_finding.get(finding, 0) for finding in findings]).reshape(n_metrics, n_systems)
-    first_metric_indices, second_metric_indices = np.triu_indices(n_metrics, 1)
-    is_same_finding = (finding_signs[first_metric_indices] == finding_signs[second_metric_indices]) & (
-        finding_signs[first_metric_indices] != 0
-    )  # (pairs, systems)
-    candidate_pair_indices = np.flatnonzero(is_same_finding.any(axis=1))
-    is_near_copy_candidate = (
-        _complementarity(
-            comparison, first_metric_indices[candidate_pair_indices], second_metric_indices[candidate_pair_indices]
-        )
-        <= NEAR_COPY
+    # (metrics, metrics, systems)
+    has_same_finding = (finding_signs[:, np.newaxis] == finding_signs) & (finding_signs != 0)
+    first_metrics, second_metrics = np.nonzero(np.triu(has_same_finding.any(axis=2), 1))
+    is_near_copy = np.zeros((n_metrics, n_metrics), dtype=np.bool_)
+    is_near_copy[first_metrics, second_metrics] = (
+        _complementarity(comparison, first_metrics, second_metrics) <= NEAR_COPY
     )
-    copy_names_of_row: list[list[str]] = [[] for _ in findings]
-    for pair_index in candidate_pair_indices[is_near_copy_candidate]:
-        for system_index in np.flatnonzero(is_same_finding[pair_index]):
-            first_metric_index, second_metric_index = (
-                first_metric_indices[pair_index],
-                second_metric_indices[pair_index],
-            )
-            copy_names_of_row[first_metric_index * n_systems + system_index].append(
-                comparison.metrics[second_metric_index]
-            )
-            copy_names_of_row[second_metric_index * n_systems + system_index].append(
-                comparison.metrics[first_metric_index]
-            )
-    return copy_names_of_row
+    is_named = (is_near_copy | is_near_copy.T)[:, :, np.newaxis] & has_same_finding
+    return [
+        list(compress(comparison.metrics, is_named[metric_index, :, system_index]))
+        for metric_index in range(n_metrics)
+        for system_index in range(n_systems)
+    ]
 
 
 def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, second_metric_indices: Ints) -> Floats:

@@ -150,10 +150,15 @@ def ranking(
     >>> set(result.decisions["decision"]) <= {"+", "=", "-"}
     True
     """
-    sign_test = SignTest(alpha=alpha, test=test, correction=correction)
-    answer_aspect = partial(_answer, sign_test=sign_test, confidence=confidence, resamples=resamples)
-    all_aspect_counts = counts_by_aspect(study, setting)
-    return merge_parts(Ranking, answer_aspect, all_aspect_counts, rng=rng, progress=progress, desc="rank")
+    answer_aspect = partial(
+        _answer,
+        sign_test=SignTest(alpha=alpha, test=test, correction=correction),
+        confidence=confidence,
+        resamples=resamples,
+    )
+    return merge_parts(
+        Ranking, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="rank"
+    )
 
 
 def _answer(

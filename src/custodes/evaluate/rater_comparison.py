@@ -6,7 +6,6 @@ Most questions start here: this module averages annotators, derives preferences,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import compress
@@ -34,8 +33,6 @@ from custodes.evaluate.scores import (
     human_means,
     score_table,
     tie_thresholds,
-    unpaired_count,
-    unpaired_note,
     verdict_table,
 )
 from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, Signs
@@ -56,9 +53,9 @@ class RaterComparison(ReadOnlyArrays):
 
     `preferences` are the preferences of the combined annotators and of the metrics; `annotators` are the preferences of
     each annotator. `human_system` (systems,) and `metric_system` (metrics, systems) are the system-level scores in the
-    file. `human_tie` is the tie threshold of human scores in `acc_eq`. `epsilon` (metrics,) is the tie threshold of
-    each metric; it is NaN for verdicts, which include ties. `overall` are the metrics without a score for the aspect,
-    whose score without an aspect is used instead. `severity_notes` are the notes on the severity of annotators.
+    file. `human_tie` is the tie threshold of human scores in `acc_eq`. `overall` are the metrics without a score for
+    the aspect, whose score without an aspect is used instead. `severity_notes` are the notes on the severity of
+    annotators.
     """
 
     aspect: str
@@ -71,7 +68,6 @@ class RaterComparison(ReadOnlyArrays):
     preferences: Comparisons
     annotators: Comparisons
     human_tie: float
-    epsilon: Floats
     notes: tuple[Note, ...]
     overall: tuple[str, ...] = ()
     severity_notes: tuple[Note, ...] = ()
@@ -99,8 +95,10 @@ class RaterComparison(ReadOnlyArrays):
     @cached_property
     def scored_people(self) -> ScoredPeople:
         """Scores of the annotators, with which the scores of each metric are compared in a placement."""
-        comparable_ratings = np.where(np.isfinite(self.scores.human), self.scores.persons, np.nan)
-        return ScoredPeople(comparable_ratings, units=self.design.units[self.scores.items])
+        return ScoredPeople(
+            np.where(np.isfinite(self.scores.human), self.scores.persons, np.nan),
+            units=self.design.units[self.scores.items],
+        )
 
     @cached_property
     def human(self) -> Floats:
@@ -112,8 +110,11 @@ class RaterComparison(ReadOnlyArrays):
         """Unrounded mean scores over annotators, adjusted for severity, (items, systems); for means over outputs."""
         if self.scores.levels is None:
             return self.human
-        adjusted_ratings = self.persons - self.scores.levels.values[:, None, None]
-        return np.where(np.isfinite(self.human), mean_of_defined(adjusted_ratings, axis=0), np.nan)
+        return np.where(
+            np.isfinite(self.human),
+            mean_of_defined(self.persons - self.scores.levels.values[:, None, None], axis=0),
+            np.nan,
+        )
 
     @cached_property
     def metric_scores(self) -> Floats:
@@ -147,11 +148,6 @@ class RaterComparison(ReadOnlyArrays):
         return joint if mask.all() else JointPreferences(joint.pair[mask], joint.item[mask], joint.signs[:, mask])
 
     @property
-    def preference_raters(self) -> tuple[str, ...]:
-        """The raters that compared two outputs of one item."""
-        return self.preferences.active_raters
-
-    @property
     def has_system_scores_only(self) -> NDArray[np.bool_]:
         """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
@@ -163,18 +159,6 @@ class RaterComparison(ReadOnlyArrays):
         has_metric_system_score = is_metric_in_file | (np.isfinite(self.scores.metrics).any(axis=1) & is_human_in_file)
         return np.asarray(
             ~self.has_shared_comparison & ((has_human_system_score & has_metric_system_score).sum(axis=1) > 1)
-        )
-
-    @property
-    def n_unpaired(self) -> int:
-        """Number of comparisons that are excluded because no annotator rated both outputs."""
-        human_comparisons = self.preferences.select_rater(0)
-        return unpaired_count(
-            self.scores.persons,
-            items=self.scores.items,
-            item=human_comparisons.item,
-            first=human_comparisons.first,
-            second=human_comparisons.second,
         )
 
     @property
@@ -218,7 +202,6 @@ class RaterComparison(ReadOnlyArrays):
             scores=item_scores,
             metric_system=self.metric_system[metrics],
             preferences=selected_preferences.select_rows(np.isin(selected_preferences.keys, keys)),
-            epsilon=self.epsilon[metrics],
         )
 
 
@@ -262,42 +245,33 @@ def compare_aspect(selected_study: Study, aspect: str, setting: PreferenceOption
                 f"{selected_study.name}: the selected metrics have no ratings{aspect_text}; metrics: "
                 f"{join_labels(selected_study.metrics)}{reason}"
             )
-        notes = (*selected_study.notes, *comparison.notes, *_design_notes(comparison, aspect_text))
-        return replace(comparison, notes=notes)
+        return replace(
+            comparison, notes=(*selected_study.notes, *comparison.notes, *_design_notes(comparison, aspect_text))
+        )
 
     return selected_study.once(("compared", aspect, *_cache_key(full_setting)), make_comparison)
 
 
-def compare_any_raters(
-    selected_study: Study, setting: PreferenceOptions, aspects: Sequence[str] | None = None
-) -> tuple[RaterComparison, ...]:
-    """Return one comparison per aspect of a selected study, with annotators, metrics or both.
-
-    By default, all aspects are compared. In this case, `InputError` is raised if there are fewer than two systems or if
-    no rater compares two outputs.
-    """
-    if aspects is None and len(selected_study.systems) < 2:
-        raise NotComparableError(too_few(selected_study, "a leaderboard needs two or more systems"))
-    comparisons = []
-    for aspect in selected_study.aspects if aspects is None else aspects:
-        comparison, aspect_text = compare_checked_raters(selected_study, aspect, setting), label_of(aspect)
-        if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
-            raise OptionError(
-                f"ties='calibrated': {selected_study.name} has no human scores to which tie thresholds could be "
-                "fitted; give a number, or 'exact'"
-            )
-        raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
-        silent_raters = [rater for rater in raters if rater not in comparison.preference_raters]
-        silent_text = f"{join_labels(silent_raters)}, which compared no two outputs of one item{aspect_text}"
-        notes = build_notes(
-            unpaired_note(comparison.n_unpaired, aspect_text) if comparison.people else ("unpaired", 0, ""),
-            ("no-battle", len(silent_raters), f"no leaderboard by {silent_text}"),
-            aspect=aspect,
+def compare_any_raters(selected_study: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
+    """Return the comparison of one aspect of a selected study, with annotators, metrics or both."""
+    comparison, aspect_text = compare_checked_raters(selected_study, aspect, setting), label_of(aspect)
+    if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
+        raise OptionError(
+            f"ties='calibrated': {selected_study.name} has no human scores to which tie thresholds could be "
+            "fitted; give a number, or 'exact'"
         )
-        comparisons.append(replace(comparison, notes=(*comparison.notes, *notes)))
-    if aspects is None and not any(len(comparison.preferences) for comparison in comparisons):
-        raise NotComparableError(f"{selected_study.name}: {NO_COMPARISON}")
-    return tuple(comparisons)
+    raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
+    silent_raters = [rater for rater in raters if rater not in comparison.preferences.active_raters]
+    notes = build_notes(
+        _unpaired_note(comparison, aspect_text),
+        (
+            "no-battle",
+            len(silent_raters),
+            f"no leaderboard by {join_labels(silent_raters)}, which compared no two outputs of one item{aspect_text}",
+        ),
+        aspect=aspect,
+    )
+    return replace(comparison, notes=(*comparison.notes, *notes))
 
 
 def compare_all_raters(selected_study: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
@@ -323,10 +297,11 @@ def _cache_key(full_setting: PreferenceOptions) -> tuple[Any, ...]:
 
 def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptions) -> RaterComparison:
     rating_rows = filter_rows(study._rater_rows([*study.humans, *study.metrics]), pl.col("aspect").is_in([aspect, ""]))
-    human_rating_rows = rating_rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
-    aspect_raters = set(human_rating_rows["rater"].unique()) | (set(rating_rows["rater"].unique()) & set(study.metrics))
-    people = tuple(rater for rater in study.humans if rater in aspect_raters)
-    metrics = tuple(rater for rater in study.metrics if rater in aspect_raters)
+    raters_of_aspect, raters_with_ratings = (
+        set(rows["rater"].unique()) for rows in (rating_rows.filter(aspect=aspect), rating_rows)
+    )
+    people = tuple(annotator for annotator in study.humans if annotator in raters_of_aspect)
+    metrics = tuple(metric for metric in study.metrics if metric in raters_with_ratings)
     systems, raters = study.systems, [*people, *metrics]
     # Sorted, so that folds, resamples and flips do not depend on the order of rows.
     item_labels = rating_rows["item"].unique().sort()
@@ -345,22 +320,17 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     check_size(study, panel_shape, ROW_BYTES * int((output_counts * (output_counts - 1) // 2).sum()))
     annotator_scores, metric_scores = panel.values[: len(people)], panel.values[len(people) :]
     has_vote = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
-    vote_text = (
-        "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not count "
-        "(aggregate='vote')"
+    notes += build_notes(
+        (
+            "verdicts-vote",
+            has_vote,
+            "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not "
+            "count (aggregate='vote')",
+        )
     )
-    notes += build_notes(("verdicts-vote", has_vote, vote_text))
     human_mean_scores = human_means(annotator_scores)
     human_tie_threshold = human_threshold(annotator_scores, full_setting["human_ties"])
-    item_scores = ItemScores(
-        items=scored_item_indices,
-        n_items=len(items),
-        persons=annotator_scores,
-        human=human_mean_scores.values,
-        metrics=metric_scores,
-        levels=human_mean_scores.levels,
-    )
-    metric_tie_thresholds, item_tie_thresholds = tie_thresholds(
+    item_tie_thresholds = tie_thresholds(
         full_setting["ties"],
         human=human_mean_scores.values,
         human_tie=human_tie_threshold,
@@ -377,23 +347,51 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     is_metric_expression = pl.col("rater") >= len(people)
     metric_rows = annotator_rows.filter(is_metric_expression).with_columns(pl.col("rater") - len(people) + 1)
     make_comparisons = partial(Comparisons.from_rows, items=items, systems=systems)
-    scored_metrics = set(rating_rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
     return RaterComparison(
         aspect=aspect,
         design=design,
         people=people,
         metrics=metrics,
-        scores=item_scores,
+        scores=ItemScores(
+            items=scored_item_indices,
+            n_items=len(items),
+            persons=annotator_scores,
+            human=human_mean_scores.values,
+            metrics=metric_scores,
+            levels=human_mean_scores.levels,
+        ),
         human_system=human_means(panel.system_scores[: len(people), None]).values[0],
         metric_system=panel.system_scores[len(people) :],
         preferences=make_comparisons(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics)),
         annotators=make_comparisons(annotator_rows.filter(~is_metric_expression), raters=people),
         # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
         human_tie=0.0 if len(people) == 1 and full_setting["human_ties"] is None else human_tie_threshold,
-        epsilon=np.where(np.isfinite(metric_scores).any(axis=(1, 2)), metric_tie_thresholds, np.nan),
         notes=tuple(notes),
-        overall=tuple(metric for metric in metrics if metric not in scored_metrics),
+        overall=tuple(metric for metric in metrics if metric not in raters_of_aspect),
         severity_notes=tuple(human_mean_scores.notes(label_of(aspect), aspect)),
+    )
+
+
+def _unpaired_note(comparison: RaterComparison, suffix: str) -> tuple[str, int, str]:
+    """Return the note on the pairs of scored outputs that have no human preference, because no annotator rated both."""
+    scored_items, human_comparisons = comparison.scores.items, comparison.preferences.select_rater(0)
+    is_rated_output: Bools = np.asarray(np.isfinite(comparison.scores.persons).any(axis=0))
+    n_rated_outputs = is_rated_output.sum(axis=1)
+    n_unpaired = int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum())
+    if n_unpaired:
+        # Human preferences may also come from verdicts on outputs without scores.
+        score_rows = np.searchsorted(scored_items, human_comparisons.item).clip(max=len(scored_items) - 1)
+        n_unpaired -= int(
+            (
+                (scored_items[score_rows] == human_comparisons.item)
+                & is_rated_output[score_rows, human_comparisons.first]
+                & is_rated_output[score_rows, human_comparisons.second]
+            ).sum()
+        )
+    return (
+        "unpaired",
+        n_unpaired,
+        f"{n_unpaired} comparisons{suffix} are excluded, because no annotator rated both outputs",
     )
 
 
@@ -423,8 +421,8 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
     ]
     verdict_metrics = [
         metric
-        for i, metric in enumerate(comparison.metrics)
-        if np.isnan(comparison.scores.metrics[i]).all() and len(comparison.preferences.select_rater(1 + i))
+        for metric, metric_scores in zip(comparison.metrics, comparison.scores.metrics, strict=True)
+        if metric in comparison.preferences.active_raters and np.isnan(metric_scores).all()
     ]
     has_only_human_verdicts = bool(np.isnan(comparison.scores.human).all())
     compared_system_indices = np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
@@ -493,7 +491,7 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
             n_uncompared_items,
             f"{n_uncompared_items} of {len(comparison.items)} items have no human comparison of two outputs{suffix}",
         ),
-        unpaired_note(comparison.n_unpaired, suffix),
+        _unpaired_note(comparison, suffix),
         aspect=comparison.aspect,
     )
     return [*design_notes, *comparison.severity_notes]

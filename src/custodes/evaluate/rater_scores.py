@@ -25,7 +25,7 @@ from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.comparable import check_ordered, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.scores import check_same_scale, human_means, without_float_noise
-from custodes.stats.arrays import Floats, ReadOnlyArrays, round_for_sorting
+from custodes.stats.arrays import Floats, ReadOnlyArrays, equal_positions, round_for_sorting
 from custodes.stats.ratios import mean_of_defined
 
 HumanRaters = Literal["aspects", "annotators"]
@@ -75,13 +75,9 @@ class RaterScores(ReadOnlyArrays):
             annotators=self.annotators[:, :, items],
         )
 
-    def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
-        """Return the columns of excluded raters and reasons; `more` are further excluded raters with reasons."""
-        raters_and_reasons = [*self.left_out, *more]
-        return {
-            "rater": [rater for rater, _ in raters_and_reasons],
-            "reason": [reason for _, reason in raters_and_reasons],
-        }
+    def left_out_rows(self, more: Sequence[tuple[str, str]] = ()) -> list[dict[str, str]]:
+        """Return a row for each excluded rater, with the reason; `more` are further excluded raters with reasons."""
+        return [{"rater": rater, "reason": reason} for rater, reason in (*self.left_out, *more)]
 
 
 def name_of(rater: str, aspect: str) -> str:
@@ -137,40 +133,32 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
                 "metric can match only one pattern; give patterns such as 'rouge*,bleu*'"
             )
         family_of_rater_index |= dict.fromkeys(rater_indices, family_name)
-    rater_indices_of_name: dict[str, list[int]] = {}
-    for rater_index, rater_name in enumerate(raters.names):
-        rater_indices_of_name.setdefault(
-            name_of(family_of_rater_index[rater_index], raters.rater_aspects[rater_index])
-            if rater_index in family_of_rater_index
-            else rater_name,
-            [],
-        ).append(rater_index)
-    first_rater_indices = [rater_indices[0] for rater_indices in rater_indices_of_name.values()]
+    family_names = [family_of_rater_index.get(index, rater) for index, rater in enumerate(raters.raters)]
+    names = list(map(name_of, family_names, raters.rater_aspects))
+    rater_indices_of_names = equal_positions(names)
+    first_rater_indices = [int(rater_indices[0]) for rater_indices in rater_indices_of_names]
     averaged_scores = np.stack(
         [
             _mean_of_standardised(raters.scores[rater_indices])
             if rater_indices[0] in family_of_rater_index
             else raters.scores[rater_indices[0]]
-            for rater_indices in rater_indices_of_name.values()
+            for rater_indices in rater_indices_of_names
         ]
     )
-    release_dates_of_names = [
-        [release_date for rater_index in rater_indices if (release_date := raters.dates[rater_index]) is not None]
-        for rater_indices in rater_indices_of_name.values()
-    ]
     return replace(
         raters,
-        names=tuple(rater_indices_of_name),
-        raters=tuple(
-            family_of_rater_index.get(rater_index, raters.raters[rater_index]) for rater_index in first_rater_indices
-        ),
+        names=tuple(dict.fromkeys(names)),
+        raters=tuple(family_names[rater_index] for rater_index in first_rater_indices),
         kinds=tuple(raters.kinds[rater_index] for rater_index in first_rater_indices),
         rater_aspects=tuple(raters.rater_aspects[rater_index] for rater_index in first_rater_indices),
         scores=averaged_scores,
-        dates=tuple(min(release_dates, default=None) for release_dates in release_dates_of_names),
+        dates=tuple(
+            min(filter(None, (raters.dates[rater_index] for rater_index in rater_indices)), default=None)
+            for rater_indices in rater_indices_of_names
+        ),
         constant=tuple(
             rater_name
-            for rater_name, scores_of_name in zip(rater_indices_of_name, averaged_scores, strict=True)
+            for rater_name, scores_of_name in zip(dict.fromkeys(names), averaged_scores, strict=True)
             if not np.isfinite(scores_of_name).any()
         ),
     )
@@ -195,45 +183,45 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
     _check_enough(selected_study, score_rows)
     item_labels = tuple(sorted(score_rows["item"].unique()))  # the order of rows does not affect folds and resamples
     system_labels = tuple(sorted(score_rows["system"].unique()))
-    rater_aspect_rows = score_rows.select("rater", "aspect").unique(maintain_order=True)
-    human_aspects = set(rater_aspect_rows.filter(pl.col("rater").is_in(list(selected_study.humans)))["aspect"])
-    aspects = tuple(aspect for aspect in selected_study.aspects if aspect in human_aspects)
+    scores_of_rater_and_aspect = dict[tuple[str, str], Floats]()
+    for (aspect,), aspect_rows in score_rows.group_by("aspect", maintain_order=True):
+        raters_of_aspect = set(aspect_rows["rater"].unique())
+        raters = [rater for rater in (*selected_study.humans, *selected_study.metrics) if rater in raters_of_aspect]
+        panel = Panel.from_study(
+            selected_study, raters=raters, aspect=str(aspect), items=item_labels, systems=system_labels
+        )
+        scores_of_rater_and_aspect |= {
+            (rater, str(aspect)): scores for rater, scores in zip(raters, panel.values, strict=True)
+        }
+    # Human ratings without an aspect are used for no other aspect, because all aspects would then have equal ratings.
+    annotators_of_aspect = {
+        aspect: [annotator for annotator in selected_study.humans if (annotator, aspect) in scores_of_rater_and_aspect]
+        for aspect in selected_study.aspects
+    }
+    aspects = tuple(aspect for aspect, annotators in annotators_of_aspect.items() if annotators)
     rater_kind_aspect_scores: list[tuple[str, str, str, Floats]] = []
     severity_notes: list[Note] = []
     annotator_scores = np.full((len(aspects), len(selected_study.humans), len(item_labels), len(system_labels)), np.nan)
-
-    def scores_of(raters: Sequence[str], aspect: str) -> tuple[list[str], Floats]:
-        """Return the raters with scores for the aspect, and their scores (raters, items, systems)."""
-        raters_of_aspect = set(rater_aspect_rows.filter(pl.col("aspect") == aspect)["rater"])
-        rater_names = [rater_name for rater_name in raters if rater_name in raters_of_aspect]
-        return rater_names, Panel.from_study(
-            selected_study, raters=rater_names, aspect=aspect, items=item_labels, systems=system_labels
-        ).values
-
     for aspect_index, aspect in enumerate(aspects):
         check_ordered(study, aspect)
-        # Ratings without an aspect are not used here, because all aspects would then have the same ratings.
-        rater_names, scores_of_raters = scores_of(selected_study.humans, aspect)
-        annotator_scores[aspect_index, [selected_study.humans.index(rater_name) for rater_name in rater_names]] = (
-            scores_of_raters
-        )
+        annotators = annotators_of_aspect[aspect]
+        persons = np.stack([scores_of_rater_and_aspect[annotator, aspect] for annotator in annotators])
+        annotator_scores[aspect_index, np.isin(selected_study.humans, annotators)] = persons
         if human_raters == "aspects":
-            check_same_scale(selected_study, rater_names, scores_of_raters, label_of(aspect))
-            human_mean_scores = human_means(scores_of_raters)
+            check_same_scale(selected_study, annotators, persons, label_of(aspect))
+            human_mean_scores = human_means(persons)
             severity_notes += human_mean_scores.notes(label_of(aspect), aspect)
             rater_kind_aspect_scores.append((HUMAN, "human", aspect, without_float_noise(human_mean_scores.values)))
         else:
             rater_kind_aspect_scores += [
-                (rater_name, "human", aspect, scores)
-                for rater_name, scores in zip(rater_names, scores_of_raters, strict=True)
+                (annotator, "human", aspect, scores) for annotator, scores in zip(annotators, persons, strict=True)
             ]
-    metric_aspects = aspects if selected_study.humans else selected_study.aspects
-    for aspect in ("", *(metric_aspect for metric_aspect in metric_aspects if metric_aspect)):
-        rater_names, scores_of_raters = scores_of(selected_study.metrics, aspect)
-        rater_kind_aspect_scores += [
-            (rater_name, METRIC, aspect, scores)
-            for rater_name, scores in zip(rater_names, scores_of_raters, strict=True)
-        ]
+    rater_kind_aspect_scores += [
+        (metric, METRIC, aspect, scores_of_rater_and_aspect[metric, aspect])
+        for aspect in dict.fromkeys(("", *(aspects if selected_study.humans else selected_study.aspects)))
+        for metric in selected_study.metrics
+        if (metric, aspect) in scores_of_rater_and_aspect
+    ]
     design = Design.from_study(selected_study, items=item_labels, systems=system_labels)
     return _assemble_scores(
         study, selected_study, rater_kind_aspect_scores, aspects, annotator_scores, design, severity_notes
@@ -275,9 +263,7 @@ def _assemble_scores(
             f"{selected_study.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
         )
     scores = np.stack([part_scores for *_, part_scores in rater_kind_aspect_scores])
-    with np.errstate(invalid="ignore"):
-        flat_scores = scores.reshape(len(scores), -1)
-        is_constant_rater = np.nanmin(flat_scores, axis=1) == np.nanmax(flat_scores, axis=1)
+    is_constant_rater = np.fmin.reduce(scores, axis=(1, 2)) == np.fmax.reduce(scores, axis=(1, 2))
     scores[is_constant_rater] = np.nan
     constant_raters = tuple(
         rater_name for rater_name, is_constant in zip(rater_names, is_constant_rater, strict=True) if is_constant

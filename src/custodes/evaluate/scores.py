@@ -21,7 +21,7 @@ from custodes.data.raters import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.accuracy import acc_eq
-from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, make_read_only
+from custodes.stats.arrays import Floats, Ints, ReadOnlyArrays, make_read_only
 from custodes.stats.bootstrap import with_point
 from custodes.stats.partiality.scores import AnnotatorLevels, annotator_levels
 from custodes.stats.ratios import mean_of_defined
@@ -92,20 +92,17 @@ class ItemScores(ReadOnlyArrays):
         )
 
 
-def tie_thresholds(
-    ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
-    """Return the tie threshold of each metric, and the tie threshold of each metric on each item.
+def tie_thresholds(ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]) -> Floats:
+    """Return the tie threshold of each metric on each item, (metrics, items).
 
     To calibrate thresholds, clusters are divided into folds. The threshold of an item is fitted on the other folds.
     """
     n_metrics, n_items = scores.shape[:2]
     if ties != "calibrated" or not n_items:
-        metric_thresholds = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
-        return metric_thresholds, np.repeat(metric_thresholds[:, None], n_items, axis=1)
+        return np.full((n_metrics, n_items), 0.0 if isinstance(ties, str) else float(ties))
     n_units = int(units.max()) + 1
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
-    # One cluster would leave no data to fit.
+    # One cluster would leave no data to fit, so its threshold is fitted on all data.
     fold_numbers = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)
     training_weights = np.array(
         [fold_of_unit != fold_number for fold_number in fold_numbers], dtype=np.float64
@@ -113,8 +110,8 @@ def tie_thresholds(
     _, thresholds_of_fits = acc_eq(
         human, scores, human_tie=human_tie, units=units, weights=with_point(training_weights), item_weights=None
     )
-    thresholds_of_fits = np.nan_to_num(thresholds_of_fits, nan=0.0)  # row 0 is fitted on all data
-    return thresholds_of_fits[0], thresholds_of_fits[np.minimum(1 + fold_of_unit[units], len(fold_numbers))].T
+    fit_of_item = np.minimum(1 + fold_of_unit[units], len(fold_numbers))  # fit 0 uses all data
+    return np.nan_to_num(thresholds_of_fits, nan=0.0)[fit_of_item].T
 
 
 class HumanMeans(NamedTuple):
@@ -219,23 +216,25 @@ def human_means(persons: Floats) -> HumanMeans:
     is_comparable_output = is_rated_output & (
         block_of_output == np.array(blocks_by_size)[n_outputs_of_block_and_item.argmax(axis=0), None]
     )
-    n_excluded_outputs = int((is_rated_output & ~is_comparable_output).sum())
-    n_comparable_sets = len(np.unique(block_of_output[is_comparable_output]))
-    largest_standard_error = float(standard_errors[is_comparable_output].max())
-    comparable_means = np.where(is_comparable_output, unadjusted_means, np.nan)
-    if not np.isfinite(largest_standard_error):
-        return HumanMeans(comparable_means, 0.0, largest_standard_error, n_excluded_outputs, n_comparable_sets)
-    rounding_tolerances = _SNAPPED * standard_errors
+    comparable_means = HumanMeans(
+        values=np.where(is_comparable_output, unadjusted_means, np.nan),
+        standard_error=float(standard_errors[is_comparable_output].max()),
+        n_excluded=int((is_rated_output & ~is_comparable_output).sum()),
+        n_sets=len(np.unique(block_of_output[is_comparable_output])),
+    )
+    if not np.isfinite(comparable_means.standard_error):
+        return comparable_means
     adjusted_means = _snap_to_steps(
-        comparable_means - output_adjustments, n_ratings, _rating_step(persons), tolerances=rounding_tolerances
+        comparable_means.values - output_adjustments,
+        n_ratings,
+        _rating_step(persons),
+        tolerances=_SNAPPED * standard_errors,
     )
     adjustment_range = float(np.ptp((adjusted_means - unadjusted_means)[is_comparable_output]))
     if adjustment_range <= TIE * np.ptp(unadjusted_means[is_comparable_output]):
         # Annotators do not differ significantly.
-        adjusted_means, adjustment_range = comparable_means, 0.0
-    return HumanMeans(
-        adjusted_means, adjustment_range, largest_standard_error, n_excluded_outputs, n_comparable_sets, severity_levels
-    )
+        return comparable_means._replace(levels=severity_levels)
+    return comparable_means._replace(values=adjusted_means, adjustment_range=adjustment_range, levels=severity_levels)
 
 
 def _rating_step(persons: Floats) -> float:
@@ -274,46 +273,6 @@ def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: F
     return np.where(np.abs(rounded_means - means) <= tolerances + step / _ORIGINS, rounded_means, means)
 
 
-def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
-    """Return the number of comparisons that are excluded because no annotator rated both outputs.
-
-    Parameters
-    ----------
-    persons : array of shape (annotators, k, systems)
-        Scores; NaN if not rated.
-    items : array of int of shape (k,)
-        Positions of the items with scores, in ascending order.
-    item, first, second : arrays of int of shape (n,)
-        Positions of the item, the first system and the second system of each human preference.
-
-    Examples
-    --------
-    >>> scores = np.array([[[1.0, 2.0, np.nan]], [[np.nan, 2.0, 3.0]]])
-    >>> systems = {"first": np.array([0, 1]), "second": np.array([1, 2])}
-    >>> unpaired_count(scores, items=np.array([0]), item=np.array([0, 0]), **systems)
-    1
-    >>> unpaired_count(scores, items=np.array([0]), item=np.array([0, 5]), **systems)
-    2
-    """
-    is_rated_output: Bools = np.asarray(np.isfinite(persons).any(axis=0))
-    if not is_rated_output.any():
-        return 0
-    n_rated_outputs = is_rated_output.sum(axis=1)
-    score_row_of_preference = np.searchsorted(items, item).clip(max=len(items) - 1)
-    is_rated_pair = (
-        (items[score_row_of_preference] == item)
-        & is_rated_output[score_row_of_preference, first]
-        & is_rated_output[score_row_of_preference, second]
-    )
-    return int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum() - is_rated_pair.sum())
-
-
-def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
-    """Return the rule, the count and the message of the note on comparisons that `unpaired_count` counts."""
-    message = f"{count} comparisons{label} are excluded, because no annotator rated both outputs"
-    return "unpaired", count, message
-
-
 def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: Floats) -> pl.DataFrame:
     """Return a row for each score by a rater who scored at least two outputs of the item.
 
@@ -323,10 +282,9 @@ def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: F
     has_score = np.isfinite(scores)
     rater_indices, item_row_indices, system_indices = np.nonzero(has_score & (has_score.sum(axis=2, keepdims=True) > 1))
     index_columns = {"rater": rater_indices, "item": item_positions[item_row_indices], "system": system_indices}
-    index_table = pl.DataFrame(
+    return pl.DataFrame(
         {column_name: index_array.astype(np.int32) for column_name, index_array in index_columns.items()}
-    )
-    return index_table.with_columns(
+    ).with_columns(
         score=pl.Series(scores[rater_indices, item_row_indices, system_indices]),
         threshold=pl.Series(thresholds[rater_indices, item_row_indices]),
     )
@@ -341,8 +299,11 @@ def verdict_table(
         column_name: pl.Series(label_codes(verdicts[column_name], labels), dtype=pl.Int32)
         for column_name, labels in labels_of_column.items()
     }
-    coded_rows = verdicts.select(sign="preference", order="order").with_columns(**codes_of_column)
-    return coded_rows.filter(pl.all_horizontal(pl.col(list(labels_of_column)) >= 0))
+    return (
+        verdicts.select(sign="preference", order="order")
+        .with_columns(**codes_of_column)
+        .filter(pl.all_horizontal(pl.col(list(labels_of_column)) >= 0))
+    )
 
 
 def check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 from custodes.answers.tables import count, difference, label, p_value, share, table
 from custodes.data.labels import MOST_STEPS
 from custodes.data.notes import Note, build_notes
+from custodes.data.panel import label_codes
 from custodes.data.preferences import column_option
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels, suggestion
@@ -166,18 +167,10 @@ def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, optio
 
 def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[str]) -> Ints:
     """Return the position of the slice of each value; -1 for an empty value and for a value without a slice."""
-    if edges:
-        numeric_values = values.cast(pl.Float64)
-        positions = np.searchsorted(edges, numeric_values.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
-        positions[numeric_values.is_null().to_numpy()] = -1
-        return positions
-    position_of_name = {name: position for position, name in enumerate(names)}
-    return (
-        values.cast(pl.String)
-        .replace_strict(position_of_name, default=-1, return_dtype=pl.Int64)
-        .to_numpy()
-        .astype(np.intp)
-    )
+    if not edges:
+        return label_codes(values.cast(pl.String), names)
+    positions = np.searchsorted(edges, values.cast(pl.Float64).fill_null(np.nan).to_numpy(), side="left")
+    return np.where(values.is_null().to_numpy(), -1, positions)
 
 
 def slice_table(rater: str, doc: str, statistics: str) -> Any:

@@ -51,12 +51,14 @@ def test_arrays_and_rows_by_item_and_pair(tmp_path: Path) -> None:
     np.testing.assert_allclose(part.length, lengths)
     asked = [
         (part.raters[r], f"i{i}", *PAIRS[p], {1: "ab", -1: "ba"}[o], int(s))
-        for r, i, p, o, s in part.asked.select("rater", "item", "pair", "order", "preference").rows()
+        for r, i, p, o, s in part.queried_verdicts.select("rater", "item", "pair", "order", "preference").rows()
     ]
     flip = {"ab": "ba", "ba": "ab"}  # the systems of a row are sorted
     assert sorted(asked) == sorted((rater, i, a, b, flip[order], -s) for i, b, a, rater, order, s in rows)
-    assert (part.asked["comparison"] == part.asked["item"] * 3 + part.asked["pair"]).all()
-    assert set(part.asked["run"]) == {0}
+    assert (
+        part.queried_verdicts["comparison"] == part.queried_verdicts["item"] * 3 + part.queried_verdicts["pair"]
+    ).all()
+    assert set(part.queried_verdicts["run"]) == {0}
 
 
 def test_repeated_scores_are_runs_and_their_signs_follow_the_direction() -> None:
@@ -79,10 +81,10 @@ def test_repeated_scores_are_runs_and_their_signs_follow_the_direction() -> None
             for item in range(6)
             for repeat in range(3)
         }
-        found = {(i, run): s for i, run, s in part.asked.select("item", "run", "preference").rows()}
+        found = {(i, run): s for i, run, s in part.queried_verdicts.select("item", "run", "preference").rows()}
         assert found == wanted
-        assert {part.raters[r] for r in part.asked["rater"]} == {"m"}
-        assert set(part.asked["order"]) == {0}
+        assert {part.raters[r] for r in part.queried_verdicts["rater"]} == {"m"}
+        assert set(part.queried_verdicts["order"]) == {0}
 
 
 @pytest.mark.parametrize(("n_values", "are_labels"), [(11, True), (12, False)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
@@ -33,6 +32,7 @@ from custodes.evaluate.agreement.differences import (
     Tester,
     difference_columns,
     standing_columns,
+    used_item_mask,
 )
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, drawn_flips, group_equal_rows, holds_for_both
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -292,8 +292,12 @@ def _label_tables(
 
 def by_standing(metric_rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
-    rank_table = standing.select("aspect", "metric", place=pl.int_range(pl.len()))
-    ranked_rows = metric_rows.join(rank_table, on=["aspect", "metric"], how="left", maintain_order="left")
+    ranked_rows = metric_rows.join(
+        standing.select("aspect", "metric", place=pl.int_range(pl.len())),
+        on=["aspect", "metric"],
+        how="left",
+        maintain_order="left",
+    )
     first_row_of_aspect_expression = pl.int_range(pl.len()).min().over("aspect")
     return ranked_rows.sort(first_row_of_aspect_expression, "place", nulls_last=True, maintain_order=True).drop("place")
 
@@ -314,7 +318,7 @@ def _answer(
     ):  # with item weights, clusters with equal preferences can have different weights and are not grouped
         weight_column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
     else:
-        bootstrap_weights = design.draw_byte_weights(resamples, rng)
+        bootstrap_weights = design.draw_weights(resamples, rng, dtype=np.uint8)
     # Statistics of preferences need no sign flips.
     sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_flips(comparison)
     sample = Sample(comparison=comparison, times=bootstrap_weights, flips=sign_flips, columns=weight_column_of_cluster)
@@ -323,17 +327,19 @@ def _answer(
     }
     tester = Tester.from_sample(sample, n_flips=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
-    columns_of_standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
+    columns_of_standing = standing_columns(tester, values_of_statistic, differences)
     letters_of_metric = dict(zip(columns_of_standing["metric"], columns_of_standing["group"], strict=True))
-    columns_of_statistics = [
-        statistic.with_interval(statistic_name, sample, values_of_statistic[statistic_name], confidence)
-        for statistic_name, statistic in STATISTICS.items()
-    ]
     columns_of_metrics = {
         "metric": list(comparison.metrics),
         "group": [letters_of_metric.get(metric) for metric in comparison.metrics],
         "n": [compared_count(comparison, metric_index) for metric_index in range(len(comparison.metrics))],
-        **dict(chain.from_iterable(columns_of_statistic.items() for columns_of_statistic in columns_of_statistics)),
+        **{
+            column_name: column_values
+            for statistic_name, statistic in STATISTICS.items()
+            for column_name, column_values in statistic.with_interval(
+                statistic_name, sample, values_of_statistic[statistic_name], confidence
+            ).items()
+        },
         **{
             statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
             for statistic in STATISTICS.values()
@@ -346,8 +352,12 @@ def _answer(
         comparisons=difference_columns(comparison.metrics, differences),
         standing=columns_of_standing,
     )
-    notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, columns_of_standing, alpha)]
-    return table_of_name, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
+    return table_of_name, [
+        *comparison.notes,
+        *_ground_notes(sample),
+        *_ranking_notes(comparison, differences, columns_of_standing, alpha),
+        *_undefined_notes(sample, values_of_statistic),
+    ]
 
 
 def _ground_notes(sample: Sample) -> list[Note]:
@@ -434,13 +444,9 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
     has_system_score_in_file = (
         np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
     )
-    item_pearson_statistic = STATISTICS["pearson_item"]
-    assert item_pearson_statistic.per_item is not None
-    is_defined_correlation = np.isfinite(sample.per_item(item_pearson_statistic.per_item))
-    n_undefined_correlations = int(
-        (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics)
-        - is_defined_correlation.sum()
-    )
+    n_items_with_scores = (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum()
+    is_defined_correlation = used_item_mask(STATISTICS["pearson_item"], sample)
+    n_undefined_correlations = int(n_items_with_scores * len(comparison.metrics) - is_defined_correlation.sum())
     return build_notes(
         (
             "few-clusters",

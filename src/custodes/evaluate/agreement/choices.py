@@ -116,9 +116,6 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
     pairwise_accuracy = np.empty((n_samples, n_metrics))
     human_net_wins, metric_net_wins = np.empty((2, n_samples, n_metrics, n_systems))
     system_indices, pair_indices = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
-    pair_membership_matrix = csr_array(
-        (np.ones(2 * n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
-    )
     win_sign_matrix = csr_array(
         (np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
     )
@@ -143,7 +140,7 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
             n_comparisons_of_pair, human_margins = count_comparisons(block_weights), sum_human_signs(block_weights)
             is_compared_pair, n_comparisons_of_system = (
                 n_comparisons_of_pair > 0,
-                pair_membership_matrix @ n_comparisons_of_pair,
+                abs(win_sign_matrix) @ n_comparisons_of_pair,
             )
             human_block_net_wins, n_compared_pairs, human_margin_signs = (
                 ratio(win_sign_matrix @ human_margins, n_comparisons_of_system).T,
@@ -204,10 +201,9 @@ def grounds_of(comparison: RaterComparison) -> list[Ground]:
         shared_preferences.pair * len(comparison.items) + shared_preferences.item
         for shared_preferences in shared_preferences_of_metrics
     ]
-    scored_masks = (
-        [None] * len(comparison_keys_of_metric) if are_choices(comparison) else list(comparison.has_both_scores)
-    )
-    return [Ground(*mask_and_keys) for mask_and_keys in zip(scored_masks, comparison_keys_of_metric, strict=True)]
+    if are_choices(comparison):
+        return [Ground(None, comparison_keys) for comparison_keys in comparison_keys_of_metric]
+    return list(map(Ground, comparison.has_both_scores, comparison_keys_of_metric))
 
 
 def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:

@@ -55,8 +55,7 @@ class Tester:
     def from_sample(cls, sample: Sample, *, n_flips: int, confidence: float, alpha: float) -> Tester:
         """Return the settings of tests with at least `n_flips` sign flips. With a single cluster, there are no sign
         flips."""
-        n_units = sample.comparison.design.n_units
-        n_blocks, block_of_cluster = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
+        n_blocks, block_of_cluster = bootstrap.blocks_of_units(sample.comparison.design.n_units, most=MOST_BLOCKS)
         return cls(
             sample=sample,
             left_out=bootstrap.with_point(1 - np.eye(n_blocks)),
@@ -69,12 +68,11 @@ class Tester:
     @cached_property
     def bootstrap_sample(self) -> Sample:
         """The sample with bootstrap weights from a fixed seed. A sample that has `columns` is returned unchanged."""
-        design, n_resamples = self.sample.comparison.design, len(self.sample.times) - 1
         if self.sample.columns is not None:
             return self.sample
-        return replace(
-            self.sample, times=design.draw_byte_weights(n_resamples, np.random.default_rng(multiple_testing.STREAM))
-        )
+        rng, n_resamples = np.random.default_rng(multiple_testing.STREAM), len(self.sample.times) - 1
+        bootstrap_weights = self.sample.comparison.design.draw_weights(n_resamples, rng, dtype=np.uint8)
+        return replace(self.sample, times=bootstrap_weights)
 
     @cached_property
     def jackknife_sample(self) -> Sample:
@@ -84,8 +82,10 @@ class Tester:
     def leave_blocks_out(self, comparison: RaterComparison) -> Sample:
         """Return the sample of a comparison with the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
-        block_names = tuple(map(str, range(n_blocks)))
-        comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=block_names))
+        comparison = replace(
+            comparison,
+            design=replace(design, units=self.block[design.units], clusters=tuple(map(str, range(n_blocks)))),
+        )
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
     def marked_item_weights(self, is_marked: Bools) -> Floats:
@@ -173,19 +173,9 @@ class Differences:
                 fitted_metric_values[first_metrics] - fitted_metric_values[second_metrics]
             )
             if np.abs(residuals).max() > _SAME:
-                laplacian, residual_sum_of_metric = (
-                    np.zeros((len(metric_values), len(metric_values))),
-                    np.zeros(len(metric_values)),
-                )
-                laplacian[first_metrics, second_metrics] = laplacian[
-                    second_metrics, first_metrics
-                ] = -1.0  # normal equations: a Laplacian
-                np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-                np.add.at(residual_sum_of_metric, first_metrics, residuals)
-                np.subtract.at(residual_sum_of_metric, second_metrics, residuals)
-                fitted_metric_values = (
-                    fitted_metric_values + np.linalg.lstsq(laplacian, residual_sum_of_metric, rcond=1e-10)[0]
-                )
+                identity = np.eye(len(metric_values))
+                incidence = identity[first_metrics] - identity[second_metrics]
+                fitted_metric_values = fitted_metric_values + np.linalg.lstsq(incidence, residuals, rcond=1e-10)[0]
         return defined_metric_indices[
             np.argsort(-round_for_sorting(fitted_metric_values[defined_metric_indices]), kind="stable")
         ]
@@ -200,20 +190,11 @@ class Differences:
             return None
         n_metrics = int(self.pairs.max()) + 1
         is_row_metric_better = np.zeros((n_metrics, n_metrics), dtype=bool)
-        is_significant_pair = test_family.significant(alpha)
-        winners_and_losers = np.where(
-            test_family.estimate[is_significant_pair, np.newaxis] > 0,
-            self.pairs[is_significant_pair],
-            self.pairs[is_significant_pair, ::-1],
-        )
-        is_row_metric_better[winners_and_losers[:, 0], winners_and_losers[:, 1]] = True
+        first_metrics, second_metrics = self.pairs.T
+        is_significant_pair, is_first_better = test_family.significant(alpha), test_family.estimate > 0
+        is_row_metric_better[first_metrics, second_metrics] = is_significant_pair & is_first_better
+        is_row_metric_better[second_metrics, first_metrics] = is_significant_pair & ~is_first_better
         return is_row_metric_better
-
-
-def _range_of(statistic_name: str) -> float:
-    """Return the range of a statistic, which bounds every difference of two values."""
-    lowest_value, highest_value = STATISTICS[statistic_name].bounds
-    return highest_value - lowest_value
 
 
 def difference_columns(metrics: Sequence[str], differences: Differences) -> dict[str, Any]:
@@ -226,8 +207,9 @@ def difference_columns(metrics: Sequence[str], differences: Differences) -> dict
             "statistic": np.full(len(first_metric_names), statistic_name),
             "n": differences.n,
             "difference": test_family.estimate,
-            "difference_low": test_family.low.clip(-_range_of(statistic_name), _range_of(statistic_name)),
-            "difference_high": test_family.high.clip(-_range_of(statistic_name), _range_of(statistic_name)),
+            # A difference of two values cannot exceed the range of the statistic.
+            "difference_low": np.maximum(test_family.low, -np.ptp(STATISTICS[statistic_name].bounds)),
+            "difference_high": np.minimum(test_family.high, np.ptp(STATISTICS[statistic_name].bounds)),
             "p_adjusted": test_family.p_adjusted,
             "note": np.select(
                 [test_family.at_threshold, np.isfinite(test_family.p_value) & np.isnan(test_family.low)],
@@ -289,15 +271,12 @@ def _difference_tests(
     statistic = STATISTICS[statistic_name]
     # Jackknife samples lack the error of annotators' severity, so statistics over systems use bootstrap resamples.
     has_level_errors = statistic.population is not None and tester.sample.comparison.scores.levels is not None
-    is_smooth = statistic.smooth and not has_level_errors
-    if is_smooth:
+    if statistic.smooth and not has_level_errors:
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
         block_weights = np.zeros((len(tester.left_out) - 1, n_pairs))
         for pair_group in pair_groups:
-            n_pairs_in_group = len(pair_group.pair_positions)
-            for pair_slice in (
-                chunks(n_pairs_in_group, 4 * len(tester.block)) if statistic.per_item else [slice(n_pairs_in_group)]
-            ):
+            values_per_pair = 4 * len(tester.block) if statistic.per_item else 0
+            for pair_slice in chunks(len(pair_group.pair_positions), values_per_pair):
                 jackknife_values[:, pair_group.pair_positions[pair_slice]], is_used_item = difference(
                     statistic,
                     pair_group.jackknife_sample,
@@ -307,16 +286,13 @@ def _difference_tests(
                 block_weights[:, pair_group.pair_positions[pair_slice]] = tester.marked_item_weights(is_used_item)
         return tester.sign_flip_tests(jackknife_values, block_weights)
     metric_draws_of_groups = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
-    first_metric_rows, second_metric_rows = np.empty(
-        (2, n_pairs), dtype=np.intp
-    )  # rows of the two metrics in the joined values
+    # Rows of the two metrics in the joined values.
+    first_metric_rows, second_metric_rows = np.empty((2, n_pairs), dtype=np.intp)
     first_row_of_group = np.cumsum([0, *map(len, metric_draws_of_groups)])
     for pair_group, first_row in zip(pair_groups, first_row_of_group[:-1], strict=True):
         first_metric_rows[pair_group.pair_positions] = first_row + pair_group.first_metrics
         second_metric_rows[pair_group.pair_positions] = first_row + pair_group.second_metrics
-    metric_draws = (
-        np.concatenate(metric_draws_of_groups) if metric_draws_of_groups else np.empty((0, len(tester.sample.times)))
-    )
+    metric_draws = np.concatenate([np.empty((0, len(tester.sample.times))), *metric_draws_of_groups])
     design = tester.sample.comparison.design
     return multiple_testing.bootstrap_tests(
         lambda pair_indices: (
@@ -383,37 +359,29 @@ def ranking_statistic(
     for statistic_name in statistic_names:
         if np.isfinite(values_of_statistic[statistic_name][0]).any():
             return statistic_name
-    is_ordering_statistic_defined = np.isfinite(
-        values_of_statistic[ORDERING][0][np.isfinite(values_of_statistic[CHOOSING][0])]
-    )
-    return (
-        ORDERING
-        if n_systems > 2 and len(is_ordering_statistic_defined) and is_ordering_statistic_defined.all()
-        else CHOOSING
-    )
+    has_choosing, has_ordering = (np.isfinite(values_of_statistic[name][0]) for name in (CHOOSING, ORDERING))
+    is_ordering_complete = has_choosing.any() and has_ordering[has_choosing].all()
+    return ORDERING if n_systems > 2 and is_ordering_complete else CHOOSING
 
 
 def standing_columns(
-    tester: Tester, values_of_statistic: dict[str, Floats], differences: Differences, *, confidence: float, alpha: float
+    tester: Tester, values_of_statistic: dict[str, Floats], differences: Differences
 ) -> dict[str, Any]:
     """Return the columns of the table `standing`, with the best metric first."""
-    comparison: RaterComparison = tester.sample.comparison
+    comparison, alpha = tester.sample.comparison, tester.alpha
     uses_default_statistics = tuple(differences.tests) == COMPARED
     ranking_statistic_name = ranking_statistic(
         values_of_statistic, len(comparison.systems), () if uses_default_statistics else tuple(differences.tests)
     )
-    estimates, low, high = (
-        STATISTICS[ranking_statistic_name]
-        .with_interval("value", tester.sample, values_of_statistic[ranking_statistic_name], confidence)
-        .values()
-    )
+    statistic = STATISTICS[ranking_statistic_name]
+    estimates, low, high = statistic.with_interval(
+        "value", tester.sample, values_of_statistic[ranking_statistic_name], tester.confidence
+    ).values()
     metric_order = differences.order(ranking_statistic_name, estimates)
     tests_of_chance = chance_tests(tester, ranking_statistic_name)
     is_better_metric = differences.better(ranking_statistic_name, alpha)
     # Systems are not resampled, so there is no test of a statistic over systems against its chance level.
-    has_chance_test = (
-        STATISTICS[ranking_statistic_name].smooth and STATISTICS[ranking_statistic_name].population is None
-    )
+    has_chance_test = statistic.smooth and statistic.population is None
     differs_from_chance = tests_of_chance.significant(alpha) & has_chance_test
     side_labels = np.select(
         [differs_from_chance & (tests_of_chance.estimate > 0), differs_from_chance & (tests_of_chance.estimate < 0)],
@@ -430,7 +398,7 @@ def standing_columns(
         "value": estimates[metric_order],
         "value_low": low[metric_order],
         "value_high": high[metric_order],
-        "chance": STATISTICS[ranking_statistic_name].chance_of(tester.jackknife_sample)[0][metric_order],
+        "chance": statistic.chance_of(tester.jackknife_sample)[0][metric_order],
         "p_chance": tests_of_chance.p_adjusted[metric_order] if has_chance_test else None,
         "side": side_labels[metric_order].tolist(),
         "group": [

@@ -104,8 +104,11 @@ class Sample:
         human_scores, metric_scores = np.empty((2, len(self.times), *file_score_masks[1].shape))
         for metric_indices in group_equal_rows(is_used_for_human, is_used_for_metric):
             is_used_output = is_used_for_human[metric_indices[0]]
-            item_and_file_human_scores = comparison.unrounded_human[np.newaxis], comparison.human_system[np.newaxis]
-            human_scores_of_group = self._fit_system_scores(*item_and_file_human_scores, is_used_output=is_used_output)
+            human_scores_of_group = self._fit_system_scores(
+                comparison.unrounded_human[np.newaxis],
+                comparison.human_system[np.newaxis],
+                is_used_output=is_used_output,
+            )
             if level_errors is not None:
                 # System scores are linear in the levels of annotators.
                 level_effects = replace(self, times=self.times[:1])._fit_system_scores(
@@ -114,12 +117,10 @@ class Sample:
                 system_level_errors = level_errors @ np.nan_to_num(level_effects)
                 human_scores_of_group[1:, 0] -= np.where(np.isfinite(comparison.human_system), 0.0, system_level_errors)
             human_scores[:, metric_indices] = human_scores_of_group
-            item_and_file_metric_scores = (
+            metric_scores[:, metric_indices] = self._fit_system_scores(
                 comparison.metric_scores[metric_indices],
                 comparison.metric_system[metric_indices],
-            )
-            metric_scores[:, metric_indices] = self._fit_system_scores(
-                *item_and_file_metric_scores, is_used_output=is_used_for_metric[metric_indices[0]]
+                is_used_output=is_used_for_metric[metric_indices[0]],
             )
         return SystemScores(
             people=human_scores, metrics=metric_scores, pairs=comparable_pair_masks[0] & comparable_pair_masks[1]
@@ -297,5 +298,6 @@ class Statistic:
         """(1 + B, metrics): the chance level, NaN if the statistic has none."""
         if callable(self.chance):
             return self.chance(sample)
-        n_metrics = len(sample.comparison.metrics)
-        return np.full((len(sample.times), n_metrics), np.nan if self.chance is None else self.chance)
+        return np.full(
+            (len(sample.times), len(sample.comparison.metrics)), np.nan if self.chance is None else self.chance
+        )

@@ -44,13 +44,12 @@ class AnnotatorAnswers:
 
     `raters` are the annotators, and `tasks` (item, system_a, system_b, system) are the tasks in sorted order. `answers`
     has a row per answer, and `value` (n,) is the value of the answer: 1, 0 or -1 for a verdict, otherwise the score.
-    `labels` are the possible labels of an answer, and `words` are the names of the labels. The labels have an order
-    unless `nominal` is true. `continuous` scores have no labels (all codes are 0).
+    `words` are the names of the possible labels of an answer. The labels have an order unless `nominal` is true.
+    Numeric scores that are no points of a rating scale have no labels (all codes are 0).
 
-    Three arrays (tasks,) describe the tasks: `unit` is the block of clusters, `group` is the pair of systems (for
-    verdicts) or the system (for ratings), and `item` is the item. `seconds` (workers,) is the median time per answer,
-    NaN if unknown. `sided` are four arrays about the decided verdicts with known presentation order: the annotator, the
-    pair of systems, the preference, and which system was shown first.
+    `unit` (tasks,) is the block of clusters of each task. `seconds` (workers,) is the median time per answer, NaN if
+    unknown. `sided` are four arrays about the decided verdicts with known presentation order: the annotator, the pair
+    of systems, the preference, and which system was shown first.
     """
 
     aspect: str
@@ -59,20 +58,17 @@ class AnnotatorAnswers:
     tasks: pl.DataFrame
     answers: AnnotatorLabels
     value: Floats
-    labels: tuple[float, ...]
+    words: tuple[str, ...]
     unit: Ints
     n_units: int
-    group: Ints
-    item: Ints
     seconds: Floats
-    words: tuple[str, ...] = OUTCOMES
     nominal: bool = False
     sided: tuple[Ints, Ints, Signs, Signs] = 2 * (np.zeros(0, dtype=np.int64),) + 2 * (np.zeros(0, dtype=np.int8),)
 
     @property
     def continuous(self) -> bool:
         """Whether scores are numeric rather than points of a rating scale."""
-        return not self.labels
+        return not self.words
 
     @property
     def has_several_answers(self) -> Bools:
@@ -82,14 +78,17 @@ class AnnotatorAnswers:
     @property
     def clusters(self) -> Ints:
         """(workers,): number of clusters of items in which the annotator shares a task with other annotators."""
-        worker_of_answer, unit_of_answer = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
+        worker_of_answer, unit_of_answer = (
+            self.answers.worker[self.is_shared_answer],
+            self.unit[self.answers.task[self.is_shared_answer]],
+        )
         n_units = int(unit_of_answer.max(initial=0)) + 1
         return np.bincount(
             np.unique(worker_of_answer * n_units + unit_of_answer) // n_units, minlength=len(self.raters)
         )
 
     @property
-    def both(self) -> Bools:
+    def is_shared_answer(self) -> Bools:
         """(n,): for each answer, whether other annotators answered the same task."""
         return np.asarray(self.has_several_answers[self.answers.task])
 
@@ -109,10 +108,12 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
         missing=pl.concat([primary_preferences.missing, second_opinion_preferences.missing]),
     )
     merged_verdicts, order_notes = all_preferences.merge_verdicts("mean")
-    all_rating_rows = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame])
-    score_rows = all_rating_rows.filter(is_selected_rater_expression & (pl.col("item") != ""))
-    score_key_column_names = ["item", "system", "rater", "aspect"]
-    first_score_rows = score_rows.group_by(score_key_column_names).agg(pl.col("score").sort_by("repeat").first())
+    score_rows = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame]).filter(
+        is_selected_rater_expression & (pl.col("item") != "")
+    )
+    first_score_rows = score_rows.group_by(["item", "system", "rater", "aspect"]).agg(
+        pl.col("score").sort_by("repeat").first()
+    )
     n_repeated_scores = score_rows.height - first_score_rows.height
     aspect_names = pl.concat([merged_verdicts["aspect"], first_score_rows["aspect"]]).unique(maintain_order=True)
     answers_of_aspects = []
@@ -134,28 +135,27 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
 def _verdict_answers(
     study: Study, aspect: str, verdict_rows: pl.DataFrame, unmerged_verdicts: pl.DataFrame
 ) -> AnnotatorAnswers:
-    pair_expression = pl.struct("system_a", "system_b")
+    pair_code_expression = pl.struct("system_a", "system_b").rank("dense") - 1
     raters = tuple(verdict_rows["rater"].unique().sort())
-    verdicts_with_order = unmerged_verdicts.with_columns(shown=ORDER_CODES.cast(pl.Int8))
-    verdicts_with_order = verdicts_with_order.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
+    verdicts_with_order = unmerged_verdicts.with_columns(first_shown=ORDER_CODES.cast(pl.Int8)).filter(
+        (pl.col("first_shown") != 0) & (pl.col("preference") != 0)
+    )
     seconds_of_rater = dict(unmerged_verdicts.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
         study,
         verdict_rows.with_columns(
             _value=pl.col("preference").cast(pl.Float64), _label=1 - pl.col("preference").cast(pl.Int64)
         ),
-        group_expression=pair_expression,
-        n_labels=len(OUTCOMES),
         aspect=aspect,
         what=VERDICTS,
         raters=raters,
-        labels=(1.0, 0.0, -1.0),
+        words=OUTCOMES,
         seconds=np.array([seconds_of_rater[rater] for rater in raters], dtype=np.float64),
         sided=(
             label_codes(verdicts_with_order["rater"], raters),
-            verdicts_with_order.select(pair_expression.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+            verdicts_with_order.select(pair_code_expression).to_series().to_numpy().astype(np.int64),
             verdicts_with_order["preference"].to_numpy(),
-            verdicts_with_order["shown"].to_numpy(),
+            verdicts_with_order["first_shown"].to_numpy(),
         ),
     )
 
@@ -169,12 +169,9 @@ def _rating_answers(study: Study, aspect: str, rating_rows: pl.DataFrame) -> Ann
     return _answers(
         study,
         rating_rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=label_code_column),
-        group_expression=pl.col("system"),
-        n_labels=max(1, len(label_scores)),
         aspect=aspect,
         what=RATINGS,
         raters=raters,
-        labels=label_scores,
         seconds=np.full(len(raters), np.nan),
         words=tuple(
             label_scale.words[int(label_score)] if label_scale else f"{label_score:g}" for label_score in label_scores
@@ -187,9 +184,8 @@ def _answers(
     study: Study,
     answer_rows: pl.DataFrame,
     *,
-    group_expression: pl.Expr,
-    n_labels: int,
     raters: tuple[str, ...],
+    words: tuple[str, ...],
     **answer_fields: Any,
 ) -> AnnotatorAnswers:
     """Return the answers of `answer_rows` (with `_value`, `_label`), with codes of tasks, annotators and clusters."""
@@ -197,27 +193,24 @@ def _answers(
         column_name for column_name in ("item", "system_a", "system_b", "system") if column_name in answer_rows.columns
     ]
     task_table = answer_rows.select(task_column_names).unique().sort(task_column_names).with_row_index("_task")
-    worker_code_column = pl.Series(label_codes(answer_rows["rater"], raters))
     coded_answers = (
-        answer_rows.with_columns(_worker=worker_code_column)
+        answer_rows.with_columns(_worker=pl.Series(label_codes(answer_rows["rater"], raters)))
         .join(task_table, on=task_column_names, how="left")
         .sort("_task", "_worker", "_label")
     )
     item_labels = tuple(task_table["item"].unique().sort())
     design = Design.from_study(study, items=item_labels, systems=()).group_into_blocks()
-    item_code_of_task = label_codes(task_table["item"], item_labels)
     task_worker_label_codes = (coded_answers[column_name].to_numpy() for column_name in ("_task", "_worker", "_label"))
     return AnnotatorAnswers(
         raters=raters,
         tasks=task_table.drop("_task"),
         answers=AnnotatorLabels.from_labels(
-            *task_worker_label_codes, n_tasks=task_table.height, n_workers=len(raters), n_labels=n_labels
+            *task_worker_label_codes, n_tasks=task_table.height, n_workers=len(raters), n_labels=max(1, len(words))
         ),
         value=coded_answers["_value"].to_numpy(),
-        unit=design.units[item_code_of_task],
+        words=words,
+        unit=design.units[label_codes(task_table["item"], item_labels)],
         n_units=design.n_units,
-        group=task_table.select(group_expression.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        item=item_code_of_task,
         **answer_fields,
     )
 
@@ -231,8 +224,7 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
     """
     if annotator_type != "auto":
         return frozenset(raters if annotator_type == "persons" else ()), []
-    declared_names = study.raters.frame.filter(pl.col("person"))["rater"]
-    declared_persons = frozenset(raters) & frozenset(declared_names)
+    declared_persons = frozenset(raters) & frozenset(study.raters.frame.filter(pl.col("person"))["rater"])
     slot_names = _slots(study, [rater for rater in raters if rater not in declared_persons])
     pooled_raters = {USERS for note in study.notes if note.rule == USERS_TOGETHER} - declared_persons
     assumed_persons = sorted(frozenset(raters) - declared_persons - slot_names - pooled_raters)
@@ -283,12 +275,13 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
         for rater in numbered_raters
     }
     task_rows = task_rows.with_columns(name_stem=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
-    task_counts_of_stems = task_rows.select(pl.exclude("rater")).unique().group_by("name_stem").len("tasks")
     task_counts_of_raters = (
-        task_rows.group_by("name_stem", "rater").len("answered").join(task_counts_of_stems, on="name_stem")
+        task_rows.group_by("name_stem", "rater")
+        .len("answered")
+        .join(task_rows.select(pl.exclude("rater")).unique().group_by("name_stem").len("tasks"), on="name_stem")
     )
-    similar_rater_rows = task_counts_of_raters.filter(pl.len().over("name_stem") > 1)
-    slot_rows = similar_rater_rows.filter(
-        (pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem")
+    return frozenset(
+        task_counts_of_raters.filter(pl.len().over("name_stem") > 1).filter(
+            (pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem")
+        )["rater"]
     )
-    return frozenset(slot_rows["rater"])

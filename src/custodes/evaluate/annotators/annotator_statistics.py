@@ -47,10 +47,11 @@ ABOVE_CHANCE = "agreement is above the level of random answers"
 class AnnotatorTests(NamedTuple):
     """Tests of every annotator (a person or a slot); each array has shape (workers,).
 
-    `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` come from
-    `_compare_with_peers`; annotators with a position preference are not used as peers there. `p_reversed` is the
-    p-value of the hypothesis that agreement is at least that of random answers. It is NaN if not tested, or if labels
-    have no order.
+    `position` has the tests of position preference. `p_careless` are p-values of the hypothesis that the agreement of
+    the annotator with the others is at least half of the agreement among the others, and `untested_reason` is the
+    reason why this is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the others
+    no more than random answers do. `p_reversed` are p-values of the hypothesis that agreement is at least that of
+    random answers; NaN if not tested, or if labels have no order.
     """
 
     position: PositionTests
@@ -70,13 +71,33 @@ SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
 def annotator_tests(aspect_answers: AnnotatorAnswers) -> AnnotatorTests:
-    """Return the tests of position preference, and of agreement with the other annotators."""
+    """Return the tests of position preference, and of agreement with the other annotators on the same tasks.
+
+    Annotators with a position preference are not used as peers.
+    """
     position_preference_tests = position_tests(*aspect_answers.sided, n_workers=len(aspect_answers.raters))
-    p_careless, p_chance, untested_reason = _compare_with_peers(
-        aspect_answers, is_trusted=~(position_preference_tests.p_value <= LEVEL)
+    answers, is_trusted = aspect_answers.answers, ~(position_preference_tests.p_value <= LEVEL)
+    peer_agreements = peer_agreement(
+        answers.task, answers.worker, aspect_answers.value, n_tasks=answers.n_tasks, trusted=is_trusted
     )
-    p_reversed = np.full_like(p_chance, np.nan) if aspect_answers.nominal else 1 - p_chance
-    return AnnotatorTests(position_preference_tests, p_careless, p_chance, p_reversed, untested_reason)
+    n_clusters_of_annotator, p_peers = _test_positive_mean(aspect_answers, peer_agreements.others)
+    _, p_chance = _test_positive_mean(aspect_answers, peer_agreements.agreement)
+    _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_agreements.others - peer_agreements.agreement)
+    has_constant_answers = np.isnan(peer_agreements.spread) & (aspect_answers.clusters >= FEWEST)
+    has_too_few_clusters, is_low_peer_agreement = n_clusters_of_annotator < FEWEST, ~(p_peers <= LEVEL)
+    untested_reason = np.select(
+        [has_constant_answers, has_too_few_clusters, is_low_peer_agreement, p_chance <= LEVEL],
+        [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
+        "",
+    )
+    p_chance = np.where(has_constant_answers | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance)
+    return AnnotatorTests(
+        position=position_preference_tests,
+        p_careless=np.where(untested_reason == "", p_careless, np.nan),
+        p_chance=p_chance,
+        p_reversed=np.full_like(p_chance, np.nan) if aspect_answers.nominal else 1 - p_chance,
+        untested_reason=untested_reason,
+    )
 
 
 def are_reversed(tests_of_aspects: Sequence[AnnotatorTests]) -> list[Bools]:
@@ -162,7 +183,7 @@ def annotator_columns(
         "rater": list(aspect_answers.raters),
         "is_person": is_person,
         "answers": n_answers_of_annotator,
-        "n_multiply_rated": np.bincount(answers.worker[aspect_answers.both], minlength=n_raters),
+        "n_multiply_rated": np.bincount(answers.worker[aspect_answers.is_shared_answer], minlength=n_raters),
         **{column_name: column_values * nan_factors for column_name, column_values in agreement_and_bounds.items()},
         "decided": tests.position.decided,
         "first_rate": tests.position.share * nan_factors,
@@ -187,8 +208,11 @@ def _agreement(aspect_answers: AnnotatorAnswers, bootstrap_weights: Floats, conf
     low, high = intervals.cluster_intervals(
         resampled_agreement, aspect_answers.clusters, confidence=confidence, bounds=intervals.SHARE, fewest=FEWEST
     )
-    mean_agreement = np.where(aspect_answers.clusters >= FEWEST, resampled_agreement[0], np.nan)
-    return {"agreement": mean_agreement, "agreement_low": low, "agreement_high": high}
+    return {
+        "agreement": np.where(aspect_answers.clusters >= FEWEST, resampled_agreement[0], np.nan),
+        "agreement_low": low,
+        "agreement_high": high,
+    }
 
 
 def _iter_unit_sums(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
@@ -208,37 +232,6 @@ def _iter_unit_sums(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> 
         )
         value_sums = table_sums(*worker_and_unit_indices, shape=table_shape, weights=answer_values[is_answer_in_slice])
         yield rater_slice, value_sums, table_sums(*worker_and_unit_indices, shape=table_shape).astype(np.float64)
-
-
-def _compare_with_peers(
-    aspect_answers: AnnotatorAnswers, *, is_trusted: Bools
-) -> tuple[Floats, Floats, NDArray[np.str_]]:
-    """Compare each annotator (workers,) with the other annotators that are trusted (`is_trusted`) on the same tasks.
-
-    Return p-values of two hypotheses, and the reason why the first is not tested. The first hypothesis is that the
-    agreement of the annotator with the others is at least half of the agreement among the others. The second hypothesis
-    is that the annotator agrees with the others no more than random answers do.
-    """
-    answers = aspect_answers.answers
-    peer_agreements = peer_agreement(
-        answers.task, answers.worker, aspect_answers.value, n_tasks=answers.n_tasks, trusted=is_trusted
-    )
-    n_clusters_of_annotator, p_peers = _test_positive_mean(aspect_answers, peer_agreements.others)
-    _, p_chance = _test_positive_mean(aspect_answers, peer_agreements.agreement)
-    _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_agreements.others - peer_agreements.agreement)
-    has_constant_answers = np.isnan(peer_agreements.spread) & (aspect_answers.clusters >= FEWEST)
-    has_too_few_clusters, is_low_peer_agreement = n_clusters_of_annotator < FEWEST, ~(p_peers <= LEVEL)
-    is_above_chance = p_chance <= LEVEL
-    untested_reason = np.select(
-        [has_constant_answers, has_too_few_clusters, is_low_peer_agreement, is_above_chance],
-        [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
-        "",
-    )
-    return (
-        np.where(untested_reason == "", p_careless, np.nan),
-        np.where(has_constant_answers | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance),
-        untested_reason,
-    )
 
 
 def _test_positive_mean(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> tuple[Ints, Floats]:
@@ -273,17 +266,16 @@ def agreement_columns(
     nan_draws = np.full(len(bootstrap_weights), np.nan)
     cluster_coincidences = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
     resampled_coincidences = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(cluster_coincidences, 0, -1))
-    cluster_moments = moments(
-        answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units
+    resampled_moments = bootstrap.weighted_sums(
+        bootstrap_weights,
+        moments(answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units).T,
     )
-    resampled_moments = bootstrap.weighted_sums(bootstrap_weights, cluster_moments.T)
     defined_scales = (
         () if aspect_answers.continuous or not has_enough_tasks else SCALES[:1] if aspect_answers.nominal else SCALES
     )
     alpha_draws_of_scale = {
         scale: alpha(resampled_coincidences, scale=scale) if scale in defined_scales else nan_draws for scale in SCALES
     }
-    has_numeric_alpha = has_enough_tasks and not aspect_answers.nominal
     return {
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
@@ -297,7 +289,7 @@ def agreement_columns(
         },
         **with_interval(
             "alpha_interval",
-            interval_alpha(resampled_moments) if has_numeric_alpha else nan_draws,
+            interval_alpha(resampled_moments) if has_enough_tasks and not aspect_answers.nominal else nan_draws,
             **interval_options,
         ),
         "reason": TOO_FEW.format(FEW_DOUBLES)

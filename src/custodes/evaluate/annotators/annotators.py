@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -238,7 +238,6 @@ def annotators(
             f"({join_labels(selected_study.humans, limit=3)}); select other annotators"
         )
     person_names, person_notes = persons(selected_study, selected_study.humans, annotator_type)
-    generator = np.random.default_rng(rng)
     answer_aspect = partial(
         _answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence
     )
@@ -246,7 +245,7 @@ def annotators(
         map_parts(
             answer_aspect,
             answers_of_aspects,
-            rng=generator,
+            rng=np.random.default_rng(rng),
             progress=progress,
             desc="annotators",
             label=lambda aspect_answers: aspect_answers.aspect + aspect_answers.what,
@@ -258,13 +257,15 @@ def annotators(
         Annotators.part(aspect_answers.aspect, **columns_of_table)
         for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, columns_tests_and_notes, strict=True)
     ]
-    notes = [
-        *selected_study.notes,
-        *answer_notes,
-        *person_notes,
-        *(note for *_, aspect_notes in columns_tests_and_notes for note in aspect_notes),
-    ]
-    return Annotators.from_parts(tables_of_aspects, notes)
+    return Annotators.from_parts(
+        tables_of_aspects,
+        [
+            *selected_study.notes,
+            *answer_notes,
+            *person_notes,
+            *(note for *_, aspect_notes in columns_tests_and_notes for note in aspect_notes),
+        ],
+    )
 
 
 def _notable_rows(annotator_rows: pl.DataFrame) -> pl.DataFrame:
@@ -320,11 +321,10 @@ def _answer(
         ),
         "labels": columns_of_labels,
     }
-    n_untested_by_reason = Counter(columns_of_annotators["untested_reason"].tolist())
     return (
         columns_of_table,
         tests_of_annotators,
-        _notes(aspect_answers, method_name, method_reason, n_slots, n_untested_by_reason),
+        _notes(aspect_answers, method_name, method_reason, n_slots, columns_of_annotators["untested_reason"].tolist()),
     )
 
 
@@ -333,7 +333,7 @@ def _notes(
     method: str,
     method_reason: str,
     n_slots: int,
-    n_untested_by_reason: Counter[str],
+    untested_reasons: Sequence[str],
 ) -> list[Note]:
     aspect_text, n_annotators = f"{label_of(aspect_answers.aspect)}", len(aspect_answers.raters)
     n_multiply_rated_tasks = int(aspect_answers.has_several_answers.sum())
@@ -368,15 +368,15 @@ def _notes(
         ),
         (
             "few-triples",
-            n_untested_by_reason[FEW_TASKS] if n_multiply_rated_tasks else 0,
-            f"{aspect_answers.what}{aspect_text}: the agreement of {n_untested_by_reason[FEW_TASKS]} annotators is "
+            untested_reasons.count(FEW_TASKS) if n_multiply_rated_tasks else 0,
+            f"{aspect_answers.what}{aspect_text}: the agreement of {untested_reasons.count(FEW_TASKS)} annotators is "
             f"not tested, because {FEW_TASKS}. With two answers per task, careless annotators and hard tasks cannot "
             "be distinguished",
         ),
         (
             "no-agreement",
-            n_untested_by_reason[NO_AGREEMENT],
-            f"{aspect_answers.what}{aspect_text}: the data cannot show whether {n_untested_by_reason[NO_AGREEMENT]} "
+            untested_reasons.count(NO_AGREEMENT),
+            f"{aspect_answers.what}{aspect_text}: the data cannot show whether {untested_reasons.count(NO_AGREEMENT)} "
             f"annotators are careless, because {NO_AGREEMENT}",
         ),
         aspect=aspect_answers.aspect,

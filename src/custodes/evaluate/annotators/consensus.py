@@ -20,6 +20,7 @@ from custodes.stats.annotator_models import (
     vote_shares,
 )
 from custodes.stats.arrays import Floats
+from custodes.stats.rates.measures import kappa
 from custodes.stats.ratios import ratio
 
 Method = Literal["auto", "dawid-skene", "mace", "majority"]
@@ -55,7 +56,7 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"
         )
-    worker_of_shared_answer = aspect_answers.answers.worker[aspect_answers.both]
+    worker_of_shared_answer = aspect_answers.answers.worker[aspect_answers.is_shared_answer]
     median_shared_tasks = float(np.median(np.bincount(worker_of_shared_answer, minlength=len(aspect_answers.raters))))
     if median_shared_tasks >= ENOUGH:
         return (
@@ -91,45 +92,35 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats) -> Floats:
     """
     confusion_matrices = answers.confusion(posterior)
     n_answers_of_rater = confusion_matrices.sum(axis=(1, 2))
-    observed_agreement = ratio(np.trace(confusion_matrices, axis1=1, axis2=2), n_answers_of_rater)
-    chance_agreement = ratio(
-        (confusion_matrices.sum(axis=1) * confusion_matrices.sum(axis=2)).sum(axis=1), n_answers_of_rater**2
+    expected_agreements = ratio(
+        (confusion_matrices.sum(axis=1) * confusion_matrices.sum(axis=2)).sum(axis=1), n_answers_of_rater
     )
-    has_enough_errors = (1 - chance_agreement) * n_answers_of_rater >= LEAST
-    return (
-        ratio(observed_agreement - chance_agreement, np.where(has_enough_errors, 1 - chance_agreement, 0.0)).round(12)
-        + 0.0
-    )
+    has_enough_errors = n_answers_of_rater - expected_agreements >= LEAST
+    return np.where(has_enough_errors, kappa(confusion_matrices), np.nan).round(12) + 0.0
 
 
 def label_columns(aspect_answers: AnnotatorAnswers, posterior: Floats) -> dict[str, Any]:
     """Return the columns of the table `labels`."""
-    n_answers_of_task, majority_label_codes = (
-        aspect_answers.answers.n_votes,
-        majority_label(np.nan_to_num(posterior)),
-    )
+    majority_label_codes = majority_label(np.nan_to_num(posterior))
     is_undecided_task, has_verdicts = majority_label_codes == UNKNOWN, aspect_answers.what == VERDICTS
     label_code_of_task = np.where(is_undecided_task, OUTCOMES.index("tie") if has_verdicts else 0, majority_label_codes)
-    outcome_probabilities = posterior.T if has_verdicts else np.full((3, len(n_answers_of_task)), np.nan)
+    outcome_probabilities = posterior.T if has_verdicts else [None] * len(OUTCOMES)
     task_table = aspect_answers.tasks
-    none_cells = [None] * task_table.height
     return {
         "answer_type": aspect_answers.what,
-        "item": task_table["item"].to_list(),
-        **{
-            column_name: task_table[column_name].to_list() if has_verdicts else none_cells
-            for column_name in ("system_a", "system_b")
-        },
-        "system": none_cells if has_verdicts else task_table["system"].to_list(),
+        "item": task_table["item"],
+        "system_a": task_table["system_a"] if has_verdicts else None,
+        "system_b": task_table["system_b"] if has_verdicts else None,
+        "system": None if has_verdicts else task_table["system"],
         "label": [
             aspect_answers.words[label_code] if has_verdicts or not is_undecided else None
             for label_code, is_undecided in zip(label_code_of_task, is_undecided_task, strict=True)
         ],
         "probability": np.where(
-            is_undecided_task & ~np.full(len(label_code_of_task), has_verdicts),
+            is_undecided_task & (not has_verdicts),
             np.nan,
             posterior[np.arange(len(label_code_of_task)), label_code_of_task],
         ),
         **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
-        "answers": n_answers_of_task,
+        "answers": aspect_answers.answers.n_votes,
     }

@@ -300,11 +300,12 @@ def ceiling(
         if level == "system":
             return _system_level_tables(raters, target_index, fit, resamples, confidence, rng, human_generator), []
         target = target_of(raters, target_index, folds, resamples, rng)
-        draws_of_statistic = predictions.agreements(target, fit)
         columns_of_halo, excluded_positions = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
-            **predictions.prediction_columns(target, draws_of_statistic, len(target.y), confidence, target.n_clusters),
+            **predictions.prediction_columns(
+                target, predictions.agreements(target, fit), len(target.y), confidence, target.n_clusters
+            ),
             annotators=predictions.annotator_columns(target, human_generator, confidence),
             halo=columns_of_halo,
             information=predictions.information_columns(target, confidence),
@@ -330,14 +331,20 @@ def ceiling(
     )
     tables_of_targets, excluded_of_targets = zip(*tables_and_excluded_positions, strict=True)
     n_systems = len(raters.design.systems)
-    has_few_systems = bool(n_systems < FEW and resamples)
     few_notes = (
         few_clusters_notes(raters.design.n_units, resamples)
         if level == "output"
-        else build_notes(("few-systems", has_few_systems * n_systems, f"{n_systems} systems: intervals are unreliable"))
+        else build_notes(
+            (
+                "few-systems",
+                n_systems if n_systems < FEW and resamples else 0,
+                f"{n_systems} systems: intervals are unreliable",
+            )
+        )
     )
-    tables = [*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())]
-    result = Ceiling.from_parts(tables, [*raters.notes, *few_notes])
+    result = Ceiling.from_parts(
+        [*tables_of_targets, Ceiling.part(left_out=raters.left_out_rows())], [*raters.notes, *few_notes]
+    )
     excluded_annotators = [raters.people[position] for position in sorted(set().union(*excluded_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
 
@@ -398,7 +405,7 @@ def _system_level_tables(
         **predictions.prediction_columns(target, draws_of_statistic, target.n_clusters, confidence, target.n_clusters),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
-        lasso=predictions.lasso_columns(target, target.rates.T, target.rates[target.me]),
+        lasso=predictions.lasso_columns(target, target.rates.T, target.rates[target.target_index]),
         history=predictions.history_columns(target, compute_agreement, confidence, target.n_clusters),
     )
 
@@ -416,9 +423,11 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
     targets_text = "" if len(lone_targets) == len(target_names) else f" of {join_labels(map(repr, lone_targets))}"
     unsplit_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
     disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0, pl.lit(level == "output"))["target"]
-    bounded_prediction_rows = result.prediction.join(result.annotators, on="target", maintain_order="left")
-    is_above_bound = pl.col("kendall_low") > pl.col("attainable_high")
-    exceeding_targets = bounded_prediction_rows.filter(is_above_bound)["target"].unique(maintain_order=True)
+    exceeding_targets = (
+        result.prediction.join(result.annotators, on="target", maintain_order="left")
+        .filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"]
+        .unique(maintain_order=True)
+    )
     return build_notes(
         (
             "one-aspect",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     weighted by numbers of rated outputs. An annotator is excluded if all ratings are in one fold, or if the annotator
     shares no output with other annotators. The result is empty with one annotator or one aspect.
     """
-    rater_scores, ratings_of_annotator = target.who, target.persons
+    rater_scores, ratings_of_annotator = target.rater_scores, target.persons
     # (people, other aspects, items, systems)
     other_aspect_ratings = np.delete(
         rater_scores.annotators, rater_scores.aspects.index(target.aspect), axis=0
@@ -53,9 +54,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
             (other_aspect_ratings[annotator_indices], np.stack(mean_ratings_of_others), metric_scores),
         )
     is_predicted_annotator = np.asarray(np.isfinite(agreement_draws[:, 0]).all(axis=1))
-    n_rated_outputs = np.array(
-        [[np.isfinite(annotator_ratings).sum()] for annotator_ratings in ratings_of_annotator.values()]
-    )
+    n_rated_outputs = np.isfinite(ratings).sum(axis=(1, 2))[:, np.newaxis]
     annotator_weights = np.where(np.isfinite(agreement_draws).all(axis=2), n_rated_outputs, 0.0)[
         is_predicted_annotator, :, np.newaxis
     ]
@@ -70,11 +69,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         "kendall", mean_agreement, bounds=CORRELATION, **interval_arguments
     ) | with_interval("lead", agreement_lead, bounds=ANY, **interval_arguments)
     columns_of_halo = {"source": SOURCES, **kendall_and_lead_columns} if is_predicted_annotator.any() else {}
-    return columns_of_halo, [
-        annotator_index
-        for annotator_index, is_predicted in zip(ratings_of_annotator, is_predicted_annotator, strict=True)
-        if not is_predicted
-    ]
+    return columns_of_halo, list(compress(ratings_of_annotator, ~is_predicted_annotator))
 
 
 def _held_out_agreement(target: Target, ratings: Floats, sources: tuple[Floats, Floats, Floats]) -> Floats:

@@ -92,4 +92,4 @@ def next_columns(target: Target, positions_in_use: NDArray[np.intp], confidence:
 def _metric_scores_and_names(target: Target) -> tuple[Floats, NDArray[np.str_]]:
     """Return the scores (rows, metrics) and the names of the metrics."""
     metric_positions = target.columns["metrics"]
-    return target.x[:, metric_positions], np.array(target.who.names)[metric_positions]
+    return target.x[:, metric_positions], np.array(target.rater_scores.names)[metric_positions]

@@ -33,27 +33,31 @@ MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedAspect:
-    """One aspect to predict: the human rater at position `me` among the raters `who`."""
+    """One aspect to predict: the human rater at position `target_index` among the raters of `rater_scores`."""
 
-    who: RaterScores
-    me: int
+    rater_scores: RaterScores
+    target_index: int
 
     @property
     def aspect(self) -> str:
         """Name of the aspect."""
-        return self.who.rater_aspects[self.me]
+        return self.rater_scores.rater_aspects[self.target_index]
 
     @property
     def n_effective_clusters(self) -> float:
         """Effective number of clusters of items with human ratings, for means over items."""
-        is_rated_item = np.isfinite(self.who.scores[self.me]).any(axis=1)
-        return self.who.design.on(np.flatnonzero(is_rated_item)).n_effective_units
+        return self.rater_scores.design.on(
+            np.flatnonzero(np.isfinite(self.rater_scores.scores[self.target_index]).any(axis=1))
+        ).n_effective_units
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
         """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""
-        metric_positions, human_positions = self.who.select_kind(METRIC), self.who.select_kind("human")
-        other_aspect_positions = human_positions[human_positions != self.me]
+        metric_positions, human_positions = (
+            self.rater_scores.select_kind(METRIC),
+            self.rater_scores.select_kind("human"),
+        )
+        other_aspect_positions = human_positions[human_positions != self.target_index]
         rater_positions_of_features = {
             "metrics": metric_positions,
             "humans": other_aspect_positions,
@@ -65,17 +69,20 @@ class PredictedAspect:
         self, rng: np.random.Generator
     ) -> tuple[Floats, list[tuple[split_half.Half, split_half.Half]]]:
         """Return the ratings (annotators, items, systems), and the splits of the annotators into two halves."""
-        names = self.who.people  # annotators are sorted by name, so that halves do not depend on the order of input
-        ratings = np.stack([self.persons[annotator] for annotator in sorted(self.persons, key=names.__getitem__)])
+        # Annotators are sorted by name, so that halves do not depend on the order of input.
+        ratings = np.stack(
+            [self.persons[annotator] for annotator in sorted(self.persons, key=self.rater_scores.people.__getitem__)]
+        )
         return ratings, split_half.halves(len(ratings), most=SPLITS, rng=rng)
 
     @property
     def persons(self) -> dict[int, Floats]:
         """Ratings (items, systems) of each annotator who rated this aspect, by position of the annotator."""
-        ratings_of_annotators = self.who.annotators[self.who.aspects.index(self.aspect)]
         return {
             annotator_index: ratings
-            for annotator_index, ratings in enumerate(ratings_of_annotators)
+            for annotator_index, ratings in enumerate(
+                self.rater_scores.annotators[self.rater_scores.aspects.index(self.aspect)]
+            )
             if np.isfinite(ratings).any()
         }
 
@@ -99,7 +106,7 @@ class Target(PredictedAspect):
     @cached_property
     def x(self) -> Floats:
         """(rows, raters): the features."""
-        return self.rows(self.who.scores)
+        return self.rows(self.rater_scores.scores)
 
     @property
     def n_clusters(self) -> int:
@@ -109,12 +116,6 @@ class Target(PredictedAspect):
     def rows(self, scores: Floats) -> Floats:
         """Return the values at the rated outputs: (..., items, systems) -> (rows, ...)."""
         return np.asarray(scores.reshape(*scores.shape[:-2], -1)[..., self.row].T)
-
-    def grid(self, values: Floats) -> Floats:
-        """Return the values in the grid: (..., rows) -> (..., items, systems), NaN for outputs without human rating."""
-        grid = np.full((*values.shape[:-1], *self.who.scores.shape[1:]), np.nan)
-        grid.reshape(*values.shape[:-1], -1)[..., self.row] = values
-        return grid
 
     def predict_from_raters(self, rater_sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(m, rows): out-of-fold predictions from m sets of raters."""
@@ -144,12 +145,12 @@ def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: i
     cluster_of_row = raters.design.units[rated_row_indices // raters.scores.shape[2]]
     assign_folds = grouped_folds if folds == "item" else plain_folds
     return Target(
-        who=raters,
-        me=target_index,
+        rater_scores=raters,
+        target_index=target_index,
         row=rated_row_indices,
         y=flat_ratings[rated_row_indices],
         groups=cluster_of_row,
         fold=assign_folds(cluster_of_row, n_folds=min(N_FOLDS, len(np.unique(cluster_of_row))), rng=rng),
         whole=folds == "item",
-        times=raters.design.draw_byte_weights(resamples, rng),
+        times=raters.design.draw_weights(resamples, rng, dtype=np.uint8),
     )

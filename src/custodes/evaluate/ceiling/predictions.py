@@ -31,9 +31,13 @@ def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
     predictions = target.predict_from_raters(target.columns.values(), fit)
     draws_of_statistic = {"kendall": target.agreement(predictions)}
     if target.whole:  # with plain folds, different models predict the outputs of an item
-        item_correlations = within_item(target.grid(target.y), target.grid(predictions), kind="kendall")
+        human_scores = target.rater_scores.scores[target.target_index]
+        predicted_scores = np.full((len(predictions), *human_scores.shape), np.nan)
+        predicted_scores.reshape(len(predictions), -1)[:, target.row] = predictions
         draws_of_statistic["kendall_item"] = weighted_item_mean(
-            item_correlations, units=target.who.design.units, weights=target.times
+            within_item(human_scores, predicted_scores, kind="kendall"),
+            units=target.rater_scores.design.units,
+            weights=target.times,
         )
     return draws_of_statistic
 
@@ -59,9 +63,8 @@ def prediction_columns(
     columns_of_error = with_interval(
         "error", draws_of_statistic.get("unexplained", nan_draws), bounds=POSITIVE, **interval_arguments
     )
-    kendall_differences = (
-        draws_of_statistic["kendall"][:, first_positions] - draws_of_statistic["kendall"][:, second_positions]
-    )
+    kendall_draws = draws_of_statistic["kendall"]
+    kendall_differences = kendall_draws[:, first_positions] - kendall_draws[:, second_positions]
     return {
         "prediction": {
             "features": feature_names,
@@ -133,7 +136,7 @@ def history_columns(
     dates_and_metric_positions = [
         (date, metric_position)
         for metric_position in target.columns["metrics"]
-        if (date := target.who.dates[metric_position]) is not None
+        if (date := target.rater_scores.dates[metric_position]) is not None
     ]
     dates = sorted({date for date, _ in dates_and_metric_positions})
     if len(dates) < 2:
@@ -146,7 +149,7 @@ def history_columns(
         "date": dates,
         "newest": [
             [
-                target.who.names[metric_position]
+                target.rater_scores.names[metric_position]
                 for date, metric_position in dates_and_metric_positions
                 if date == release_date
             ]
@@ -166,7 +169,7 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
         feature_set: bootstrap.unit_sums(
             lasso_errors(target.x[:, target.columns[feature_set]], target.y, target.fold, alphas=ALPHAS),
             units=target.groups,
-            n_units=target.who.design.n_units,
+            n_units=target.rater_scores.design.n_units,
         )
         for feature_set in ("metrics", "both")
     }
@@ -205,7 +208,7 @@ def lasso_columns(target: PredictedAspect, x: Floats, y: Floats) -> dict[str, An
     rater_positions = target.columns.get("both", target.columns["metrics"])
     return {
         "alpha": np.repeat(ALPHAS, len(rater_positions)),
-        "rater": [target.who.names[rater_position] for rater_position in rater_positions] * len(ALPHAS),
-        "kind": [target.who.kinds[rater_position] for rater_position in rater_positions] * len(ALPHAS),
+        "rater": [target.rater_scores.names[rater_position] for rater_position in rater_positions] * len(ALPHAS),
+        "kind": [target.rater_scores.kinds[rater_position] for rater_position in rater_positions] * len(ALPHAS),
         "weight": lasso_weights(x[:, rater_positions], y, alphas=ALPHAS),
     }

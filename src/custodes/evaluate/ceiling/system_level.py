@@ -61,22 +61,29 @@ class SystemTarget(PredictedAspect):
     @cached_property
     def truth(self) -> NDArray[np.int8]:
         """(pairs,): order of the two systems of each pair by the aspect."""
-        return _pair_orders(self.rates[self.me])
+        return _pair_orders(self.rates[self.target_index])
 
     def agreement(self, rater_sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): tau-b of the predictions from each set of raters.
 
         The model that predicts a pair of systems is fitted without this pair.
         """
-        pair_orders_of_sets = [
-            predicted_orders(self.wins[rater_positions], self.wins[self.me], fit) for rater_positions in rater_sets
-        ]
-        return order_agreement(np.stack(pair_orders_of_sets), self.truth, weights=self.times)
+        return order_agreement(
+            np.stack(
+                [
+                    predicted_orders(self.wins[rater_positions], self.wins[self.target_index], fit)
+                    for rater_positions in rater_sets
+                ]
+            ),
+            self.truth,
+            weights=self.times,
+        )
 
     def unexplained_variance(self, rater_sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""
         model_and_mean_errors = [
-            held_out_errors(self.wins[rater_positions], self.wins[self.me], fit) for rater_positions in rater_sets
+            held_out_errors(self.wins[rater_positions], self.wins[self.target_index], fit)
+            for rater_positions in rater_sets
         ]
         error_sums, error_sums_of_mean = (
             bootstrap.weighted_sums(self.times, np.stack(errors_of_sets))
@@ -93,7 +100,7 @@ class SystemTarget(PredictedAspect):
             return {}
         ratings, annotator_halves = self.split_annotators(rng)
         annotator_scores = ratings[:, :, self.systems]
-        item_weights = self.who.design.weights
+        item_weights = self.rater_scores.design.weights
 
         def order_by_half(annotators_of_half: NDArray[np.intp]) -> NDArray[np.int8]:
             win_matrices = win_matrix(
@@ -105,11 +112,14 @@ class SystemTarget(PredictedAspect):
             order_agreement(order_by_half(first_half)[np.newaxis], order_by_half(second_half), weights=self.times)
             for first_half, second_half in annotator_halves
         ]
-        mean_agreement_draws = mean_of_defined(np.stack(agreement_draws), axis=0)
         return {
             "annotators": len(annotator_scores),
             **with_interval(
-                "split_half", mean_agreement_draws, confidence, clusters=self.n_clusters, bounds=intervals.CORRELATION
+                "split_half",
+                mean_of_defined(np.stack(agreement_draws), axis=0),
+                confidence,
+                clusters=self.n_clusters,
+                bounds=intervals.CORRELATION,
             ),
             **dict.fromkeys(("attainable", "attainable_low", "attainable_high"), np.nan),
         }
@@ -119,7 +129,9 @@ class SystemTarget(PredictedAspect):
         if "both" not in self.columns:
             return {}
         error_sums_of_features = {
-            feature_set: lasso_held_out_errors(self.wins[self.columns[feature_set]], self.wins[self.me], alphas=ALPHAS)
+            feature_set: lasso_held_out_errors(
+                self.wins[self.columns[feature_set]], self.wins[self.target_index], alphas=ALPHAS
+            )
             for feature_set in ("metrics", "both")
         }
         return error_columns(error_sums_of_features, self.times, self.n_clusters, confidence, self.n_clusters)
@@ -140,8 +152,7 @@ def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng
     InputError
         If fewer than `FEWEST_SYSTEMS` systems share rated items with other systems.
     """
-    item_weights = raters.design.weights
-    win_matrices = win_matrix(raters.scores, item_weights=item_weights)
+    win_matrices = win_matrix(raters.scores, item_weights=raters.design.weights)
     # A system needs an opponent even when two of the other systems are left out.
     system_positions = np.flatnonzero(np.isfinite(win_matrices[target_index]).sum(axis=1) > 2)
     if len(system_positions) < FEWEST_SYSTEMS:
@@ -151,8 +162,8 @@ def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng
         )
     check_memory("resamples", resamples, count_resample_values(resamples, len(system_positions) ** 2 / 2))
     return SystemTarget(
-        who=raters,
-        me=target_index,
+        rater_scores=raters,
+        target_index=target_index,
         systems=system_positions,
         wins=win_matrices[:, system_positions[:, np.newaxis], system_positions],
         times=bootstrap.bootstrap_weights(len(system_positions), resamples, rng, dtype=np.uint8),

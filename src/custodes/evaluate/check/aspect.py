@@ -153,9 +153,9 @@ def _count_common_items(comparison: RaterComparison, human_comparisons: Comparis
         [comparison.scores.items[scored_item_rows], human_comparisons.item, human_comparisons.item]
     )
     system_positions = np.concatenate([system_positions, human_comparisons.first, human_comparisons.second])
-    matrix_shape = (len(comparison.items), len(comparison.systems))
     rated_output_matrix = csr_array(
-        (np.ones(len(item_positions), dtype=bool), (item_positions, system_positions)), shape=matrix_shape
+        (np.ones(len(item_positions), dtype=bool), (item_positions, system_positions)),
+        shape=(len(comparison.items), len(comparison.systems)),
     ).astype(np.int64)
     return np.asarray((rated_output_matrix.T @ rated_output_matrix).toarray())
 

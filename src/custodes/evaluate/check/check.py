@@ -116,8 +116,10 @@ def check(
         *(label_problems(selected_study, rng) if selected_study.labels else ()),
     ]
     text_table = texts_alone(study)
-    columns_of_texts = {} if text_table is None else systems_of_texts(text_table).to_dict()
-    study_tables = Check.part(texts=columns_of_texts, problems=map(Problem._asdict, problems))
+    study_tables = Check.part(
+        texts={} if text_table is None else systems_of_texts(text_table).to_dict(),
+        problems=map(Problem._asdict, problems),
+    )
     return Check.from_parts([*(aspect_tables for aspect_tables, _ in answers), study_tables], notes)
 
 
@@ -141,7 +143,7 @@ def _answer(
     rater_table = _rater_table(selected_study, comparison, tie_rate_of_rater)
     n_rater_outputs = len(comparison.items) * len(comparison.systems) * rater_table.height
     n_missing = n_rater_outputs - int(rater_table["cells"].sum())
-    tables = Check.part(
+    return Check.part(
         comparison.aspect,
         summary={
             "items": len(comparison.items),
@@ -156,8 +158,7 @@ def _answer(
         },
         raters=rater_table.drop("cells").to_dict(),
         problems=map(Problem._asdict, problems),
-    )
-    return tables, notes
+    ), notes
 
 
 def _examine_aspect(
@@ -181,7 +182,7 @@ def _examine_aspect(
             return comparison, True, comparison.notes, compared_problems(comparison, negated_raters)
     notes, has_equal_scales = [*selected_study.notes], True
     try:
-        (comparison,) = compare_any_raters(selected_study, settings(setting), [aspect])
+        comparison = compare_any_raters(selected_study, aspect, settings(setting))
         notes += comparison.notes
         not_compared_reason = not_compared_reason or (
             "" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}"
@@ -196,8 +197,7 @@ def _examine_aspect(
         [problem("nothing-compared", why=not_compared_reason)] if not_compared_reason and has_several_systems else []
     )
     if 0 < len(comparison.items) < FEW_ITEMS:
-        few_items_text = f"only {len(comparison.items)} items were rated"
-        problems.append(problem("few-items", few=few_items_text, fewest=FEW_ITEMS))
+        problems.append(problem("few-items", few=f"only {len(comparison.items)} items were rated", fewest=FEW_ITEMS))
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
     return comparison, has_equal_scales, notes, problems
 
@@ -223,8 +223,13 @@ def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: M
     raters = [*comparison.people, *comparison.metrics]
     kinds = ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics)
     human_tie_rates = [tie_rate_of_rater.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
-    tie_rates = [*human_tie_rates, *map(tie_rate_of_rater.get, comparison.metrics)]
-    rater_table = pl.DataFrame({"rater": raters, "kind": kinds, "ties": pl.Series(tie_rates, dtype=pl.Float64)})
+    rater_table = pl.DataFrame(
+        {
+            "rater": raters,
+            "kind": kinds,
+            "ties": pl.Series([*human_tie_rates, *map(tie_rate_of_rater.get, comparison.metrics)], dtype=pl.Float64),
+        }
+    )
     for table_by_rater in (
         rating_rows.group_by("rater").agg(
             pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()

@@ -41,24 +41,21 @@ def copied_systems(selected_study: Study) -> Iterator[Problem]:
     for system in dict.fromkeys([*n_copied_items_of_system, *metrics_of_system]):
         top_metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
         verb_text = "has its" if len(top_metrics) == 1 else "have their"
-        reason_texts = (
-            [f"its outputs equal the references of {n_copied_items_of_system[system]} items"]
-            if system in n_copied_items_of_system
-            else []
+        n_copied_items = n_copied_items_of_system.get(system, 0)
+        reasons = (
+            (n_copied_items, f"its outputs equal the references of {n_copied_items} items"),
+            (top_metrics, f"{join_labels(top_metrics, limit=4)} {verb_text} maximum on all items of the system"),
         )
-        reason_texts += (
-            [f"{join_labels(top_metrics, limit=4)} {verb_text} maximum on all items of the system"]
-            if top_metrics
-            else []
-        )
-        yield problem("reference-system", [system, *top_metrics], system=system, why="; ".join(reason_texts))
+        reasons_text = "; ".join(text for applies, text in reasons if applies)
+        yield problem("reference-system", [system, *top_metrics], system=system, why=reasons_text)
     for identical_systems, evidence_names in _identical_systems(selected_study, score_rows).items():
-        template_values = {
-            "systems": join_labels(identical_systems),
-            "by": join_labels(evidence_names, limit=4),
-            "other": identical_systems[1],
-        }
-        yield problem("identical-systems", identical_systems, **template_values)
+        yield problem(
+            "identical-systems",
+            identical_systems,
+            systems=join_labels(identical_systems),
+            by=join_labels(evidence_names, limit=4),
+            other=identical_systems[1],
+        )
 
 
 def _texts(selected_study: Study) -> pl.DataFrame:
@@ -74,12 +71,13 @@ def _texts(selected_study: Study) -> pl.DataFrame:
 
 def _metric_scores(selected_study: Study) -> pl.DataFrame:
     """Return the scores of outputs by metrics; higher is better."""
-    negated_raters = [rater for rater, direction in selected_study.raters.direction.items() if direction < 0]
-    score_rows = selected_study.ratings.frame.filter(
-        pl.col("rater").is_in(list(selected_study.metrics)), pl.col("item") != ""
+    is_metric_score_expression = pl.col("rater").is_in(list(selected_study.metrics)) & (pl.col("item") != "")
+    direction_expression = pl.col("rater").replace_strict(
+        selected_study.raters.direction, default=1.0, return_dtype=pl.Float64
     )
-    sign_expression = pl.when(pl.col("rater").is_in(negated_raters)).then(-1.0).otherwise(1.0)
-    return score_rows.with_columns(score=pl.col("score") * sign_expression) if negated_raters else score_rows
+    return selected_study.ratings.frame.filter(is_metric_score_expression).with_columns(
+        pl.col("score") * direction_expression
+    )
 
 
 def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
@@ -142,10 +140,9 @@ def _reference_copies(selected_study: Study) -> dict[str, int]:
     system_rows = output_rows.group_by("system", maintain_order=True).agg(
         pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
     )
-    n_equal_outputs, n_outputs = int(system_rows["hits"].sum()), int(system_rows["n"].sum())
-    is_rare_elsewhere_expression = (n_equal_outputs - pl.col("hits")) <= ELSEWHERE * (n_outputs - pl.col("n"))
+    n_hits_elsewhere, n_outputs_elsewhere = (pl.col(name).sum() - pl.col(name) for name in ("hits", "n"))
     return dict(
-        system_rows.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere_expression)
+        system_rows.filter("all", pl.col("n") >= FEWEST_ITEMS, n_hits_elsewhere <= ELSEWHERE * n_outputs_elsewhere)
         .select("system", "n")
         .iter_rows()
     )
@@ -156,12 +153,13 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
 
     The systems of a set have equal texts, or equal scores by a metric or by all annotators.
     """
-    is_human_score_expression = pl.col("rater").is_in(list(selected_study.humans)) & (pl.col("item") != "")
-    human_score_rows = selected_study.ratings.frame.filter(is_human_score_expression).with_columns(
-        by=pl.lit("all annotators")
-    )
     evidence_tables_and_columns = [
-        (human_score_rows, ("rater", "aspect", "repeat", "score")),
+        (
+            selected_study.ratings.frame.filter(
+                pl.col("rater").is_in(list(selected_study.humans)) & (pl.col("item") != "")
+            ).with_columns(by=pl.lit("all annotators")),
+            ("rater", "aspect", "repeat", "score"),
+        ),
         (metric_score_rows.with_columns(by="rater"), ("aspect", "repeat", "score")),
     ]
     if selected_study.outputs is not None:
@@ -174,8 +172,9 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
         )
         if not values_of_systems.select(pl.struct("by", "values", "len").is_duplicated().any()).item():
             continue
-        grouped_outputs = evidence_rows.group_by("by", "item", "system", maintain_order=True)
-        output_fingerprints = grouped_outputs.agg(score=fingerprint(*value_column_names))
+        output_fingerprints = evidence_rows.group_by("by", "item", "system", maintain_order=True).agg(
+            score=fingerprint(*value_column_names)
+        )
         for (evidence_name,), score_rows in output_fingerprints.group_by("by", maintain_order=True):
             for identical_systems in _equal_systems(score_rows):
                 evidence_of_systems.setdefault(identical_systems, []).append(str(evidence_name))
@@ -187,8 +186,11 @@ def _equal_systems(score_rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     system_rows = score_rows.group_by("system", maintain_order=True).agg(
         digest=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )
-    has_enough_items_expression = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
-    varied_system_rows = system_rows.filter(has_enough_items_expression, pl.col("distinct") >= DISTINCT * pl.col("n"))
+    varied_system_rows = system_rows.filter(
+        pl.col("n") >= FEWEST_ITEMS,
+        pl.col("distinct") >= FEWEST_DISTINCT,
+        pl.col("distinct") >= DISTINCT * pl.col("n"),
+    )
     for equal_systems in (
         varied_system_rows.group_by("digest", "n", maintain_order=True).agg("system")["system"].to_list()
     ):
@@ -211,13 +213,11 @@ def texts_alone(study: Study) -> pl.DataFrame | None:
 def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
     stripped_text_expression = pl.col("text").str.strip_chars()
-    text_rows_with_counts = texts.with_columns(
-        blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+")
-    )
     is_duplicate_expression = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
     n_items_expression = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
     return (
-        text_rows_with_counts.with_columns(equal=is_duplicate_expression)
+        texts.with_columns(blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+"))
+        .with_columns(equal=is_duplicate_expression)
         .group_by("system", maintain_order=True)
         .agg(
             items=n_items_expression,
@@ -235,10 +235,11 @@ def constant_outputs(study: Study) -> list[Problem]:
     """Return systems with the same output for every item."""
     if study.outputs is None:
         return []
-    system_rows = systems_of_texts(study.outputs.texts)
-    constant_systems = system_rows.filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)[
-        "system"
-    ].to_list()
+    constant_systems = (
+        systems_of_texts(study.outputs.texts)
+        .filter(pl.col("distinct") == 1, pl.col("outputs") >= FEWEST_OUTPUTS)["system"]
+        .to_list()
+    )
     return problems_of("constant-outputs", constant_systems, systems=join_labels(constant_systems))
 
 

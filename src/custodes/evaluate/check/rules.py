@@ -196,20 +196,22 @@ def merge_aspects(problems: pl.DataFrame) -> pl.DataFrame:
     grouped_problems = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
         *[column_name for column_name in problems.columns if column_name != "aspect"], maintain_order=True
     )
-    merged_rows = grouped_problems.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
-    return merged_rows.with_columns(pl.col("examples").str.split("\n")).select(problems.columns)
+    return (
+        grouped_problems.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
+        .with_columns(pl.col("examples").str.split("\n"))
+        .select(problems.columns)
+    )
 
 
 def _problem_views(problems: pl.DataFrame) -> Iterator[View]:
     merged_rows = merge_aspects(problems)
     column_names = ("severity", "rule", "message")
     for aspect_name, aspect_rows in split_by_aspect(merged_rows, "aspect" if "aspect" in merged_rows.columns else ""):
-        row_tuples = tuple(aspect_rows.select(column_names).iter_rows())
         yield View(
             title=title_with_aspect("problems", aspect_name),
             header=column_names,
             labels=("Severity", "Rule", "What"),
-            rows=row_tuples,
+            rows=tuple(aspect_rows.select(column_names).iter_rows()),
         )
 
 

@@ -42,7 +42,6 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
 
     Similar names are also searched among raters and systems that were not selected.
     """
-    note_rules = {note.rule for note in notes}
     output_texts = texts_alone(study)
     if output_texts is not None:
         yield from text_problems(output_texts)
@@ -58,16 +57,18 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
             "nothing-compared",
             why=too_few(selected_study, "systems cannot be compared; with metrics, agreement compares the outputs"),
         )
-    yield from _look_alike_problems(study)
-    yield from _people_as_metrics(study, set(selected_study.metrics))
-    yield from _range_problems(selected_study)
-    yield from _missing_code_problems(selected_study)
-    yield from _order_problems(selected_study)
-    yield from constant_outputs(study)
-    yield from copied_systems(selected_study)
-    yield from refusals(annotator_questions(selected_study))
-    yield from _reversed_annotators(selected_study)
-    yield from _metadata_problems(selected_study, note_rules)
+    yield from chain(
+        _look_alike_problems(study),
+        _people_as_metrics(study, set(selected_study.metrics)),
+        _range_problems(selected_study),
+        _missing_code_problems(selected_study),
+        _order_problems(selected_study),
+        constant_outputs(study),
+        copied_systems(selected_study),
+        refusals(annotator_questions(selected_study)),
+        _reversed_annotators(selected_study),
+        _metadata_problems(selected_study, {note.rule for note in notes}),
+    )
     for note in notes:
         if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics", "look-alikes"):  # other rules report these
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
@@ -79,16 +80,19 @@ def _range_problems(study: Study) -> list[Problem]:
     is_in_range_expression = pl.col("score").is_between(
         pl.col("low") - rounding_expression, pl.col("high") + rounding_expression
     )
-    rating_rows_with_range = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
     out_of_range_rates = (
-        rating_rows_with_range.group_by("rater", maintain_order=True)
+        study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
+        .group_by("rater", maintain_order=True)
         .agg(rate=(~is_in_range_expression).mean())
         .filter(pl.col("rate") > RANGE_MARGIN)
     )
-    raters_text = join_labels(
-        f"{rater} ({out_of_range_rate:.0%})" for rater, out_of_range_rate in out_of_range_rates.iter_rows()
+    return problems_of(
+        "beyond-declared",
+        out_of_range_rates["rater"].to_list(),
+        raters=join_labels(
+            f"{rater} ({out_of_range_rate:.0%})" for rater, out_of_range_rate in out_of_range_rates.iter_rows()
+        ),
     )
-    return problems_of("beyond-declared", out_of_range_rates["rater"].to_list(), raters=raters_text)
 
 
 def _reversed_annotators(study: Study) -> Iterator[Problem]:
@@ -128,13 +132,13 @@ def _order_problems(study: Study) -> Iterator[Problem]:
     verdict_rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
     half_comparison_rows = study.preferences.half_comparisons()
     has_both_orders_expression = pl.col("order").n_unique() > 1
-    order_variation_of_raters = (
+    raters_with_fixed_order = set(
         verdict_rows.group_by(pair_column_names)
         .agg(varies=has_both_orders_expression)
         .group_by("rater")
         .agg(pl.col("varies").any())
+        .filter(~pl.col("varies"))["rater"]
     )
-    raters_with_fixed_order = set(order_variation_of_raters.filter(~pl.col("varies"))["rater"])
     judges_with_fixed_order = [judge for judge in judges if judge in raters_with_fixed_order]
     yield from problems_of("one-order", judges_with_fixed_order, raters=join_labels(judges_with_fixed_order))
     comparison_rows = (
@@ -142,8 +146,12 @@ def _order_problems(study: Study) -> Iterator[Problem]:
         .group_by("item", "aspect", *pair_column_names)
         .agg(both=has_both_orders_expression)
     )
-    order_counts_of_raters = comparison_rows.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
-    partial_judge_rows = order_counts_of_raters.filter("both", pl.col("half") > 0).sort("rater")
+    partial_judge_rows = (
+        comparison_rows.group_by("rater")
+        .agg(pl.col("both").any(), half=(~pl.col("both")).sum())
+        .filter("both", pl.col("half") > 0)
+        .sort("rater")
+    )
     raters_text = join_labels(
         (f"{judge} ({n_half_comparisons})" for judge, _, n_half_comparisons in partial_judge_rows.iter_rows()), limit=3
     )
@@ -159,11 +167,17 @@ def _metadata_problems(study: Study, note_rules: set[str]) -> Iterator[Problem]:
     truncated_rater_rows = rater_table.filter(pl.col("truncated") > 0, TRUNCATED not in note_rules).select(
         "rater", "truncated"
     )
-    raters_text = join_labels(
-        (f"{rater} ({truncated_rate:.0%} of outputs)" for rater, truncated_rate in truncated_rater_rows.iter_rows()),
-        limit=5,
+    yield from problems_of(
+        TRUNCATED,
+        truncated_rater_rows["rater"].to_list(),
+        raters=join_labels(
+            (
+                f"{rater} ({truncated_rate:.0%} of outputs)"
+                for rater, truncated_rate in truncated_rater_rows.iter_rows()
+            ),
+            limit=5,
+        ),
     )
-    yield from problems_of(TRUNCATED, truncated_rater_rows["rater"].to_list(), raters=raters_text)
 
 
 def label_problems(selected_study: Study, rng: Rng) -> Iterator[Problem]:
@@ -219,8 +233,12 @@ def annotator_questions(study: Study) -> pl.DataFrame:
         ),
         *(refused_rows.select(*question_column_names, refused=pl.lit(True)) for refused_rows in refused_tables),
     ]
-    human_questions = pl.concat(question_tables).filter(pl.col("rater").is_in(list(study.humans)))
-    return human_questions.group_by(question_column_names, maintain_order=True).agg(pl.col("refused").any())
+    return (
+        pl.concat(question_tables)
+        .filter(pl.col("rater").is_in(list(study.humans)))
+        .group_by(question_column_names, maintain_order=True)
+        .agg(pl.col("refused").any())
+    )
 
 
 def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
@@ -268,13 +286,13 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
 
 def _refusal_rates(questions: pl.DataFrame, *group_column_names: str) -> pl.DataFrame:
     """Return the refusals, questions and refusal rate of each pair or system (column `of`), highest rate first."""
-    refusal_counts = questions.group_by(group_column_names, maintain_order=True).agg(
-        pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean()
-    )
     group_name_expression = pl.concat_str(group_column_names, separator=" and ", ignore_nulls=True).alias("of")
-    return refusal_counts.sort(
-        "rate", *group_column_names, descending=[True, *(False for _ in group_column_names)]
-    ).select(group_name_expression, "refused", "questions", "rate")
+    return (
+        questions.group_by(group_column_names, maintain_order=True)
+        .agg(pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean())
+        .sort("rate", *group_column_names, descending=[True, *(False for _ in group_column_names)])
+        .select(group_name_expression, "refused", "questions", "rate")
+    )
 
 
 def _refusal_p_value(questions: pl.DataFrame, system: str) -> float | None:

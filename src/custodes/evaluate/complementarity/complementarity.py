@@ -45,8 +45,9 @@ def _closest_rows(answer: Complementarity) -> pl.DataFrame:
     if answer.raters.height <= MANY:
         return answer.raters
     metric_rows = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
-    closest_metrics = metric_rows["rater"].head(CLOSEST).to_list()
-    return answer.raters.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
+    return answer.raters.filter(
+        (pl.col("kind") != METRIC) | pl.col("rater").is_in(metric_rows["rater"].head(CLOSEST).to_list())
+    )
 
 
 def _rater_identity_columns(suffix: str = "") -> tuple[Column, Column]:
@@ -197,7 +198,7 @@ def complementarity(
     rankings = Rankings.from_rater_scores(
         rater_scores(study, human_raters=human_raters, one_side=True, variants=variants, **selection), level
     )
-    raters, rng = rankings.who, np.random.default_rng(rng)
+    raters, rng = rankings.rater_scores, np.random.default_rng(rng)
     bootstrap_weights = raters.design.draw_weights(resamples, rng)
     distances = Distances.from_rankings(rankings, distance, bootstrap_weights, confidence, progress)
     is_defined_pair = np.isfinite(distances.columns["complementarity"])
@@ -258,16 +259,18 @@ def complementarity(
             },
         },
         rules=_rule_columns(rankings),
-        left_out=raters.left_out_columns(left_out_of_space),
+        left_out=raters.left_out_rows(left_out_of_space),
         **columns_of_space_tables,
     )
-    notes = [
-        *raters.notes,
-        *_notes(rankings, table_of_name, distance, human_raters),
-        *few_clusters_notes(raters.design.n_units, resamples),
-        *space_notes,
-    ]
-    return Complementarity.from_parts([table_of_name], notes)
+    return Complementarity.from_parts(
+        [table_of_name],
+        [
+            *raters.notes,
+            *_notes(rankings, table_of_name, distance, human_raters),
+            *few_clusters_notes(raters.design.n_units, resamples),
+            *space_notes,
+        ],
+    )
 
 
 def _means_with_diagonal(
@@ -285,7 +288,7 @@ def _means_with_diagonal(
 
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
-    distance_rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
+    distance_rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.rater_scores.design.n_units))
     sums_and_counts_of_kind = np.zeros((2, len(distance_rules), len(KINDS)))
     for pair_slice in rankings.blocks(1):
         distances_by_rule = rank_distance.rank_distances_by_rule(
@@ -306,7 +309,7 @@ def _notes(
     rankings: Rankings, table_of_name: dict[str, pl.DataFrame], distance_rule: str, human_raters: HumanRaters
 ) -> list[Note]:
     """Return notes on values that are missing or uncertain, and on averages that mix two kinds of agreement."""
-    raters, n_rankings = rankings.who, rankings.values.shape[1]
+    raters, n_rankings = rankings.rater_scores, rankings.values.shape[1]
     human_positions = raters.select_kind("human")
     is_varying_pair = raters.varies[rankings.pairs].all(axis=0)
     n_undefined_distances = int((n_rankings - table_of_name["pairs"]["n"].to_numpy()[is_varying_pair]).sum())

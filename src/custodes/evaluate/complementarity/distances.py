@@ -16,15 +16,13 @@ from custodes.errors import join_labels
 from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.progress import Progress
 from custodes.stats import bootstrap, intervals, rank_distance
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, chunks
 from custodes.stats.clusters import effective_clusters_by_row
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
 
 Level = Literal["system", "utterance"]
 KINDS = ("human-human", "human-metric", "metric-metric")
-BLOCK = 2_000_000
-"""Maximum number of distances or influence values in memory at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +34,15 @@ class Rankings:
     ranked are `units`. A rater without any ranking counts as constant.
     """
 
-    who: RaterScores
+    rater_scores: RaterScores
     level: Level
 
     @classmethod
     def from_rater_scores(cls, raters: RaterScores, level: Level) -> Rankings:
         """Return the rankings of the raters. A rater with equal scores for all objects of every unit is excluded."""
-        rankings = cls(who=raters, level=level)
-        has_score = np.isfinite(rankings.values)
-        scores_or_infinity, scores_or_minus_infinity = (
-            np.where(has_score, rankings.values, fill_value) for fill_value in (np.inf, -np.inf)
-        )
-        is_flat_rater = ~(scores_or_infinity.min(axis=2) < scores_or_minus_infinity.max(axis=2)).any(axis=1)
+        rankings = cls(rater_scores=raters, level=level)
+        lowest_scores, highest_scores = (reduce(rankings.values, axis=2) for reduce in (np.fmin.reduce, np.fmax.reduce))
+        is_flat_rater = ~(lowest_scores < highest_scores).any(axis=1)
         flat_raters = tuple(raters.names[rater_index] for rater_index in np.flatnonzero(is_flat_rater & raters.varies))
         if not flat_raters:
             return rankings
@@ -63,23 +58,23 @@ class Rankings:
             left_out=(*raters.left_out, *((rater, reason) for rater in flat_raters)),
             notes=(*raters.notes, *build_notes(("constant-rater", len(flat_raters), message))),
         )
-        return cls(who=varying_rater_scores, level=level)
+        return cls(rater_scores=varying_rater_scores, level=level)
 
     @cached_property
     def values(self) -> Floats:
         """(raters, units, objects): the scores that are ranked."""
-        scores = self.who.scores
+        scores = self.rater_scores.scores
         return scores if self.level == "system" else np.ascontiguousarray(np.swapaxes(scores, 1, 2))
 
     @cached_property
     def pairs(self) -> NDArray[np.intp]:
         """(2, pairs): the positions of the two raters of each pair."""
-        return np.stack(np.triu_indices(len(self.who.names), 1))
+        return np.stack(np.triu_indices(len(self.rater_scores.names), 1))
 
     @cached_property
     def kind(self) -> NDArray[np.intp]:
         """(pairs,): the kind of each pair, as a position in `KINDS`."""
-        return np.asarray((np.array(self.who.kinds) == METRIC)[self.pairs].sum(axis=0))
+        return np.asarray((np.array(self.rater_scores.kinds) == METRIC)[self.pairs].sum(axis=0))
 
     @property
     def unit(self) -> str:
@@ -93,12 +88,11 @@ class Rankings:
 
     def blocks(self, n_resamples: int) -> list[slice]:
         """Return blocks of pairs that are small enough for the memory with this number of resamples."""
-        block_size = max(1, BLOCK // max(*self.values.shape[1:], n_resamples))
-        return [slice(first_pair, first_pair + block_size) for first_pair in range(0, len(self.kind), block_size)]
+        return list(chunks(len(self.kind), max(*self.values.shape[1:], n_resamples) // 2))
 
     def mean(self, distances: Floats, weights: Floats) -> Floats:
         """(1 + B, pairs): weighted means of distances (pairs, units); the weights are of clusters or of systems."""
-        design, n_rankings = self.who.design, distances.shape[1]
+        design, n_rankings = self.rater_scores.design, distances.shape[1]
         if self.level == "utterance":
             return weighted_item_mean(distances, units=np.zeros(n_rankings, dtype=int), weights=weights[:1, :1])
         return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.weights)
@@ -108,10 +102,11 @@ class Rankings:
 
         These are the items with an output that both raters scored; at level 'system', with at least two such outputs.
         """
-        design, has_score = self.who.design, np.isfinite(self.who.scores)
+        design, has_score = self.rater_scores.design, np.isfinite(self.rater_scores.scores)
         first_raters, second_raters = self.pairs[:, pair_slice]
-        n_shared_outputs = (has_score[first_raters] & has_score[second_raters]).sum(axis=2)
-        is_used_item = n_shared_outputs >= (2 if self.level == "system" else 1)
+        is_used_item = (has_score[first_raters] & has_score[second_raters]).sum(axis=2) >= (
+            2 if self.level == "system" else 1
+        )
         sizes = bootstrap.unit_sums(is_used_item * design.weights, units=design.units, n_units=design.n_units)
         return ratio(sizes, sizes.sum(axis=1, keepdims=True))
 
@@ -144,7 +139,7 @@ class Distances:
         """Return the distances of all pairs of raters; `bootstrap_weights` (1 + B, clusters) are bootstrap weights."""
         columns_of_blocks = []
         n_raters, (first_raters, second_raters) = len(rankings.values), rankings.pairs
-        is_human_rater = np.array(rankings.who.kinds) != METRIC
+        is_human_rater = np.array(rankings.rater_scores.kinds) != METRIC
         group_of_pair_arrays = (
             rankings.kind,
             *(
@@ -154,7 +149,7 @@ class Distances:
         )
         n_groups = len(KINDS) + 2 * n_raters
         group_sums_and_counts = np.zeros((2, len(bootstrap_weights), n_groups))
-        share_sums_and_counts = np.zeros((2, rankings.who.design.n_units, n_groups))
+        share_sums_and_counts = np.zeros((2, rankings.rater_scores.design.n_units, n_groups))
         pair_slices = rankings.blocks(len(bootstrap_weights))
         for pair_slice in progress(pair_slices, total=len(pair_slices), desc="complementarity"):
             distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, bootstrap_weights)
@@ -194,7 +189,7 @@ def _resampled_distances(
     distances, ranking_influences = rank_distance.rank_distance_influence(
         rankings.values, *rankings.pairs[:, pair_slice], rule=rule
     )
-    design = rankings.who.design
+    design = rankings.rater_scores.design
     influence_of_cluster = bootstrap.unit_sums(ranking_influences, units=design.units, n_units=design.n_units)
     return distances, np.clip(
         rankings.mean(distances, bootstrap_weights) + (bootstrap_weights - 1) @ influence_of_cluster.T, 0.0, 1.0

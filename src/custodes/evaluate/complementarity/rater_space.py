@@ -33,7 +33,10 @@ def space_columns(
 ) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]], list[Note]]:
     """Return the columns of `components` and `coordinates`, the raters without a place in the space with reasons, and
     notes; `pair_distances` (pairs,) are the distances of all pairs."""
-    raters, (placed_raters, incomplete_raters, rater_points, is_ranked_object) = rankings.who, _rank_space(rankings)
+    raters, (placed_raters, incomplete_raters, rater_points, is_ranked_object) = (
+        rankings.rater_scores,
+        _rank_space(rankings),
+    )
     left_out_raters = [
         (raters.names[rater_position], f"did not rate every {rankings.object_name}, so components exclude this rater")
         for rater_position in incomplete_raters
@@ -71,10 +74,10 @@ def _component_columns(
     """Return the columns of `components`, from the results of `_rank_space`."""
     if len(placed_raters) < 2:
         return {}
-    object_weights = None if rankings.level == "system" else rankings.who.design.weights[is_ranked_object]
+    object_weights = None if rankings.level == "system" else rankings.rater_scores.design.weights[is_ranked_object]
     (explained_variance,) = ordination.explained_variance(rater_points[np.newaxis], column_weights=object_weights)
     placed_order_by_name = np.argsort(
-        [rankings.who.names[rater_position] for rater_position in placed_raters]
+        [rankings.rater_scores.names[rater_position] for rater_position in placed_raters]
     )  # sorted, so that permutations do not depend on the order of raters
     null_variance = ordination.null_explained(rater_points[placed_order_by_name], n_draws=NULL_DRAWS, rng=rng).mean(
         axis=0
@@ -102,7 +105,7 @@ def _coordinate_columns(
     These pairs have the average similarity. In the correlation of rank sums, negative values count as 0, because
     Louvain's method needs non-negative weights.
     """
-    columns = np.full((4, len(rankings.who.names)), np.nan)  # x, y, cluster, rank_sum_cluster
+    columns = np.full((4, len(rankings.rater_scores.names)), np.nan)  # x, y, cluster, rank_sum_cluster
     if len(placed_raters) >= FEWEST:
         columns[:2, placed_raters] = ordination.coordinates(rater_points).T
         correlations = np.nan_to_num(pearson(rater_points[:, np.newaxis], rater_points), nan=0.0)
@@ -111,7 +114,7 @@ def _coordinate_columns(
     linked_raters = np.unique(rankings.pairs[:, is_defined])  # raters with a defined distance to another rater
     n_unconnected_pairs = 0
     if len(linked_raters) >= FEWEST:
-        similarity = np.zeros(2 * (len(rankings.who.names),))
+        similarity = np.zeros(2 * (len(rankings.rater_scores.names),))
         similarity[tuple(rankings.pairs)] = 1.0 - np.where(is_defined, pair_distances, mean_of_defined(pair_distances))
         similarity = (similarity + similarity.T)[np.ix_(linked_raters, linked_raters)]
         columns[2, linked_raters] = 1 + communities(similarity, seed=seed)
@@ -119,7 +122,7 @@ def _coordinate_columns(
     shown_raters = np.flatnonzero(np.isfinite(columns).any(axis=0))
     x, y, cluster, rank_sum_cluster = columns[:, shown_raters]
     return {
-        **rater_columns(rankings.who, shown_raters),
+        **rater_columns(rankings.rater_scores, shown_raters),
         "x": x,
         "y": y,
         "cluster": cluster,
@@ -134,7 +137,7 @@ def _rank_space(rankings: Rankings) -> tuple[NDArray[np.intp], NDArray[np.intp],
     points. The result has the raters in the space, the raters with gaps, the points (raters, objects), and a mask of
     the objects used.
     """
-    varying_rater_positions, design = np.flatnonzero(rankings.who.varies), rankings.who.design
+    varying_rater_positions, design = np.flatnonzero(rankings.rater_scores.varies), rankings.rater_scores.design
     ranked_scores = rankings.values[varying_rater_positions]
     ranking_weights = design.weights if rankings.level == "system" else np.ones(ranked_scores.shape[1])
     rater_points = ranks.representation(ranked_scores, weights=ranking_weights)

@@ -40,27 +40,20 @@ def panel_columns(
     n_comparisons_of_metric = (has_human_preference & (preferences.signs[metric_indices] != ABSENT)).sum(axis=1)
     is_committee_judge = n_comparisons_of_metric >= MOST_LEFT_OUT * n_comparisons_of_metric.max(initial=0)
     # Judges of this aspect take precedence over metrics with one score for all aspects.
-    rating_and_verdict_frames = (study.ratings.frame, study.preferences.frame)
-    aspect_raters = {
-        rater
-        for frame in rating_and_verdict_frames
-        for rater in frame.filter(aspect=preferences.aspect)["rater"].unique()
-    }
+    aspect_raters = set(study._rater_rows(study.metrics).filter(aspect=preferences.aspect)["rater"].unique())
     judge_indices = sorted(
         sorted(
             metric_indices[is_committee_judge].tolist(),
             key=lambda rater_index: preferences.raters[rater_index] not in aspect_raters,
         )[:MOST_JUDGES]
     )
-    is_shared_comparison = (
-        has_human_preference & (preferences.signs[judge_indices] != ABSENT).all(axis=0)
-        if judge_indices
-        else np.zeros(0, dtype=np.bool_)
-    )
-    if len(np.unique(preferences.unit[is_shared_comparison])) < FEWEST:
+    is_shared_comparison = has_human_preference & (preferences.signs[judge_indices] != ABSENT).all(axis=0)
+    if not judge_indices or len(np.unique(preferences.unit[is_shared_comparison])) < FEWEST:
         return {}, []
-    n_clusters = effective_clusters(np.bincount(preferences.unit[is_shared_comparison]))
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters}
+    interval_options: dict[str, Any] = {
+        "confidence": confidence,
+        "clusters": effective_clusters(np.bincount(preferences.unit[is_shared_comparison])),
+    }
     panels = _panel_columns(
         study, preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options
     )
@@ -113,7 +106,6 @@ def _panel_columns(
         weighted_item_mean(values, units=unit_of_comparison, weights=bootstrap_weights)
         for values in (np.stack(correctness_of_panel), np.stack(correctness_of_panel) - best_judge_correctness)
     )
-    gain_draws = gain_draws.round(12)
     gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # no gain over itself
     cost_of_judge, cost_unit_of_judge = _verdict_costs(study, preferences, judge_indices, is_shared_comparison)
     cost_of_panel = [
@@ -125,7 +117,7 @@ def _panel_columns(
         "comparisons": [len(human_signs)] * len(panel_labels),
         "judges": [[judge_names[k] for k in members_of_panel] for members_of_panel in members],
         **with_interval("accuracy", accuracy_draws, bounds=intervals.SHARE, **interval_options),
-        **with_interval("gain", gain_draws, bounds=intervals.ANY, **interval_options),
+        **with_interval("gain", gain_draws.round(12), bounds=intervals.ANY, **interval_options),
         "cost_per_correct": np.array(cost_of_panel) / accuracy_draws[0],
     }
 
@@ -138,14 +130,13 @@ def _verdict_costs(
         preferences.item[is_shared_comparison] * max(1, len(preferences.design.pairs))
         + preferences.pair[is_shared_comparison]
     )
-    verdict_rows = preferences.asked.drop_nulls("preference").filter(
+    verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(
         pl.col("comparison").is_in(comparison_ids.tolist())
     )
-    mean_verdict_count_rows = (
-        verdict_rows.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
-    )
     # A score is for one output, and a comparison needs two scores.
-    mean_verdicts_of_rater = dict(mean_verdict_count_rows.iter_rows())
+    mean_verdicts_of_rater = dict(
+        verdict_rows.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean()).iter_rows()
+    )
     judge_rows = study.raters.select_raters([preferences.raters[rater_index] for rater_index in judge_indices]).frame
     cost_per_verdict = np.array([cost or np.nan for cost in judge_rows["cost"]], dtype=np.float64)
     return cost_per_verdict * [

@@ -119,9 +119,8 @@ def _forecasts(study: Study, preferences: RaterPreferences, setting: PreferenceO
     verdict_rows = select_aspect_rows(metric_preferences.frame, preferences.aspect).join(
         merged_verdict_rows, on=COMPARISON, how="semi", maintain_order="left"
     )
-    verdict_rows = (
-        verdict_rows.unique(COMPARISON, keep="first", maintain_order=True) if is_first_order_only else verdict_rows
-    )
+    if is_first_order_only:
+        verdict_rows = verdict_rows.unique(COMPARISON, keep="first", maintain_order=True)
     verdict_rows_with_probabilities = verdict_rows.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
     coded_verdict_rows = verdict_rows_with_probabilities.select(*CHANCES, "order").with_columns(
         rater=pl.Series(label_codes(verdict_rows_with_probabilities["rater"], preferences.raters)),
@@ -136,10 +135,9 @@ def _forecasts(study: Study, preferences: RaterPreferences, setting: PreferenceO
             "people": preferences.people,
         }
     ).with_row_index("comparison")
-    forecast_rows = coded_verdict_rows.join(
+    return coded_verdict_rows.join(
         human_preference_rows.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
-    )
-    return forecast_rows.sort("rater", maintain_order=True)
+    ).sort("rater", maintain_order=True)
 
 
 def _outcome_probabilities(forecast_rows: pl.DataFrame) -> Floats:

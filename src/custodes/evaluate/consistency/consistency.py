@@ -280,11 +280,20 @@ def consistency(
     full_setting = settings(setting)
     selected_study = study.select(**selection_arguments(full_setting), one_side=True)
     own_system_findings = self_preference(study, selected_study, full_setting, alpha=alpha, confidence=confidence)
-    answer_options: dict[str, Any] = {"by": by, "alpha": alpha, "confidence": confidence, "resamples": resamples}
-    answer_aspect = partial(_answer, selected_study, own_system_findings, setting=full_setting, **answer_options)
+    answer_aspect = partial(
+        _answer,
+        selected_study,
+        own_system_findings,
+        setting=full_setting,
+        by=by,
+        alpha=alpha,
+        confidence=confidence,
+        resamples=resamples,
+    )
     all_preferences = rater_preferences(selected_study, full_setting)
-    generator = np.random.default_rng(rng)
-    answers = list(map_parts(answer_aspect, all_preferences, rng=generator, progress=progress, desc="consistency"))
+    answers = list(
+        map_parts(answer_aspect, all_preferences, rng=np.random.default_rng(rng), progress=progress, desc="consistency")
+    )
     finding_dicts = finding_rows([finding for _, findings, _ in answers for finding in findings], alpha=alpha)
     tables = [
         Consistency.part(

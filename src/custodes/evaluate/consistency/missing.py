@@ -36,58 +36,62 @@ def missing_columns(
 
     The p-value of a rater is the smallest p-value of the tests by system, order and length, times the number of tests.
     """
-    columns_of_factors: list[dict[str, Any]] = []
+    columns_of_raters: list[dict[str, Any]] = []
     findings: list[Finding] = []
     generator_of_rater = labelled_generators(preferences.raters, rng)
-    for (rater_index_key,), verdict_rows in preferences.asked.group_by("rater", maintain_order=True):
-        rater_index = int(str(rater_index_key))
-        rater = preferences.raters[rater_index]
-        is_failed = verdict_rows["preference"].is_null().to_numpy()
-        unit_of_verdict = verdict_rows["unit"].to_numpy()
+    for (rater_index,), verdict_rows in preferences.queried_verdicts.group_by("rater", maintain_order=True):
+        rater, rater_rng = preferences.raters[int(str(rater_index))], generator_of_rater[int(str(rater_index))]
+        is_failed, unit_of_verdict = (
+            verdict_rows["preference"].is_null().to_numpy(),
+            verdict_rows["unit"].to_numpy(),
+        )
         length_classes = _length_classes(preferences, verdict_rows)
-        p_value_of_factor: dict[str, float] = {}
-        for factor, mask_of_level in _factors(preferences, verdict_rows, length_classes):
-            level_masks = list(mask_of_level.values())
-            if factor not in (ALL, REASON):
-                p_value = _failure_p_value(
-                    factor, is_failed, level_masks, length_classes, unit_of_verdict, generator_of_rater[rater_index]
-                )
-                p_value_of_factor |= {factor: p_value} if np.isfinite(p_value) else {}
-            # For a reason, the denominator is all queried verdicts. For any other factor, the denominator is the
-            # queried verdicts of the level.
-            queried_masks = [np.ones_like(is_failed)] * len(level_masks) if factor == REASON else level_masks
-            n_queried_verdicts, n_failed_verdicts = (
-                np.stack([np.bincount(unit_of_verdict[mask], minlength=preferences.n_units) for mask in masks])
-                for masks in (queried_masks, [mask & is_failed for mask in level_masks])
+        masks_of_factor = dict(_factors(preferences, verdict_rows, length_classes))
+        levels = [(factor, level, mask) for factor, masks in masks_of_factor.items() for level, mask in masks.items()]
+        # For a reason, the denominator is all queried verdicts; otherwise, the queried verdicts of the level.
+        n_queried_verdicts, n_failed_verdicts = (
+            np.stack([np.bincount(unit_of_verdict[mask], minlength=preferences.n_units) for mask in masks])
+            for masks in (
+                [mask | (factor == REASON) for factor, _, mask in levels],
+                [mask & is_failed for _, _, mask in levels],
             )
-            failure_rates = ratio(
-                *(
-                    bootstrap.weighted_sums(bootstrap_weights, verdict_counts)
-                    for verdict_counts in (n_failed_verdicts, n_queried_verdicts)
-                )
+        )
+        failure_rates = ratio(
+            *(
+                bootstrap.weighted_sums(bootstrap_weights, verdict_counts)
+                for verdict_counts in (n_failed_verdicts, n_queried_verdicts)
             )
-            columns_of_factors.append(
-                {
-                    "rater": [rater] * len(level_masks),
-                    "factor": [factor] * len(level_masks),
-                    "level": list(mask_of_level),
-                    "queried": n_queried_verdicts.sum(axis=1),
-                    **with_interval(
-                        "failure_rate",
-                        failure_rates,
-                        confidence,
-                        clusters=effective_clusters_by_row(n_queried_verdicts),
-                        bounds=intervals.SHARE,
-                    ),
-                }
+        )
+        columns_of_raters.append(
+            {
+                "rater": [rater] * len(levels),
+                "factor": [factor for factor, _, _ in levels],
+                "level": [level for _, level, _ in levels],
+                "queried": n_queried_verdicts.sum(axis=1),
+                **with_interval(
+                    "failure_rate",
+                    failure_rates,
+                    confidence,
+                    clusters=effective_clusters_by_row(n_queried_verdicts),
+                    bounds=intervals.SHARE,
+                ),
+            }
+        )
+        p_value_of_factor = {
+            factor: _failure_p_value(
+                factor, is_failed, list(masks.values()), length_classes, unit_of_verdict, rater_rng
             )
-        if p_value_of_factor:
-            factor = min(p_value_of_factor, key=p_value_of_factor.__getitem__)
-            p_value = min(1.0, p_value_of_factor[factor] * len(p_value_of_factor))
+            for factor, masks in masks_of_factor.items()
+            if factor not in (ALL, REASON)
+        }
+        tested_factors = [factor for factor, p_value in p_value_of_factor.items() if np.isfinite(p_value)]
+        if tested_factors:
+            factor = min(tested_factors, key=p_value_of_factor.__getitem__)
+            p_value = min(1.0, p_value_of_factor[factor] * len(tested_factors))
             findings.append(Finding(preferences.aspect, rater, FAILURES, factor, p_value=p_value))
     columns = {
-        column_name: np.concatenate([columns_of_factor[column_name] for columns_of_factor in columns_of_factors])
-        for column_name in (columns_of_factors[0] if columns_of_factors else ())
+        column_name: np.concatenate([columns_of_rater[column_name] for columns_of_rater in columns_of_raters])
+        for column_name in (columns_of_raters[0] if columns_of_raters else ())
     }
     return columns, findings
 
@@ -100,8 +104,13 @@ def _factors(
     The most frequent reason comes first.
     """
     yield ALL, {"": np.ones(len(verdict_rows), dtype=np.bool_)}
-    reason_counts = verdict_rows.drop_nulls("why").group_by("why", maintain_order=True).len()
-    reasons = reason_counts.sort("len", descending=True, maintain_order=True)["why"].to_list()
+    reasons = (
+        verdict_rows.drop_nulls("why")
+        .group_by("why", maintain_order=True)
+        .len()
+        .sort("len", descending=True, maintain_order=True)["why"]
+        .to_list()
+    )
     if reasons:
         yield REASON, {reason: verdict_rows["why"].eq(reason).fill_null(False).to_numpy() for reason in reasons}
     systems_of_verdict = preferences.design.pairs[verdict_rows["pair"].to_numpy()]

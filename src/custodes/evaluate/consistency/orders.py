@@ -28,7 +28,7 @@ def order_columns(
     study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """Return the columns of the tables `orders` and `confusion`, and the position test of raters with known orders."""
-    verdict_rows = preferences.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
     if verdict_rows.is_empty():
         return {}, {}, []
     rater_indices, rater_codes = np.unique(verdict_rows["rater"].to_numpy(), return_inverse=True)
@@ -45,10 +45,17 @@ def order_columns(
     is_first_preferred = (
         (decided_verdict_rows["preference"] == decided_verdict_rows["order"]).cast(pl.Float64).to_numpy()
     )
-    order_count_rows = verdict_rows.group_by(KEY).agg(n=pl.col("order").n_unique())
-    n_both_orders_of_rater = np.bincount(order_count_rows.filter(n=2)["rater"].to_numpy(), minlength=len(rater_indices))
-    half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=preferences.aspect)
-    n_half_answered_of_rater = dict(half_answered_rows.group_by("rater").len().iter_rows())
+    n_both_orders_of_rater = np.bincount(
+        verdict_rows.group_by(KEY).agg(n=pl.col("order").n_unique()).filter(n=2)["rater"].to_numpy(),
+        minlength=len(rater_indices),
+    )
+    n_half_answered_of_rater = dict(
+        study.preferences.queried_verdicts.half_comparisons()
+        .filter(aspect=preferences.aspect)
+        .group_by("rater")
+        .len()
+        .iter_rows()
+    )
     interval_options: dict[str, Any] = {
         "confidence": confidence,
         "clusters": effective_clusters_by_row(outcome_tables.sum(axis=2)),
@@ -89,16 +96,16 @@ def order_columns(
         ),
     }
     has_both_orders = n_both_orders_of_resample[0] > 0
-    confusion_cell_columns = zip(
-        CELLS,
-        resampled_outcome_tables[0].reshape(len(rater_indices), 9)[has_both_orders].astype(np.int64).T,
-        strict=True,
-    )
     columns_of_confusion = {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices[has_both_orders]],
-        **dict(confusion_cell_columns),
+        **dict(
+            zip(
+                CELLS,
+                resampled_outcome_tables[0].reshape(len(rater_indices), 9)[has_both_orders].astype(np.int64).T,
+                strict=True,
+            )
+        ),
     }
-    margin_test = _margin_test(verdict_rows, table_shape, confidence)
     findings = [
         Finding(
             preferences.aspect,
@@ -111,7 +118,9 @@ def order_columns(
             float(p_value),
             "" if np.isfinite(estimate) else ONE_ORDER,
         )
-        for rater, estimate, low, high, p_value in zip(columns_of_orders["rater"], *margin_test, strict=True)
+        for rater, estimate, low, high, p_value in zip(
+            columns_of_orders["rater"], *_margin_test(verdict_rows, table_shape, confidence), strict=True
+        )
     ]
     return columns_of_orders, columns_of_confusion if has_both_orders.any() else {}, findings
 

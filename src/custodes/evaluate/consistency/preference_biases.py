@@ -6,7 +6,7 @@ the column `own_system` of the raters table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,35 +144,23 @@ def _bias_beyond_humans(
     confidence: float,
 ) -> tuple[Inference, str]:
     has_human_preference = (human_signs != ABSENT).any(axis=0)
-    n_annotators = (human_signs != ABSENT).any(axis=1).sum() if human_signs.size else 0
     if not has_human_preference.any():
         return NO_INFERENCE, NO_PEOPLE
-    if len(np.unique(preferences.unit[is_used_comparison][has_human_preference])) < FEWEST:
-        return NO_INFERENCE, TOO_FEW
-    pair_of_comparison = preferences.pair[is_used_comparison]
-    if (
-        len(
-            np.unique(
-                preferences.unit[is_used_comparison][
-                    is_in_informative_stratum(has_human_preference, rater_signs, human_signs, pair_of_comparison)
-                ]
-            )
-        )
-        < FEWEST
-    ):
-        return NO_INFERENCE, FEW_OF_A_PAIR
+    pair_of_comparison, unit_of_comparison = preferences.pair[is_used_comparison], preferences.unit[is_used_comparison]
+    is_informative = is_in_informative_stratum(has_human_preference, rater_signs, human_signs, pair_of_comparison)
+    for is_needed_comparison, reason in ((has_human_preference, TOO_FEW), (is_informative, FEW_OF_A_PAIR)):
+        if len(np.unique(unit_of_comparison[is_needed_comparison])) < FEWEST:
+            return NO_INFERENCE, reason
     length_test = length_bias(
         rater_signs,
         human_signs,
         preferences.length[is_used_comparison],
         strata=pair_of_comparison,
-        units=preferences.unit[is_used_comparison],
+        units=unit_of_comparison,
         confidence=confidence,
     )
-    return (
-        length_test,
-        "" if np.isfinite(length_test.p_value) else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT,
-    )
+    undefined_reason = ONE_PERSON if (human_signs != ABSENT).any(axis=1).sum() < 2 else NO_AGREEMENT
+    return length_test, "" if np.isfinite(length_test.p_value) else undefined_reason
 
 
 def _slot_signs(human_signs: Signs, rng: np.random.Generator) -> Signs:
@@ -188,61 +176,50 @@ def self_preference(
     study: Study, selected_study: Study, setting: PreferenceOptions, *, alpha: float, confidence: float
 ) -> dict[str, list[Finding]]:
     """Return the findings by aspect, for every rater and each of its own systems in `selected_study`."""
-    selected_own_systems_of_rater = {
-        rater: [
-            system
-            for system in select_labels(patterns, study.systems, option="own_system", what="system")
-            if system in selected_study.systems
-        ]
+    raters_and_own_systems = [
+        (rater, system)
         for rater, patterns in selected_study.raters.own_systems.items()
-    }
-    if not any(selected_own_systems_of_rater.values()):
+        for system in select_labels(patterns, study.systems, option="own_system", what="system")
+        if system in selected_study.systems
+    ]
+    if not raters_and_own_systems:
         return {}
-    if not (selected_study.humans and selected_study.metrics):
-        return {
-            aspect: _untested_findings(aspect, selected_own_systems_of_rater, UNRATED)
-            for aspect in selected_study.aspects
-        }
-    try:
-        comparisons = require_shared_outputs(compare_selection(selected_study, setting))
-    except CustodesError as error:
-        return {
-            aspect: _untested_findings(aspect, selected_own_systems_of_rater, str(error))
-            for aspect in selected_study.aspects
-        }
+    reason = UNRATED
+    if selected_study.humans and selected_study.metrics:
+        try:
+            comparisons = require_shared_outputs(compare_selection(selected_study, setting))
+        except CustodesError as error:
+            reason = str(error)
+        else:
+            return {
+                comparison.aspect: [
+                    *_aspect_findings(raters_and_own_systems, comparison, alpha=alpha, confidence=confidence)
+                ]
+                for comparison in comparisons
+            }
     return {
-        comparison.aspect: [
-            *_aspect_findings(selected_own_systems_of_rater, comparison, alpha=alpha, confidence=confidence)
-        ]
-        for comparison in comparisons
+        aspect: [Finding(aspect, rater, OWN, system, reason=reason) for rater, system in raters_and_own_systems]
+        for aspect in selected_study.aspects
     }
-
-
-def _untested_findings(aspect: str, own_systems_of_rater: Mapping[str, Sequence[str]], reason: str) -> list[Finding]:
-    rater_system_pairs = (
-        (rater, system) for rater, own_systems in own_systems_of_rater.items() for system in own_systems
-    )
-    return [Finding(aspect, rater, OWN, system, reason=reason) for rater, system in rater_system_pairs]
 
 
 def _aspect_findings(
-    own_systems_of_rater: Mapping[str, Sequence[str]], comparison: RaterComparison, *, alpha: float, confidence: float
+    raters_and_own_systems: Sequence[tuple[str, str]], comparison: RaterComparison, *, alpha: float, confidence: float
 ) -> Iterator[Finding]:
-    for rater, own_systems in own_systems_of_rater.items():
+    for rater, system in raters_and_own_systems:
+        if rater in comparison.people:
+            yield Finding(comparison.aspect, rater, OWN, system, reason=PERSON)
         if rater not in comparison.metrics:
-            if rater in comparison.people:
-                yield from _untested_findings(comparison.aspect, {rater: own_systems}, PERSON)
             continue
         placement = placement_of(comparison, comparison.metrics.index(rater))
-        for system in own_systems:
-            system_index = comparison.systems.index(system)
-            partiality_tests = partiality([placement], alpha=alpha, confidence=confidence, systems=[system_index])
-            estimate, low, high = (
-                POINTS * float(win_rate_without(placement, shift_arrays[0])[0][system_index])
-                if np.isfinite(partiality_tests.shift[0][system_index])
-                else np.nan
-                for shift_arrays in (partiality_tests.shift, partiality_tests.low, partiality_tests.high)
-            )
-            reason = REASONS[Reason(partiality_tests.reason[0][system_index])]
-            p_value = np.nan if reason else float(partiality_tests.p_adjusted[0][system_index])
-            yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)
+        system_index = comparison.systems.index(system)
+        partiality_tests = partiality([placement], alpha=alpha, confidence=confidence, systems=[system_index])
+        estimate, low, high = (
+            POINTS * float(win_rate_without(placement, shift_arrays[0])[0][system_index])
+            if np.isfinite(partiality_tests.shift[0][system_index])
+            else np.nan
+            for shift_arrays in (partiality_tests.shift, partiality_tests.low, partiality_tests.high)
+        )
+        reason = REASONS[Reason(partiality_tests.reason[0][system_index])]
+        p_value = np.nan if reason else float(partiality_tests.p_adjusted[0][system_index])
+        yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)

@@ -12,12 +12,11 @@ from custodes.data.panel import label_codes
 from custodes.data.probes import NAME, OUTCOMES
 from custodes.data.study import Study
 from custodes.evaluate.consistency.findings import POINTS, PROBE, Finding
+from custodes.evaluate.consistency.orders import group_means
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
-from custodes.stats import bootstrap, intervals
+from custodes.stats import intervals
 from custodes.stats.arrays import Floats, table_sums
-from custodes.stats.clusters import effective_clusters_by_row
 from custodes.stats.judging.bias_tests import slot_test
-from custodes.stats.ratios import ratio
 
 NO_ANSWER = "there is no question that was answered in both forms"
 KEY = ["rater", "factor"]
@@ -34,57 +33,41 @@ def probe_columns(
     If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs. The
     difference of a cluster then has either sign with equal probability.
     """
-    aspect_probes = study.probes.filter(
-        pl.col("aspect") == preferences.aspect, pl.col("rater").is_in(preferences.raters)
-    )
     factor_expression = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
-    outcome_rows = aspect_probes.select("rater", factor_expression.alias("factor"), "item", *OUTCOMES)
+    outcome_rows = study.probes.filter(
+        pl.col("aspect") == preferences.aspect, pl.col("rater").is_in(preferences.raters)
+    ).select("rater", factor_expression.alias("factor"), "item", *OUTCOMES)
     probe_group_rows = outcome_rows.select(KEY).unique().sort(KEY)
     if probe_group_rows.is_empty():
         return {}, []
-    group_of_row = outcome_rows.join(
-        probe_group_rows.with_row_index("group"), on=KEY, how="left", maintain_order="left"
-    )["group"].to_numpy()
     item_of_row = label_codes(outcome_rows["item"], preferences.design.items)
-    unit_of_row = preferences.design.units[item_of_row]
-    plain_outcomes, changed_outcomes = outcome_rows.select(OUTCOMES).fill_null(np.nan).to_numpy().T
-    has_both_outcomes = np.isfinite(plain_outcomes + changed_outcomes) & (item_of_row >= 0)
-
-    def sum_by_group(row_values: Floats) -> Floats:
-        masked_values = np.where(has_both_outcomes, row_values, 0.0)
-        return np.asarray(
-            table_sums(
-                group_of_row,
-                unit_of_row,
-                shape=(probe_group_rows.height, preferences.n_units),
-                weights=masked_values,
-            )
+    # As for raters in the table `orders`, with a probe of a rater in place of a rater.
+    answered_rows = outcome_rows.with_columns(
+        rater=pl.struct(KEY).rank("dense").cast(pl.Int64) - 1,
+        unit=pl.Series(preferences.design.units[item_of_row]),
+    ).filter(pl.Series(item_of_row >= 0), pl.all_horizontal(pl.col(OUTCOMES).is_not_null()))
+    plain_outcomes, changed_outcomes = answered_rows.select(OUTCOMES).to_numpy().T
+    table_shape = (probe_group_rows.height, preferences.n_units)
+    effect_sums, n_answers = (
+        table_sums(
+            answered_rows["rater"].to_numpy(), answered_rows["unit"].to_numpy(), shape=table_shape, weights=weights
         )
-
-    n_answers_by_group = sum_by_group(np.ones(len(plain_outcomes)))
+        for weights in (changed_outcomes - plain_outcomes, None)
+    )
     effect_tests = slot_test(
-        sum_by_group(changed_outcomes - plain_outcomes),
-        n_answers_by_group,
+        effect_sums,
+        n_answers.astype(np.float64),
         further_variance_factors=np.ones(probe_group_rows.height),
         confidence=confidence,
     )
-    change_rates = ratio(
-        *(
-            bootstrap.weighted_sums(bootstrap_weights, group_sums)
-            for group_sums in (sum_by_group((changed_outcomes != plain_outcomes) * 1.0), n_answers_by_group)
-        )
+    change_draws, n_clusters = group_means(
+        (changed_outcomes != plain_outcomes).astype(np.float64), answered_rows, table_shape, bootstrap_weights
     )
     columns_of_probes: dict[str, Any] = {
         "rater": probe_group_rows["rater"].to_list(),
         "probe": probe_group_rows["factor"].to_list(),
-        "n": np.bincount(group_of_row[has_both_outcomes], minlength=probe_group_rows.height),
-        **with_interval(
-            "change_rate",
-            change_rates,
-            bounds=intervals.SHARE,
-            confidence=confidence,
-            clusters=effective_clusters_by_row(n_answers_by_group),
-        ),
+        "n": n_answers.sum(axis=1),
+        **with_interval("change_rate", change_draws, confidence, clusters=n_clusters, bounds=intervals.SHARE),
     }
     findings = [
         Finding(

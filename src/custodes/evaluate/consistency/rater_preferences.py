@@ -33,7 +33,7 @@ class RaterPreferences:
     """Verdicts and preferences of all raters for one aspect; the first `n_humans` raters are annotators.
 
     `words` (items, systems) is the number of words of an output plus one, NaN without a text; the array is empty if the
-    study has no texts. `asked` has a row per queried verdict on exactly this aspect. The columns
+    study has no texts. `queried_verdicts` has a row per queried verdict on exactly this aspect. The columns
     `rater`, `item`, `pair` and `unit` are positions, and `comparison` is a number for item and pair. `order` is 1 if
     the first system was shown first, -1 if the second system was shown first, and 0 if unknown. `run` is the
     number of the repeat, `preference` is null if there is no verdict, and `why` is the reason for a missing verdict.
@@ -48,7 +48,7 @@ class RaterPreferences:
     raters: tuple[str, ...]
     n_humans: int
     words: Floats
-    asked: pl.DataFrame
+    queried_verdicts: pl.DataFrame
     item: Ints
     pair: Ints
     unit: Ints
@@ -72,21 +72,22 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
     If only some rows have an aspect, the rows without an aspect are a separate part. Raises
     `InputError` if there are no verdicts, no scores of two outputs of one item, and no repeated labels.
     """
-    aspects = list(study.aspects)
-    study_preferences = study.preferences
     answer_frames = (
-        study_preferences.frame,
-        study_preferences.missing,
+        study.preferences.frame,
+        study.preferences.missing,
         _repeated_scores(study.ratings.frame),
         study.probes,
     )
-    aspects_with_rows = {aspect for answer_frame in answer_frames for aspect in answer_frame["aspect"]}
+    aspects_with_rows = {aspect for answer_frame in answer_frames for aspect in answer_frame["aspect"].unique()}
+    aspects = study.aspects
     preferences_of_aspects = [
         _rater_preferences(study, aspect, setting, is_compared=aspect in aspects and is_ordered(study, aspect))
         for aspect in (*aspects, *sorted(aspects_with_rows - {*aspects}))
     ]
     if study.probes.is_empty() and not any(
-        preferences.asked.height or preferences.signs.shape[1] or repeated_labels(study, preferences.aspect).height
+        preferences.queried_verdicts.height
+        or preferences.signs.shape[1]
+        or repeated_labels(study, preferences.aspect).height
         for preferences in preferences_of_aspects
     ):
         raise InputError(
@@ -100,15 +101,18 @@ def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *,
     raters = (*study.humans, *study.metrics)
     missing_verdicts = study.preferences.missing
     system_labels = tuple(sorted({*study.systems, *missing_verdicts["system_a"], *missing_verdicts["system_b"]}))
-    item_labels = tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort())
-    design = Design.from_study(study, items=item_labels, systems=system_labels).group_into_blocks()
+    design = Design.from_study(
+        study,
+        items=tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort()),
+        systems=system_labels,
+    ).group_into_blocks()
     preferences = RaterPreferences(
         aspect=aspect,
         design=design,
         raters=raters,
         n_humans=len(study.humans),
         words=_word_counts(study, design),
-        asked=_queried_verdicts(study, aspect, raters, design),
+        queried_verdicts=_queried_verdicts(study, aspect, raters, design),
         **dict.fromkeys(("item", "pair", "unit"), np.zeros(0, dtype=np.int64)),
         length=np.zeros(0),
         signs=np.zeros((len(raters), 0), dtype=np.int8),
@@ -138,8 +142,9 @@ def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: 
             "why": verdict_rows["why"],
         }
     )
-    run_number_expression = pl.int_range(pl.len()).over("rater", "comparison", "order")
-    return query_rows.filter(pl.col("rater") >= 0).with_columns(run=run_number_expression)
+    return query_rows.filter(pl.col("rater") >= 0).with_columns(
+        run=pl.int_range(pl.len()).over("rater", "comparison", "order")
+    )
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
@@ -150,8 +155,11 @@ def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
         "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * direction_expression, threshold=0.0
     )
     difference_rows: pl.DataFrame = score_differences(nw.from_native(score_rows.lazy())).collect().to_native()
-    sign_rows = difference_rows.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
-    return sign_rows.sort("rater", "item", "system_a", "system_b").unnest("item")
+    return (
+        difference_rows.select("rater", "item", "system_a", "system_b", order=pl.lit(""), preference="sign")
+        .sort("rater", "item", "system_a", "system_b")
+        .unnest("item")
+    )
 
 
 def _repeated_scores(score_rows: pl.DataFrame) -> pl.DataFrame:

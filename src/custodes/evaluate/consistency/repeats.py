@@ -18,7 +18,7 @@ from custodes.evaluate.consistency.orders import both_orders, group_means
 from custodes.evaluate.consistency.rater_preferences import OUTPUT, RaterPreferences, repeated_labels
 from custodes.evaluate.design import Design
 from custodes.evaluate.slices import Ratios
-from custodes.stats import intervals
+from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import effective_clusters
@@ -39,10 +39,11 @@ def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, con
     agreement_expression = sum(
         (pl.col(outcome_name) * pl.col(f"{outcome_name}_ba") for outcome_name in WAYS), pl.lit(0)
     ) / (pl.col("n") * pl.col("n_ba"))
-    across_order_rows = first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(
-        *KEY, across=agreement_expression
-    )
-    agreement_rows = within_order_rows.join(across_order_rows, on=KEY, how="left").sort("rater", "comparison")
+    agreement_rows = within_order_rows.join(
+        first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(*KEY, across=agreement_expression),
+        on=KEY,
+        how="left",
+    ).sort("rater", "comparison")
     rater_indices, rater_codes = np.unique(agreement_rows["rater"].to_numpy(), return_inverse=True)
     agreement_rows = agreement_rows.with_columns(
         rater=rater_codes, across=pl.col("across").cast(pl.Float64).fill_null(np.nan)
@@ -70,7 +71,7 @@ def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFram
     The first table has a row for each rater and comparison, with the proportion `equal` of equal pairs of verdicts.
     """
     outcome_count_rows = (
-        preferences.asked.drop_nulls("preference")
+        preferences.queried_verdicts.drop_nulls("preference")
         .group_by(*KEY, "item", "order")
         .agg(
             pl.len().alias("n"),
@@ -83,10 +84,8 @@ def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFram
     equal_expression = sum((pl.col(outcome_name) * (pl.col(outcome_name) - 1) for outcome_name in WAYS), pl.lit(0)) / (
         pl.col("n") * (pl.col("n") - 1)
     )
-    within_order_groups = (
-        outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_expression).group_by(*KEY, "item")
-    )
-    return within_order_groups.agg(pl.col("equal").mean()), outcome_count_rows
+    repeated_rows = outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_expression)
+    return repeated_rows.group_by(*KEY, "item").agg(pl.col("equal").mean()), outcome_count_rows
 
 
 def label_agreement_rows(
@@ -119,9 +118,7 @@ def label_agreement_rows(
             "clusters": effective_clusters(np.bincount(unit_of_task)),
         }
         coincidence_tables = coincidences(annotator_labels, units=unit_of_task, n_units=preferences.n_units)
-        coincidence_table_draws = (bootstrap_weights @ coincidence_tables.reshape(preferences.n_units, -1)).reshape(
-            len(bootstrap_weights), *coincidence_tables.shape[1:]
-        )
+        coincidence_table_draws = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(coincidence_tables, 0, -1))
         agreement_draws = ratio(
             np.trace(coincidence_table_draws, axis1=1, axis2=2), coincidence_table_draws.sum(axis=(1, 2))
         )
@@ -168,17 +165,17 @@ def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
 def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
     key_column_names = ["rater", "item"]
-    verdicts = preferences.asked.drop_nulls("preference").filter(pl.col("order") != 0)
-    paired_verdicts = both_orders(verdicts)
+    verdicts = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
     yield (
         "consistency",
-        paired_verdicts.select(
+        both_orders(verdicts).select(
             *key_column_names, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64)
         ),
     )
     # Only comparisons in both orders are used, so that the rate does not depend on quality.
-    both_order_verdicts = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
-    decided_verdicts = both_order_verdicts.filter(pl.col("preference") != 0)
+    decided_verdicts = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1).filter(
+        pl.col("preference") != 0
+    )
     yield (
         "first_rate",
         decided_verdicts.select(*key_column_names, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64)),
@@ -187,17 +184,19 @@ def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tup
     yield "agreement", _repeat_agreement(study, preferences)
     yield (
         FAILED,
-        preferences.asked.select(*key_column_names, equal=pl.col("preference").is_null().cast(pl.Float64)),
+        preferences.queried_verdicts.select(*key_column_names, equal=pl.col("preference").is_null().cast(pl.Float64)),
     )
 
 
 def _repeat_agreement(study: Study, preferences: RaterPreferences) -> pl.DataFrame:
     """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
-    label_rows = repeated_labels(study, preferences.aspect)
-    label_count_groups = label_rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
     n_labels_expression = pl.col("len").sum()
-    agreement_rows = label_count_groups.agg(
-        equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n_labels_expression * (n_labels_expression - 1))
+    agreement_rows = (
+        repeated_labels(study, preferences.aspect)
+        .group_by("rater", *OUTPUT, "score")
+        .len()
+        .group_by("rater", *OUTPUT)
+        .agg(equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n_labels_expression * (n_labels_expression - 1)))
     )
     return agreement_rows.select(
         rater=pl.Series(label_codes(agreement_rows["rater"], preferences.raters)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, pairwise
@@ -123,17 +123,14 @@ class FittedModel:
         pair_rates, pair_tests = self.pairs, self.direct
         if pair_rates is None or pair_tests is None or not pair_tests.better.any():
             return []
-        n_systems = len(self.battles)
-        win_rates, p_values = np.zeros((n_systems, n_systems)), np.ones((n_systems, n_systems))
-        is_second_better = pair_tests.better < 0
-        winners, losers = np.where(
-            is_second_better, (pair_rates.second, pair_rates.first), (pair_rates.first, pair_rates.second)
-        )
-        is_decided_pair = pair_tests.better != 0
-        win_rates[winners[is_decided_pair], losers[is_decided_pair]] = np.where(
-            is_second_better, 1 - pair_rates.rate, pair_rates.rate
-        )[is_decided_pair]
-        p_values[winners, losers] = pair_tests.p_direct
+        win_rates, p_values = np.zeros((2, len(self.battles), len(self.battles)))
+        first_wins, second_wins = pair_tests.better > 0, pair_tests.better < 0
+        for is_win, winners, losers, rates_of_winners in (
+            (first_wins, pair_rates.first, pair_rates.second, pair_rates.rate),
+            (second_wins, pair_rates.second, pair_rates.first, 1 - pair_rates.rate),
+        ):
+            win_rates[winners[is_win], losers[is_win]] = rates_of_winners[is_win]
+            p_values[winners[is_win], losers[is_win]] = pair_tests.p_direct[is_win]
         return [
             (
                 systems_of_cycle,
@@ -162,6 +159,10 @@ class CorrectedModel:
     order_averaged: bool = False
 
 
+Model = tuple[str, str, str, Callable[[np.random.Generator], FittedModel | CorrectedModel]]
+"""Aspect, rater, label and fit function of a model. Models with equal labels are fitted once."""
+
+
 def fit_comparisons(
     comparisons: Comparisons,
     rng: np.random.Generator,
@@ -186,9 +187,8 @@ def fit_counts(
         label_codes(counts[column_name], systems) for column_name in ("system_a", "system_b")
     )
     outcome_counts = counts.select(list(SIGNS)).to_numpy()
-    battle_covariates = {SHOWN_FIRST: counts["order"].to_numpy()}
     covariate_matrix, covariate_fields = _identified_covariates(
-        battle_covariates, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
+        {SHOWN_FIRST: counts["order"].to_numpy()}, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
     )
     row_indices, outcome_indices = np.nonzero(outcome_counts)
     battles = Battles(
@@ -230,7 +230,11 @@ def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **c
         direct=direct_tests(pair_win_rates, battles, fit, confidence=confidence) if options.test_pairs else None,
         removal=smallest_removal(battles, fit) if options.search_removal else None,
         more_battles=more_battles(fit, pair_win_rates, system_ranks.apart, confidence=confidence),
-        battles=_count_by_system(battles.first, battles.second, n_systems, battles.multiplicity),
+        battles=np.bincount(
+            np.concatenate([battles.first, battles.second]),
+            weights=np.tile(battles.multiplicity, 2),
+            minlength=n_systems,
+        ).astype(np.int64),
         **covariate_fields,
     )
 
@@ -249,48 +253,49 @@ def fit_corrected(
     A comparison of the metric is used only if each of its two systems occurs in a human comparison (of any pair).
     """
     n_systems = options.n_systems
-    is_annotated_system = _count_by_system(human.first, human.second, n_systems) > 0
+    is_annotated_system = np.isin(np.arange(n_systems), [human.first, human.second])
     usable_comparisons = metric.select_rows(is_annotated_system[metric.first] & is_annotated_system[metric.second])
     model_comparisons, battles, covariate_fields = _model_data(usable_comparisons, design, covariates)
     human_row_indices, is_labelled_comparison = match_comparisons(human, model_comparisons)
     n_labelled_comparisons = int(is_labelled_comparison.sum())
     correction = CorrectedModel(metric=metric.raters[0], labels=n_labelled_comparisons, battles=len(model_comparisons))
-    if not 0 < n_labelled_comparisons < len(model_comparisons):
-        return replace(
-            correction,
-            reason=f"annotators rated {'all' if n_labelled_comparisons else 'none'} of the comparisons of the metric",
-        )
     human_signs = np.where(is_labelled_comparison, human.sign[human_row_indices], ABSENT).astype(np.int8)
     probabilities = design.probability[model_comparisons.item]
     inclusion_probabilities = probabilities if np.isfinite(probabilities).all() else None
-    if inclusion_probabilities is None and np.isfinite(probabilities).any():
-        items_without_probability = [
-            design.items[item] for item in np.unique(model_comparisons.item[np.isnan(probabilities)])
-        ]
-        return replace(
-            correction,
-            reason=f"the items table gives no probability for {len(items_without_probability)} items "
-            f"({join_labels(items_without_probability, limit=2)})",
-        )
+    items_without_probability = [
+        design.items[item] for item in np.unique(model_comparisons.item[np.isnan(probabilities)])
+    ]
     n_differing_comparisons = int((human_signs != model_comparisons.sign)[is_labelled_comparison].sum())
-    if n_differing_comparisons < FEWEST_DIFFERENT:
-        reason_text = (
+    conditions_and_reasons = (
+        (
+            not 0 < n_labelled_comparisons < len(model_comparisons),
+            f"annotators rated {'all' if n_labelled_comparisons else 'none'} of the comparisons of the metric",
+        ),
+        (
+            inclusion_probabilities is None and np.isfinite(probabilities).any(),
+            f"the items table gives no probability for {len(items_without_probability)} items "
+            f"({join_labels(items_without_probability, limit=2)})",
+        ),
+        (
+            n_differing_comparisons < FEWEST_DIFFERENT,
             f"annotators and metric differ on only {n_differing_comparisons} of {n_labelled_comparisons} comparisons, "
-            "so the metric's errors cannot be estimated"
-        )
+            "so the metric's errors cannot be estimated",
+        ),
+    )
+    reason_text = next((reason for applies, reason in conditions_and_reasons if applies), "")
+    if reason_text:
         return replace(correction, reason=reason_text)
-    human_orders, reason_text = human.order[human_row_indices][is_labelled_comparison], ""
+    human_orders = human.order[human_row_indices][is_labelled_comparison]
     if not _is_same_order(human_orders, model_comparisons, is_labelled_comparison, n_systems=n_systems):
         reason_text = unbalanced_order(
             human_orders,
             model_comparisons.pair[is_labelled_comparison],
             design.units[model_comparisons.item[is_labelled_comparison]],
         )
-        n_without_covariates, correction = covariate_fields["missing"], replace(correction, order_averaged=True)
-        _, battles, covariate_fields = _model_data(
-            replace(model_comparisons, order=np.zeros(len(model_comparisons))), design, covariates
-        )
-        covariate_fields["missing"] = n_without_covariates
+        correction = replace(correction, order_averaged=True)
+        comparisons_without_order = replace(model_comparisons, order=np.zeros(len(model_comparisons)))
+        _, battles, fields_without_order = _model_data(comparisons_without_order, design, covariates)
+        covariate_fields = fields_without_order | {"missing": covariate_fields["missing"]}
     if not reason_text and inclusion_probabilities is not None:
         reason_text = sampling_mismatch(
             inclusion_probabilities,
@@ -308,10 +313,10 @@ def fit_corrected(
     )
     if not unexplained_shares.all():
         constant_covariates_text = join_labels(list(compress(covariate_fields["effects"], unexplained_shares == 0)))
-        reason_text = (
-            f"on the comparisons that annotators rated, {constant_covariates_text} does not vary within systems"
+        return replace(
+            correction,
+            reason=f"on the comparisons that annotators rated, {constant_covariates_text} does not vary within systems",
         )
-        return replace(correction, reason=reason_text)
     corrected_fit = correct_strengths(
         battles,
         human_signs,
@@ -325,18 +330,17 @@ def fit_corrected(
     correction = replace(correction, p_random=corrected_fit.p_random)
     if inclusion_probabilities is None and corrected_fit.p_random < NOT_RANDOM:
         return replace(correction, reason="the human comparisons are not a random part of the metric's comparisons")
-    nan_rates = np.full((1, n_systems), np.nan)
     fitted_model = FittedModel(
         strengths=corrected_fit.strengths,
         ranks=ranks(corrected_fit.strengths, confidence=options.confidence),
-        rates=nan_rates,
-        rates_low=nan_rates[0],
-        rates_high=nan_rates[0],
+        rates=np.full((1, n_systems), np.nan),
+        rates_low=np.full(n_systems, np.nan),
+        rates_high=np.full(n_systems, np.nan),
         pairs=None,
         direct=None,
         removal=None,
         more_battles=np.empty(0),
-        battles=_count_by_system(model_comparisons.first, model_comparisons.second, n_systems),
+        battles=np.bincount(np.concatenate([model_comparisons.first, model_comparisons.second]), minlength=n_systems),
         **covariate_fields,
     )
     return replace(correction, model=fitted_model, saving=corrected_fit.saving)
@@ -413,16 +417,12 @@ def _model_data(
     names_without_values = [
         name for name, differences in differences_of_covariate.items() if np.isnan(differences).all()
     ]
-    has_all_covariates = np.ones(len(comparisons), dtype=bool)
-    for name in differences_of_covariate.keys() - names_without_values:
-        has_all_covariates &= np.isfinite(differences_of_covariate[name])
-    model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
-    battle_covariates: dict[str, Floats] = {SHOWN_FIRST: model_comparisons.order}
-    battle_covariates |= {
-        name: differences[has_all_covariates]
-        for name, differences in differences_of_covariate.items()
-        if name not in names_without_values
+    known_covariates = {SHOWN_FIRST: comparisons.order} | {
+        name: differences for name, differences in differences_of_covariate.items() if name not in names_without_values
     }
+    has_all_covariates: Bools = np.asarray(np.isfinite(list(known_covariates.values())).all(axis=0))
+    model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
+    battle_covariates = {name: values[has_all_covariates] for name, values in known_covariates.items()}
     first_system, second_system = model_comparisons.first, model_comparisons.second
     covariate_matrix, covariate_fields = _identified_covariates(
         battle_covariates, first_system, second_system, len(design.systems)
@@ -455,15 +455,14 @@ def _identified_covariates(
     """
     if not order_matters(first_system * n_systems + second_system, battle_covariates[SHOWN_FIRST], n_comparisons):
         battle_covariates = {name: values for name, values in battle_covariates.items() if name != SHOWN_FIRST}
-    covariate_matrix = (
-        np.stack([*battle_covariates.values()], axis=1) if battle_covariates else np.empty((len(first_system), 0))
-    )
+    covariate_shape = (len(battle_covariates), len(first_system))
+    covariate_matrix = np.ascontiguousarray(np.reshape([*battle_covariates.values()], covariate_shape).T, np.float64)
     is_identified_covariate = unexplained_share(covariate_matrix, first_system, second_system, n_systems=n_systems) > 0
-    names_of_field = {
+    return covariate_matrix[:, is_identified_covariate], {
         "effects": tuple(compress(battle_covariates, is_identified_covariate)),
         "unvaried": tuple(compress(battle_covariates, ~is_identified_covariate)),
+        "missing": 0,
     }
-    return covariate_matrix[:, is_identified_covariate], {**names_of_field, "missing": 0}
 
 
 def order_matters(pair_codes: Ints, presentation_orders: Floats, n_comparisons: Ints | None = None) -> bool:
@@ -482,12 +481,3 @@ def match_comparisons(human: Comparisons, metric: Comparisons) -> tuple[Ints, Bo
     """Return, for each metric comparison, the index of the human comparison of the same outputs, and a mask."""
     human_row_indices = np.searchsorted(human.keys, metric.keys).clip(max=len(human) - 1)
     return human_row_indices, human.keys[human_row_indices] == metric.keys
-
-
-def _count_by_system(
-    first_system: Ints, second_system: Ints, n_systems: int, n_comparisons: Ints | None = None
-) -> Ints:
-    """(systems,): number of comparisons of each system."""
-    weights = None if n_comparisons is None else np.tile(n_comparisons, 2)
-    counts = np.bincount(np.concatenate([first_system, second_system]), weights=weights, minlength=n_systems)
-    return counts.astype(np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -18,31 +18,29 @@ from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.data.notes import Note, build_notes
-from custodes.data.outcome_counts import SIGNS, OutcomeCounts
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, join_labels
-from custodes.evaluate.clusters import check_default
+from custodes.errors import OptionError, join_labels
+from custodes.evaluate.comparable import NotComparableError, too_few
 from custodes.evaluate.decision_graph import PAIR
 from custodes.evaluate.leaderboard.bradley_terry import (
     CorrectedModel,
-    FittedModel,
+    Model,
     Options,
     fit_comparisons,
     fit_corrected,
-    fit_counts,
     match_comparisons,
 )
+from custodes.evaluate.leaderboard.counts import check_counts, models_of_counts
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate, check_names, covariate
-from custodes.evaluate.leaderboard.notes import notes_on, uncorrected_notes
+from custodes.evaluate.leaderboard.notes import notes_on
 from custodes.evaluate.leaderboard.reference import reference_rows
-from custodes.evaluate.leaderboard.tables import interim_rows, rows_of, rows_of_model
+from custodes.evaluate.leaderboard.tables import interim_rows, rows_of_model
 from custodes.evaluate.parallel import map_parts
-from custodes.evaluate.rater_comparison import RaterComparison, compare_any_raters
+from custodes.evaluate.rater_comparison import NO_COMPARISON, RaterComparison, compare_any_raters
 from custodes.progress import Progress, silent
 from custodes.stats.strength.more_battles import MOST_GAIN, MOST_PAIRS
 from custodes.stats.strength.strengths import TieModel
-
-Fit = Callable[[np.random.Generator], FittedModel | CorrectedModel]
 
 CORRECTED = "corrected:"
 """Prefix of the name of a metric, for human comparisons that are corrected by the metric."""
@@ -53,8 +51,11 @@ FEW_RATERS = 3
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:
     """Return the row of `corrected` with the largest saving in each aspect; no row for aspects without a correction."""
-    rows = board.corrected.filter(reason="").sort("saving", descending=True, nulls_last=True, maintain_order=True)
-    return rows.unique("aspect", keep="first", maintain_order=True)
+    return (
+        board.corrected.filter(reason="")
+        .sort("saving", descending=True, nulls_last=True, maintain_order=True)
+        .unique("aspect", keep="first", maintain_order=True)
+    )
 
 
 def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
@@ -65,10 +66,16 @@ def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
     rater_series = board.systems["rater"]
     if rater_series.n_unique() <= FEW_RATERS or HUMAN not in rater_series:
         return table
-    best_correction_rows = best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric"))
-    human_rows = board.systems.filter(rater=HUMAN).select("aspect", "rater").unique()
     return table.join(
-        pl.concat([human_rows, best_correction_rows]), on=["aspect", "rater"], how="semi", maintain_order="left"
+        pl.concat(
+            [
+                board.systems.filter(rater=HUMAN).select("aspect", "rater").unique(),
+                best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric")),
+            ]
+        ),
+        on=["aspect", "rater"],
+        how="semi",
+        maintain_order="left",
     )
 
 
@@ -319,33 +326,44 @@ def leaderboard(
     rater_names = tuple(study.raters.direction) if isinstance(study, Study) else ()
     covariate_names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=rater_names)))
     make_options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
-    make_reference_rows: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
-    interim_rows_of_aspect = dict[str, list[dict[str, Any]]]()
+    reference_rows_of_aspect, interim_rows_of_aspect = dict[str, Any](), dict[str, Any]()
     if isinstance(study, Study):
         check_names(covariate_names, study)
         selected_study = study.select(**selection_arguments(setting), one_side=True)
-        systems, comparisons = selected_study.systems, compare_any_raters(selected_study, setting)
+        systems, aspects = selected_study.systems, selected_study.aspects
+        if len(systems) < 2:
+            raise NotComparableError(too_few(selected_study, "a leaderboard needs two or more systems"))
+        comparisons = [compare_any_raters(selected_study, aspect, setting) for aspect in aspects]
+        if not any(len(comparison.preferences) for comparison in comparisons):
+            raise NotComparableError(f"{selected_study.name}: {NO_COMPARISON}")
         covariates_of_aspect = {
             aspect: [covariate(covariate_name, study, aspect=aspect) for covariate_name in covariate_names]
-            for aspect in {"", *selected_study.aspects}
+            for aspect in aspects
         }
         shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
-        make_reference_rows = partial(reference_rows, selected_study, confidence=confidence)
-        has_pair_tests = not any(note.rule == SEQUENTIAL_RULE for note in selected_study.notes)
+        reference_rows_of_aspect = {
+            aspect: reference_rows(selected_study, aspect, confidence=confidence) for aspect in aspects
+        }
         has_interim_analyses = not selected_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
             interim_rows_of_aspect[study.preferences.frame["aspect"][0]] = interim_rows(selected_study.looks)
-        options = make_options(n_systems=len(systems), test_pairs=has_pair_tests, by_pair=has_interim_analyses)
-        label_of_aspect_rater, fitter_of_label = _models(
+        options = make_options(
+            n_systems=len(systems),
+            test_pairs=SEQUENTIAL_RULE not in {note.rule for note in selected_study.notes},
+            by_pair=has_interim_analyses,
+        )
+        models = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=options
         )
         notes = [*selected_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
-        systems = study.systems
-        _check_counts(systems, covariate_names, setting)
-        comparisons, notes = (), list(study.notes)
+        check_counts(study.systems, covariate_names, setting)
+        systems, comparisons, aspects = study.systems, [], ("",)
         options = make_options(n_systems=len(systems))
-        label_of_aspect_rater, fitter_of_label = _models_of_counts(study, options=options, notes=notes)
+        models, count_notes = models_of_counts(study, options)
+        notes = [*study.notes, *count_notes]
+    # A model that is fitted to overall scores occurs once for each aspect.
+    fitter_of_label = {label: fit for _, _, label, fit in reversed(models)}
     fitted_models = map_parts(
         lambda label, generator: fitter_of_label[label](generator),
         list(fitter_of_label),
@@ -354,42 +372,58 @@ def leaderboard(
         desc="leaderboard",
         label=str,
     )
-    model_of_label = dict(zip(fitter_of_label, fitted_models, strict=True))
-    # All aspects share the rows of a model that is fitted to overall scores.
-    tables_of_label = {
-        label: rows_of_model(rater, model, systems, confidence=confidence)
-        for label, rater in {label: rater for (_, rater), label in label_of_aspect_rater.items()}.items()
-        if (model := _model_of(model_of_label[label])) is not None
+    fit_of_label = dict(zip(fitter_of_label, fitted_models, strict=True))
+    model_of_label = {
+        label: model
+        for label, fit in fit_of_label.items()
+        if (model := fit.model if isinstance(fit, CorrectedModel) else fit) is not None
+    }
+    columns_of_label = {
+        label: rows_of_model(rater, model_of_label[label], systems, confidence=confidence)
+        for label, rater in {label: rater for _, rater, label, _ in models}.items()
+        if label in model_of_label
     }
     for covariate_name in covariate_names:
-        if all(covariate_name in model.unvaried for model in map(_model_of, fitted_models) if model is not None):
+        if all(covariate_name in model.unvaried for model in model_of_label.values()):
             raise OptionError(
                 f"covariates={covariate_name!r}: the covariate does not vary within systems, so its effect cannot be "
                 "separated from the strengths; omit this covariate"
             )
     note_rules, tables_of_aspects, model_notes = [note.rule for note in notes], [], list[Note]()
-    for aspect in [comparison.aspect for comparison in comparisons] or [""]:
-        label_of_rater = {
-            rater: label for (model_aspect, rater), label in label_of_aspect_rater.items() if model_aspect == aspect
+    for aspect in aspects:
+        label_of_rater = {rater: label for model_aspect, rater, label, _ in models if model_aspect == aspect}
+        fits = [fit_of_label[label] for label in label_of_rater.values()]
+        corrected_models = [fit for fit in fits if isinstance(fit, CorrectedModel)]
+        model_of_rater = {
+            rater: model_of_label[label] for rater, label in label_of_rater.items() if label in model_of_label
         }
-        fit_of_rater = {rater: model_of_label[label] for rater, label in label_of_rater.items()}
-        corrected_models = [fit for fit in fit_of_rater.values() if isinstance(fit, CorrectedModel)]
-        model_of_rater = {rater: model for rater, fit in fit_of_rater.items() if (model := _model_of(fit)) is not None}
-        columns_of_table = rows_of(
-            {rater: tables_of_label[label_of_rater[rater]] for rater in model_of_rater}, corrected_models
-        )
+        for rater in model_of_rater:
+            columns_of_table = dict(columns_of_label[label_of_rater[rater]])
+            if rater != HUMAN and HUMAN in model_of_rater:
+                columns_of_table.pop("leaders", None)
+            tables_of_aspects.append(Leaderboard.part(aspect, **columns_of_table))
         tables_of_aspects.append(
             Leaderboard.part(
                 aspect,
-                **columns_of_table,
-                reference=list(make_reference_rows(aspect)),
+                corrected=[
+                    {
+                        "metric": correction.metric,
+                        "labels": correction.labels,
+                        "battles": correction.battles,
+                        "saving": correction.saving,
+                        "p_random": correction.p_random,
+                        "reason": correction.reason,
+                    }
+                    for correction in corrected_models
+                ],
+                reference=reference_rows_of_aspect.get(aspect, ()),
                 interim=interim_rows_of_aspect.get(aspect, ()),
             )
         )
         model_notes += notes_on(
             aspect, model_of_rater, corrected_models, systems=systems, note_rules=note_rules, options=options
         )
-    preference_raters = {rater for comparison in comparisons for rater in comparison.preference_raters}
+    preference_raters = {rater for comparison in comparisons for rater in comparison.preferences.active_raters}
     rater_covariate_names = [rater for rater in covariate_names if rater in preference_raters]
     message = f"the model adjusts for {join_labels(rater_covariate_names)}, so there is no ranking by these raters"
     return Leaderboard.from_parts(
@@ -398,29 +432,25 @@ def leaderboard(
     )
 
 
-def _model_of(fit: FittedModel | CorrectedModel) -> FittedModel | None:
-    return fit.model if isinstance(fit, CorrectedModel) else fit
-
-
 def _models(
     comparisons: Sequence[RaterComparison],
     covariates_of_aspect: Mapping[str, Sequence[Covariate]],
     *,
     shares_overall_models: bool,
     options: Options,
-) -> tuple[dict[tuple[str, str], str], dict[str, Fit]]:
-    """Return the label of the model of each aspect and rater (human ratings first), and the fit function of each label.
+) -> list[Model]:
+    """Return the models of all aspects, human ratings first.
 
     Raters used as covariates are left out. If `shares_overall_models`, a metric that rates outputs as a whole has one
     model for all aspects.
     """
-    label_of_aspect_rater, fitter_of_label = dict[tuple[str, str], str](), dict[str, Fit]()
+    models: list[Model] = []
     for comparison in comparisons:
         aspect, all_rater_comparisons = comparison.aspect, comparison.preferences
         covariate_names = {used_covariate.name for used_covariate in covariates_of_aspect[aspect]}
         comparisons_of_rater = {
             rater: all_rater_comparisons.select_rater(all_rater_comparisons.raters.index(rater))
-            for rater in comparison.preference_raters
+            for rater in all_rater_comparisons.active_raters
             if rater not in covariate_names
         }
         fit_rater = partial(
@@ -430,57 +460,17 @@ def _models(
         # In studies with annotators, metrics have no search for removals, because the search refits many models.
         fit_metric = partial(fit_rater, options=replace(options, search_removal=human_comparisons is None))
         if human_comparisons is not None:
-            label_of_aspect_rater[aspect, HUMAN] = f"{aspect}|{HUMAN}"
-            weighted_design = comparison.design.weighted_by_selection
-            fitter_of_label[label_of_aspect_rater[aspect, HUMAN]] = partial(
-                fit_rater, human_comparisons, design=weighted_design
-            )
-            for rater, metric_comparisons in comparisons_of_rater.items():
-                if not match_comparisons(human_comparisons, metric_comparisons)[1].all():
-                    label_of_aspect_rater[aspect, CORRECTED + rater] = f"{aspect}|{CORRECTED}{rater}"
-                    fit_with_metric = partial(
-                        fit_corrected, metric_comparisons, human=human_comparisons, **fit_rater.keywords
-                    )
-                    fitter_of_label[label_of_aspect_rater[aspect, CORRECTED + rater]] = fit_with_metric
-        for rater, metric_comparisons in comparisons_of_rater.items():
-            label_of_aspect_rater[aspect, rater] = (
-                f"{'' if shares_overall_models and rater in comparison.overall else aspect}|{rater}"
-            )
-            fitter_of_label.setdefault(label_of_aspect_rater[aspect, rater], partial(fit_metric, metric_comparisons))
-    return label_of_aspect_rater, fitter_of_label
-
-
-def _models_of_counts(
-    counts: OutcomeCounts, *, options: Options, notes: list[Note]
-) -> tuple[dict[tuple[str, str], str], dict[str, Fit]]:
-    """Return labels and fit functions for counts, in the same form as `_models`. Counts have one aspect.
-
-    The limitations of counts are appended to `notes`.
-    """
-    fitter_of_label, dependent_rater_names = dict[str, Fit](), []
-    for rater in counts.raters:
-        outcome_rows = counts.outcomes.filter(pl.col("rater") == rater)
-        is_independent_rater = counts.items.get(rater, 0) >= int(outcome_rows.select(list(SIGNS)).to_numpy().sum())
-        fit_rater = partial(
-            fit_counts, outcome_rows, systems=counts.systems, independent=is_independent_rater, options=options
-        )
-        fitter_of_label[f"|{rater}"] = fit_rater
-        if not is_independent_rater:
-            dependent_rater_names.append(rater)
-    message = (
-        f"{join_labels(dependent_rater_names, limit=4)}: counts do not record which comparisons share an item, so "
-        "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
-    )
-    notes += [*build_notes(("counts-share-items", bool(dependent_rater_names), message)), *uncorrected_notes(counts)]
-    return {("", rater): f"|{rater}" for rater in counts.raters}, fitter_of_label
-
-
-def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: PreferenceOptions) -> None:
-    """Raise `OptionError` for options that need more than counts, and `InputError` for fewer than two systems."""
-    if covariates:
-        raise OptionError(
-            f"covariates={covariates[0]!r}: counts contain no texts and no scores; give the study instead of counts"
-        )
-    check_default(setting)
-    if len(systems) < 2:
-        raise InputError(f"counts: {len(systems)} systems are not enough; give counts of at least two systems")
+            fit_humans = partial(fit_rater, human_comparisons, design=comparison.design.weighted_by_selection)
+            models.append((aspect, HUMAN, f"{aspect}|{HUMAN}", fit_humans))
+            fit_correction = partial(fit_corrected, human=human_comparisons, **fit_rater.keywords)
+            models += [
+                (aspect, CORRECTED + rater, f"{aspect}|{CORRECTED}{rater}", partial(fit_correction, metric_comparisons))
+                for rater, metric_comparisons in comparisons_of_rater.items()
+                if not match_comparisons(human_comparisons, metric_comparisons)[1].all()
+            ]
+        overall_metrics = comparison.overall if shares_overall_models else ()
+        models += [
+            (aspect, rater, f"{'' if rater in overall_metrics else aspect}|{rater}", partial(fit_metric, rows))
+            for rater, rows in comparisons_of_rater.items()
+        ]
+    return models

@@ -109,6 +109,16 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
     n_units_needed = next(
         n_equal_clusters for n_equal_clusters in count(2) if can_be_significant(n_equal_clusters, 1 - confidence)
     )
+    cycle_texts_and_win_rates = [
+        (
+            ", ".join(
+                f"{systems[winner]} beats {systems[loser]}"
+                for winner, loser in pairwise([*system_cycle, system_cycle[0]])
+            ),
+            smallest_win_rate,
+        )
+        for system_cycle, smallest_win_rate, _ in model.cycles
+    ]
     candidate_notes = [
         (
             "no-test",
@@ -131,27 +141,29 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
             "not all pairs of systems were compared, so win rates are against different opponents; the ranking uses "
             "strengths, which account for the opponents",
         ),
-    ]
-    for system_cycle, smallest_win_rate, _ in model.cycles:
-        cycle_text = ", ".join(
-            f"{systems[winner_index]} beats {systems[loser_index]}"
-            for winner_index, loser_index in pairwise([*system_cycle, system_cycle[0]])
-        )
-        message = (
-            f"{cycle_text} (each significantly, with at least {smallest_win_rate:.0%} of the points), so no ranking "
-            "describes these systems; read the table pairs instead of the strengths"
-        )
-        candidate_notes.append(("cycle", True, message))
-    candidate_notes += [
+        *(
+            (
+                "cycle",
+                True,
+                f"{cycle_text} (each significantly, with at least {smallest_win_rate:.0%} of the points), so no "
+                "ranking describes these systems; read the table pairs instead of the strengths",
+            )
+            for cycle_text, smallest_win_rate in cycle_texts_and_win_rates
+        ),
+        *(
+            (
+                "unvaried",
+                True,
+                f"{covariate_name} does not vary within systems, so strengths are not adjusted for {covariate_name}",
+            )
+            for covariate_name in model.unvaried
+        ),
         (
-            "unvaried",
-            True,
-            f"{covariate_name} does not vary within systems, so strengths are not adjusted for {covariate_name}",
-        )
-        for covariate_name in model.unvaried
+            "no-covariate",
+            model.missing > 0,
+            f"{model.missing} comparisons are excluded, because the value of a covariate is missing",
+        ),
     ]
-    missing_covariate_text = f"{model.missing} comparisons are excluded, because the value of a covariate is missing"
-    candidate_notes.append(("no-covariate", model.missing > 0, missing_covariate_text))
     return [(rule, message) for rule, is_needed, message in candidate_notes if is_needed]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.data.preferences import CHANCES
 from custodes.data.study import Study, select_aspect_rows
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.intervals import student_quantile, wilson_interval
@@ -62,28 +61,24 @@ def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study
     """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
     is_system_a_expression = pl.col("system_b") == reference_system
-    p_a_expression, p_tie_expression, p_b_expression = (pl.col(column_name) for column_name in CHANCES)
-    graded_points_expression = (
-        pl.when(is_system_a_expression).then(p_a_expression).otherwise(p_b_expression) + p_tie_expression / 2
-    )
     won_expression = (1 + pl.when(is_system_a_expression).then("preference").otherwise(-pl.col("preference"))) / 2
+    cluster_series = study.items.item_rows(verdict_rows["item"])["cluster"]
     verdict_rows = verdict_rows.select(
         "item",
         won=won_expression.cast(pl.Float64),
-        graded=graded_points_expression,
+        graded=pl.when(is_system_a_expression).then("p_a").otherwise("p_b") + pl.col("p_tie") / 2,
         system=pl.when(is_system_a_expression).then("system_a").otherwise("system_b"),
-    )
-    cluster_series = study.items.item_rows(verdict_rows["item"])["cluster"]
-    verdict_rows = verdict_rows.with_columns(
-        cluster=pl.when(cluster_series == "").then("item").otherwise(cluster_series)
+        cluster=pl.when(cluster_series == "").then("item").otherwise(cluster_series),
     )
     if study.outputs is None:
         return verdict_rows.with_columns(longer=pl.lit(None, dtype=pl.Float64))
     length_table = study.outputs.texts.select("item", "system", length=pl.col("text").str.len_chars().cast(pl.Float64))
     reference_length_table = length_table.filter(system=reference_system).select("item", other="length")
-    verdict_rows = verdict_rows.join(length_table, on=["item", "system"], how="left", maintain_order="left")
-    verdict_rows = verdict_rows.join(reference_length_table, on="item", how="left", maintain_order="left")
-    return verdict_rows.with_columns(longer=pl.col("length") - pl.col("other"))
+    return (
+        verdict_rows.join(length_table, on=["item", "system"], how="left", maintain_order="left")
+        .join(reference_length_table, on="item", how="left", maintain_order="left")
+        .with_columns(longer=pl.col("length") - pl.col("other"))
+    )
 
 
 def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
@@ -96,12 +91,12 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
         reason = "not every output has a text"
     elif min((length_differences > 0).mean(), (length_differences < 0).mean()) < FEWEST_ON_A_SIDE:
         reason = EXTRAPOLATED
-    if reason:
-        length_differences = np.full(len(length_differences), np.nan)
     rate_and_bounds_of_column = {
         "win_rate": _mean(points, cluster_codes, confidence),
         "discrete_win_rate": _mean(discrete_points, cluster_codes, confidence),
-        "length_controlled_win_rate": _length_controlled(points, length_differences, cluster_codes, confidence),
+        "length_controlled_win_rate": [np.nan] * 3
+        if reason
+        else _length_controlled(points, length_differences, cluster_codes, confidence),
     }
     return {
         "n": verdict_rows.height,
@@ -141,9 +136,7 @@ def _length_controlled(
     win_points: Floats, length_differences: Floats, cluster_codes: Ints, confidence: float
 ) -> Sequence[float]:
     """Return the win rate at equal lengths, by logistic regression on tanh of the standardised length difference."""
-    length_difference_sd = float(length_differences.std())
-    if not length_difference_sd > 0:  # NaN without all texts
-        return np.nan, np.nan, np.nan
-    design_matrix = np.stack([np.ones(len(win_points)), np.tanh(length_differences / length_difference_sd)], axis=1)
+    standardised_differences = length_differences / length_differences.std()
+    design_matrix = np.stack([np.ones(len(win_points)), np.tanh(standardised_differences)], axis=1)
     coefficient_and_bounds = first_coefficient(win_points, design_matrix, cluster_codes, confidence=confidence)
     return [float(1 / (1 + np.exp(-log_odds))) for log_odds in coefficient_and_bounds[:3]]

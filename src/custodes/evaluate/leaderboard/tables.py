@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from custodes.answers.tables import AT_THRESHOLD
-from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import last_looks
-from custodes.evaluate.decision_graph import format_decisions
-from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
+from custodes.evaluate.decision_graph import DECISION, format_decisions
+from custodes.evaluate.leaderboard.bradley_terry import FittedModel
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, round_for_sorting
 from custodes.stats.graphs import letters
@@ -25,53 +24,30 @@ def rows_of_model(
     rater: str, model: FittedModel, systems: Sequence[str], *, confidence: float
 ) -> dict[str, dict[str, Any]]:
     """Return the columns of the rows of a model in every table except `corrected`."""
-    system_names = np.array(systems, dtype=object)
+    system_names = np.array(systems)
     columns_of_table = {
         "systems": _systems(rater, model, system_names, confidence),
-        "cycles": _cycles(rater, model, system_names),
+        "cycles": {
+            "rater": rater,
+            "cycle": [
+                " > ".join(system_names[[*system_cycle, system_cycle[0]]]) for system_cycle, _, _ in model.cycles
+            ],
+            "win_rate": np.array([smallest_win_rate for _, smallest_win_rate, _ in model.cycles], dtype=np.float64),
+            "p_direct": np.array([largest_p_value for *_, largest_p_value in model.cycles], dtype=np.float64),
+        },
         "effects": _effects(rater, model, confidence),
     }
     if model.pairs is not None:
         columns_of_table |= {
             "pairs": _pairs(rater, model, model.pairs, system_names, confidence),
-            "leaders": _leaders(rater, model, system_names),
+            "leaders": {
+                "rater": rater,
+                "leader": system_names[np.nanargmax(round_for_sorting(model.strengths.draws[0]))],
+                "successor": system_names[model.removal.successor] if model.removal else None,
+                "removals": model.removal.number if model.removal else None,
+            },
         }
     return columns_of_table
-
-
-def rows_of(
-    tables_of_rater: Mapping[str, Mapping[str, dict[str, Any]]], corrected_models: Sequence[CorrectedModel]
-) -> dict[str, dict[str, Any]]:
-    """Return the columns of every table of an aspect, from rows by rater (see `rows_of_model`) and from corrections.
-
-    The table `leaders` has only human ratings, if there are any. Corrections without a model have a row with the
-    reason.
-    """
-    return {
-        **{
-            table_name: _stack_columns(
-                columns_of_table[table_name]
-                for columns_of_table in tables_of_rater.values()
-                if table_name in columns_of_table
-            )
-            for table_name in ("systems", "pairs", "cycles", "effects")
-        },
-        "leaders": _stack_columns(
-            columns_of_table["leaders"]
-            for rater, columns_of_table in tables_of_rater.items()
-            if "leaders" in columns_of_table and (rater == HUMAN or HUMAN not in tables_of_rater)
-        ),
-        "corrected": {
-            "metric": [corrected_model.metric for corrected_model in corrected_models],
-            **{
-                column_name: np.array(
-                    [getattr(corrected_model, column_name) for corrected_model in corrected_models], dtype=np.float64
-                )
-                for column_name in ("labels", "battles", "saving", "p_random")
-            },
-            "reason": [corrected_model.reason for corrected_model in corrected_models],
-        },
-    }
 
 
 def parts(model: FittedModel) -> Ints:
@@ -105,7 +81,6 @@ def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidenc
     has_tests = is_testable(model, confidence)
     rank_bounds = np.where(is_unknown_system | (not has_tests), np.nan, np.stack([model.ranks.low, model.ranks.high]))
     table_columns = {
-        "rater": np.full(len(system_names), rater),
         "system": system_names,
         "battles": model.battles,
         "win_rate": model.rates[0],
@@ -119,7 +94,9 @@ def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidenc
         "may_be_first": np.where(np.isnan(rank_bounds[0]), None, rank_bounds[0] == 1),
         "part": np.where(is_unknown_system, np.nan, component_of_system),
     }
-    return {column_name: np.asarray(column_values)[row_order] for column_name, column_values in table_columns.items()}
+    table_columns = {name: np.asarray(column_values)[row_order] for name, column_values in table_columns.items()}
+    lists_with_none = {name: table_columns[name].tolist() for name in ("group", "may_be_first")}
+    return {"rater": rater, **table_columns, **lists_with_none}
 
 
 def _bounded_columns(column_name: str, draws: Floats, model: FittedModel, confidence: float) -> dict[str, Floats]:
@@ -164,7 +141,7 @@ def _pairs(
     decision_signs = np.where(model.ranks.apart[pair_indices], np.where(strength_differences > 0, 1, -1), 0)
     tests, nan_p_values = model.direct, np.full(len(strength_differences), np.nan)
     return {
-        "rater": [rater] * len(strength_differences),
+        "rater": rater,
         "system_a": system_names[pair_rates.first],
         "system_b": system_names[pair_rates.second],
         **dict(zip(("wins", "ties", "losses"), pair_rates.outcomes.T, strict=True)),
@@ -178,26 +155,6 @@ def _pairs(
         "p_direct": nan_p_values if tests is None else tests.p_direct,
         "p_fit": nan_p_values if tests is None else tests.p_fit,
         "more_comparisons": model.more_battles,
-    }
-
-
-def _cycles(rater: str, model: FittedModel, system_names: np.ndarray) -> dict[str, Any]:
-    cycles = model.cycles
-    return {
-        "rater": [rater] * len(cycles),
-        "cycle": [" > ".join(system_names[[*system_cycle, system_cycle[0]]]) for system_cycle, _, _ in cycles],
-        "win_rate": np.array([smallest_win_rate for _, smallest_win_rate, _ in cycles], dtype=np.float64),
-        "p_direct": np.array([largest_p_value for *_, largest_p_value in cycles], dtype=np.float64),
-    }
-
-
-def _leaders(rater: str, model: FittedModel, system_names: np.ndarray) -> dict[str, Any]:
-    smallest_removal = model.removal
-    return {
-        "rater": [rater],
-        "leader": [system_names[np.nanargmax(round_for_sorting(model.strengths.draws[0]))]],
-        "successor": [None if smallest_removal is None else system_names[smallest_removal.successor]],
-        "removals": np.array([np.nan if smallest_removal is None else float(smallest_removal.number)]),
     }
 
 
@@ -215,29 +172,26 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
             column_name: np.append(tie_columns[column_name], effect_values)
             for column_name, effect_values in effect_columns.items()
         }
-    effect_units = [UNITS.get(effect_name, OTHER_UNIT) for effect_name in effect_names]
-    return {"rater": [rater] * len(effect_names), "effect": effect_names, **effect_columns, "unit": effect_units}
-
-
-def _stack_columns(columns_of_raters: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the joined columns of all raters; numeric columns are arrays, other columns are lists."""
-    rater_column_mappings = list(columns_of_raters)
-    stacked_columns = {
-        column_name: np.concatenate([np.asarray(rater_columns[column_name]) for rater_columns in rater_column_mappings])
-        for column_name in (rater_column_mappings[0] if rater_column_mappings else ())
-    }
     return {
-        column_name: stacked_column if stacked_column.dtype.kind in "fi" else stacked_column.tolist()
-        for column_name, stacked_column in stacked_columns.items()
+        "rater": rater,
+        "effect": effect_names,
+        **effect_columns,
+        "unit": [UNITS.get(effect_name, OTHER_UNIT) for effect_name in effect_names],
     }
 
 
 def interim_rows(interim_analyses: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of the table `interim`: the last interim analysis of each pair."""
-    decision_sign_expression = pl.col("decision").replace_strict({1: "+", 0: "=", -1: "-"}, return_dtype=pl.String)
-    bound_expressions = (pl.col(bound_name).alias(f"margin_{bound_name}") for bound_name in ("low", "high"))
     return (
         last_looks(interim_analyses)
-        .select("system_a", "system_b", "n", decision_sign_expression, "margin", *bound_expressions)
+        .select(
+            "system_a",
+            "system_b",
+            "n",
+            pl.col("decision").replace_strict(DECISION, return_dtype=pl.String),
+            "margin",
+            margin_low="low",
+            margin_high="high",
+        )
         .to_dicts()
     )
