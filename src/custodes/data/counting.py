@@ -25,7 +25,7 @@ from custodes.data.table_engines import (
     resolve_names,
     split_batches,
 )
-from custodes.data.ties_and_orders import Aggregate, human_threshold, mean_preference, tie_rule, vote_preference
+from custodes.data.ties_and_orders import Aggregate, human_threshold, tie_rule
 from custodes.errors import InputError, OptionError, join_labels, suggestion
 from custodes.progress import Progress, silent
 
@@ -229,16 +229,11 @@ def _human_preference_expression(
         add, [indicator(~nw.col(column_name).is_null()) for column_name in difference_column_names]
     )
     if aggregate == "vote":
-        sign_expression = vote_preference(
-            reduce(
-                add, [_sign_expression(column_name, threshold).fill_null(0) for column_name in difference_column_names]
-            )
-        )
+        signs = [_sign_expression(column_name, threshold).fill_null(0) for column_name in difference_column_names]
+        sign_expression = tie_rule(reduce(add, signs), nw.lit(0))
     else:
-        difference_sum_expression = reduce(
-            add, [nw.col(column_name).fill_null(0.0) for column_name in difference_column_names]
-        )
-        sign_expression = mean_preference(difference_sum_expression, n_annotators_expression, nw.lit(threshold))
+        differences = [nw.col(column_name).fill_null(0.0) for column_name in difference_column_names]
+        sign_expression = tie_rule(reduce(add, differences) / n_annotators_expression, nw.lit(threshold))
     return nw.when(n_annotators_expression > 0).then(sign_expression).alias(HUMAN)
 
 

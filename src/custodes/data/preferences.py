@@ -191,12 +191,14 @@ class Preferences:
         The masks `is_second_row` and `is_answered_row` (whether there is a preference) have one entry per row of
         the original table.
         """
-        is_second_verdict = is_second_row.filter(is_answered_row)
-        is_second_missing = is_second_row.filter(~is_answered_row)
-        return (
-            Preferences(frame=self.frame.filter(~is_second_verdict), missing=self.missing.filter(~is_second_missing)),
-            Preferences(frame=self.frame.filter(is_second_verdict), missing=self.missing.filter(is_second_missing)),
+        first_opinions, second_opinions = (
+            Preferences(
+                frame=filter_rows(self.frame, is_selected_row.filter(is_answered_row)),
+                missing=filter_rows(self.missing, is_selected_row.filter(~is_answered_row)),
+            )
+            for is_selected_row in (~is_second_row, is_second_row)
         )
+        return first_opinions, second_opinions
 
     @property
     def queried_verdicts(self) -> Preferences:

@@ -294,7 +294,7 @@ class Study:
             unlabelled=pl.concat([self.unlabelled, self.ratings.frame.select(*OUTPUT_ASPECT)])
             .filter(is_group_expression, pl.col("system").is_in(chosen_systems), pl.col("aspect").is_in([*self.labels]))
             .unique(maintain_order=True),
-            items=replace(self.items, frame=merge_clusters(self.items.frame, clusters)) if clusters else self.items,
+            items=replace(self.items, frame=merge_clusters(self.items, clusters)) if clusters else self.items,
             notes=(*notes, *cluster_notes),
         )
         return selected_study if self.cache is None else selected_study.with_cache()

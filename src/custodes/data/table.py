@@ -14,6 +14,7 @@ from typing import Any
 
 import narwhals as nw
 import polars as pl
+import polars.selectors as cs
 
 from custodes.data.notes import Note, build_notes
 from custodes.errors import InputError, join_labels, short_repr, suggestion
@@ -135,8 +136,7 @@ def check_columns(
     missing_column_names = [column_name for column_name in required if column_name not in frame.columns]
     unexpected_column_names = [column_name for column_name in frame.columns if column_name not in expected_column_names]
     if missing_column_names:
-        suggestion_text = suggestion(missing_column_names[0], unexpected_column_names)
-        hint_text = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
+        hint_text = suggestion(missing_column_names[0], unexpected_column_names).replace("did you mean", "is it")
         raise InputError(
             f"{where}: column {missing_column_names[0]!r} is missing{hint_text}; columns: {join_labels(frame.columns)};"
             f" needed: {', '.join(required)}"
@@ -168,16 +168,11 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
     >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
     ('id', 'text')
     """
-    table_column_names = set(frame.columns)
     most_complete_column_names = max(
-        alternatives, key=lambda column_names: len(table_column_names.intersection(column_names))
+        alternatives, key=lambda column_names: len(set(frame.columns).intersection(column_names)) / len(column_names)
     )
-    fitting_column_names = next(
-        (column_names for column_names in alternatives if table_column_names.issuperset(column_names)),
-        most_complete_column_names,
-    )
-    check_columns(frame, where=where, required=fitting_column_names, optional=frame.columns)
-    return fitting_column_names
+    check_columns(frame, where=where, required=most_complete_column_names, optional=frame.columns)
+    return most_complete_column_names
 
 
 def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool = False) -> pl.Series:
@@ -243,17 +238,16 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
             ),
         )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
-        numbers = column.cast(pl.Float64).fill_nan(None)
+        numbers = column.cast(pl.Float64)
     else:
         raise InputError(f"{where}: column {column_name!r} holds {column.dtype}, expected numbers")
-    numbers = numbers.fill_nan(None)
     refuse(
         numbers.is_infinite(),
         lambda row_numbers, _: (
             f"{where}: {column_name} is infinite in row {row_numbers}; a score must be finite (empty where not rated)"
         ),
     )
-    return numbers.set(numbers == 0, 0.0).alias(column_name)  # -0.0 is 0
+    return numbers.set(numbers == 0, 0.0).fill_nan(None).alias(column_name)  # -0.0 is 0
 
 
 def _number_advice(text: str) -> str:
@@ -340,10 +334,7 @@ def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> p
     >>> has_duplicate_key(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]
     """
-    key_hashes = frame.select(pl.struct(key_column_names).hash()).to_series()
-    if key_hashes.n_unique() == len(key_hashes):
-        return pl.repeat(False, len(key_hashes), dtype=pl.Boolean, eager=True)
-    is_candidate_row = key_hashes.is_duplicated()
+    is_candidate_row = frame.select(pl.struct(key_column_names).hash().is_duplicated()).to_series()
     is_repeated_candidate = (
         frame.select(key_column_names)
         .filter(is_candidate_row)
@@ -371,13 +362,9 @@ def format_counts(words: pl.Series) -> str:
     >>> format_counts(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
     """
-    word_counts = (
-        words.to_frame("word")
-        .group_by("word", maintain_order=True)
-        .len()
-        .sort("len", descending=True, maintain_order=True)
-    )
-    return join_labels((f"{word} {n_occurrences}" for word, n_occurrences in word_counts.iter_rows()), limit=8)
+    word_counts = words.to_frame("word").group_by("word", maintain_order=True).len()
+    sorted_counts = word_counts.sort("len", descending=True, maintain_order=True)
+    return join_labels(f"{word} {n_occurrences}" for word, n_occurrences in sorted_counts.iter_rows())
 
 
 def refuse(is_refused_row: pl.Series, build_message: Callable[[str, int], str]) -> None:
@@ -399,22 +386,19 @@ def refuse_values(column: pl.Series, is_refused_row: pl.Series, *, where: str, a
     )
 
 
-def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
-    """Whether each row of a file is a second opinion, according to the column `role`; None if no cell is one of
-    `ROLES`.
+def second_rows(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, tuple[str, ...]]:
+    """Whether each row of a file is a second opinion, and the names of the columns that say so: `role`, or none.
 
-    An empty cell is a first opinion. A column of that name with other words is ignored.
+    An empty cell is a first opinion. A column `role` in which no cell is one of `ROLES` is ignored.
 
-    >>> second_rows(pl.DataFrame({"role": ["second", ""]}), where="b.csv").to_list()
-    [True, False]
+    >>> is_second, column_names = second_rows(pl.DataFrame({"role": ["second", ""]}), where="b.csv")
+    >>> is_second.to_list(), column_names
+    ([True, False], ('role',))
     """
-    if "role" not in frame.columns or frame["role"].dtype.is_nested():
-        return None
-    row_roles = label_column(frame, "role", where=where, empty=True).str.to_lowercase()
-    if not row_roles.is_in(ROLES).any():
-        return None
-    refuse_values(row_roles, ~row_roles.is_in([*ROLES, ""]), where=where, allowed=", ".join(ROLES))
-    return row_roles == SECOND
+    row_roles = label_column(frame.drop(cs.nested()), "role", where=where, empty=True).str.to_lowercase()
+    has_roles = bool(row_roles.is_in(ROLES).any())
+    refuse_values(row_roles, has_roles & ~row_roles.is_in([*ROLES, ""]), where=where, allowed=", ".join(ROLES))
+    return row_roles == SECOND, ("role",) * has_roles
 
 
 def digest_of(*texts: str) -> str:

@@ -303,8 +303,7 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     if not rows.height:
         return Preferences(), Preferences(), []
     preferences, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
-    is_second_opinion = second_rows(rows, where=where)
-    assert is_second_opinion is not None
+    is_second_opinion, _ = second_rows(rows, where=where)
     unrated_rows = rows.filter(pl.col("preference").is_null())
     note_message = (
         f"{where}: {unrated_rows.height} comparisons could not be rated by the annotator and count as "

@@ -11,7 +11,7 @@ import polars as pl
 from custodes.data.mapping.cell_types import CATEGORIES
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, normalise_name, split_name
 from custodes.data.notes import Note, build_notes
-from custodes.data.preferences import CHANCES, SECONDS, Preferences, column_option
+from custodes.data.preferences import CHANCES, SECONDS, column_option
 from custodes.data.raters import Raters, rater_kinds
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdict_words import interpret_cells, read_orders, without_empty
@@ -70,8 +70,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     has_rater_column = "rater" in frame.columns or "kind" in frame.columns
     required_column_names = (*layout_column_names, "rater") if has_rater_column else layout_column_names
     rater_notes = [] if has_rater_column else one_annotator_notes(frame, where=where, missing_column_name="rater")
-    is_second_opinion = second_rows(frame, where=where)
-    optional_column_names = OPTIONAL if is_second_opinion is None else (*OPTIONAL, "role")
+    is_second_opinion, role_columns = second_rows(frame, where=where)
+    optional_column_names = (*OPTIONAL, *role_columns)
     notes = check_columns(frame, where=where, required=required_column_names, optional=optional_column_names)
     key_column_names = [column_name for column_name in ("aspect", "repeat") if column_name in frame.columns]
     verdict_table = pl.DataFrame(
@@ -106,13 +106,11 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         *rater_notes,
     ]
     kind_of_rater = rater_kinds(frame, where=where) if has_rater_column else {"human": "human"}
-    second_opinions = Preferences()
-    if is_second_opinion is not None:
-        preferences, second_opinions = preferences.split_opinions(
-            is_second_opinion, verdict_rows["preference"].is_not_null()
-        )
+    first_opinions, second_opinions = preferences.split_opinions(
+        is_second_opinion, verdict_rows["preference"].is_not_null()
+    )
     return Study(
-        preferences=preferences,
+        preferences=first_opinions,
         second=second_opinions,
         raters=Raters.infer(kind_of_rater),
         notes=tuple(notes),
