@@ -7,8 +7,6 @@ applies the expression in the engine of the table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
-from operator import add
 from typing import Any, Literal
 
 import narwhals as nw
@@ -194,8 +192,8 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
     )
     is_contradictory = nw.col("lowest_sign") != nw.col("highest_sign")
     is_excluded = is_half | is_contradictory if orders == "consistent" else is_half
-    sum_of_means = reduce(add, [nw.col(f"sign_{order}").fill_null(0.0) for order in code_of_order])
-    n_orders = reduce(add, [indicator(is_answered) for is_answered in is_answered_in.values()])
+    sum_of_means = nw.sum_horizontal(*(f"sign_{order}" for order in code_of_order))
+    n_orders = nw.sum_horizontal(*map(indicator, is_answered_in.values()))
     return comparison_rows.select(
         *key_column_names,
         nw.when(~is_excluded).then(tie_rule(sum_of_means, nw.lit(FLOAT_NOISE))).alias("sign"),
@@ -256,8 +254,10 @@ def compare_in_memory(
     is_human_row_expression = nw.col("rater") < n_annotators
     comparison_batches, combined_annotator_batches = [], []
     for batch_scores, batch_verdicts in _iter_batches(scores, verdicts):
-        verdict_table = nw.from_native(batch_verdicts.lazy()) if batch_verdicts.height else None
-        comparison_rows = rater_comparisons(nw.from_native(batch_scores.lazy()), verdict_table).collect().lazy()
+        score_table, verdict_table = (nw.from_native(rows.lazy()) for rows in (batch_scores, batch_verdicts))
+        comparison_rows = (
+            rater_comparisons(score_table, verdict_table if batch_verdicts.height else None).collect().lazy()
+        )
         comparison_batches.append(comparison_rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
         human_rows = comparison_rows.filter(is_human_row_expression)
         if n_annotators > 1:
@@ -281,5 +281,5 @@ def _iter_batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tupl
 def human_threshold(scores: Floats, ties: float | None) -> float:
     """The largest difference of human scores that counts as a tie: `ties` (None: 0) plus rounding error, in score
     units."""
-    score_range = np.nanmax(scores) - np.nanmin(scores) if np.isfinite(scores).any() else 0.0
-    return float((ties or 0.0) + FLOAT_NOISE * score_range)
+    finite_scores = scores[np.isfinite(scores)]
+    return float((ties or 0.0) + FLOAT_NOISE * (np.ptp(finite_scores) if finite_scores.size else 0.0))
