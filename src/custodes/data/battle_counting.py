@@ -120,14 +120,19 @@ def count_battles(
     notes: list[Note] = []
     signed_rows = _encode_signs(verdict_rows, interpreted_count_rows)
     if len(annotators) > 1 or (rater_item_count_rows["most"] > 1).any():
-        signed_rows, notes = _merge_verdicts(signed_rows, verdict_rows, orders)
-    signed_rows = _combine_human_rows(signed_rows, annotators)
-    sign_count_rows = collect_rows(
-        signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
-    )
-    n_items_of_rater = dict(
-        collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows()
-    )
+        merged_rows, notes = _merge_verdicts(signed_rows, verdict_rows, orders)
+        signed_rows = _combine_human_rows(merged_rows, annotators)
+        sign_count_rows = collect_rows(
+            signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
+        )
+        item_count_rows = collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64))
+    else:  # every verdict has its own item, so the counts of words suffice
+        signed_rows = _combine_human_rows(signed_rows, annotators)
+        is_human_row = pl.col("rater").is_in(list(annotators))
+        sign_count_rows = interpreted_count_rows.drop_nulls("sign").with_columns(
+            rater=pl.when(is_human_row).then(pl.lit(HUMAN)).otherwise("rater")
+        )
+        item_count_rows = sign_count_rows.group_by("rater").agg(pl.col("n").sum())
     n_missing_verdicts = int(interpreted_count_rows.filter(pl.col("sign").is_null())["n"].sum())
     if n_missing_verdicts == interpreted_count_rows["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
@@ -161,7 +166,9 @@ def count_battles(
         systems=system_names,
         metrics=counted_metric_names,
         by_order=_count_by_order(sign_count_rows),
-        items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order, which changes the digest
+        items=dict(
+            item_count_rows.sort("rater").iter_rows()
+        ),  # engines return rows in any order, which changes the digest
         notes=tuple(notes),
         origin=counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders),
     )
@@ -230,7 +237,8 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
             raise InputError(
                 f"{WHERE}: {n_fractional_values} values of {verdict_column_name!r} are not allowed; allowed: 1, 0, -1"
             )
-    items = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
+    has_numbers = schema["item"].is_numeric()
+    items = nw.col("item") if has_numbers else nw.col("item").cast(nw.String)
     standard_rows = input_rows.select(
         items,
         text_expression(system_column_names[0]).alias("a"),
@@ -241,7 +249,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
         text_expression("aspect").alias("aspect"),
         text_expression("order").alias("order_word"),
         text_expression("repeat").alias("repeat"),
-        (items.is_null() | (items.cast(nw.String) == "")).alias("empty"),
+        (items.is_null() if has_numbers else items.fill_null("") == "").alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
     )
     return standard_rows, set(schema) >= OWN_COLUMNS

@@ -255,6 +255,8 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
     has_score = ~nw.col("score").is_null()
     if schema["score"].is_float():
         has_score = has_score & ~nw.col("score").is_nan()
+    has_item = ~nw.col("item").is_null()
+    is_item_level_row = has_item if schema["item"].is_numeric() else has_item & (nw.col("item").cast(nw.String) != "")
     aspect_expression = nw.col("aspect").cast(nw.String).fill_null("") if "aspect" in schema else nw.lit("")
     return rows.filter(has_score).select(
         "item",
@@ -262,7 +264,7 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
         nw.col("rater").cast(nw.String),
         aspect_expression.alias("aspect"),
         nw.col("score").cast(nw.Float64),
-        (~nw.col("item").is_null() & (nw.col("item").cast(nw.String) != "")).alias("item_level"),
+        is_item_level_row.alias("item_level"),
     )
 
 

@@ -31,9 +31,8 @@ def join(studies: Sequence[Study]) -> Study:
             other_study = _replace_labels(other_study, pl.lit(joined_study.systems[0]).alias("system"))
         joined_study, other_study = _align_task_items(joined_study, other_study)
         notes = [*joined_study.notes, *other_study.notes, *_overlap_notes(joined_study, other_study)]
-        kind_of_rater, kind_of_other_rater = joined_study.raters.kind, other_study.raters.kind
-        for rater_name in kind_of_rater.keys() & kind_of_other_rater.keys():
-            if {kind_of_rater[rater_name], kind_of_other_rater[rater_name]} == {"human", "metric"}:
+        for human_study, metric_study in ((joined_study, other_study), (other_study, joined_study)):
+            for rater_name in set(human_study.humans).intersection(metric_study.metrics):
                 raise InputError(
                     f"rater {rater_name!r} is human in one input and a metric in another input; rename one of the "
                     "raters"
@@ -100,20 +99,13 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
         if other_study is not label_study
     ):
         return studies
+    note = Note(
+        rule="human-labels",
+        message=f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have only "
+        "metrics",
+    )
     human_study = replace(
-        label_study,
-        raters=label_study.raters.with_kinds({LABEL: "human"}),
-        notes=(
-            *label_study.notes,
-            *build_notes(
-                (
-                    "human-labels",
-                    True,
-                    f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have only "
-                    "metrics",
-                )
-            ),
-        ),
+        label_study, raters=label_study.raters.with_kinds({LABEL: "human"}), notes=(*label_study.notes, note)
     )
     return [human_study if study is label_study else study for study in studies]
 
@@ -209,14 +201,12 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     if not study.unnamed_system or not named_studies or is_another_system:
         return study
     item_labels = study.item_labels()
-    key_rows = pl.concat(
-        [
-            key_frame
-            for named_study in named_studies
-            for key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
-        ]
-    ).unique()
-    key_rows = key_rows.filter(pl.col("item").is_in(item_labels))
+    key_frames = [
+        key_frame
+        for named_study in named_studies
+        for key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
+    ]
+    key_rows = pl.concat(key_frames).unique().filter(pl.col("item").is_in(item_labels.implode()))
     if key_rows.is_empty() or key_rows["item"].is_duplicated().any():
         return study
     system_of_item = pl.col("item").replace_strict(
@@ -292,16 +282,11 @@ def _merge_attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.Data
     merged_attribute_rows = a.join(
         b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right"
     )
-    common_column_names = [
-        column_name for column_name in a.columns if f"{column_name} of b" in merged_attribute_rows.columns
-    ]
+    common_column_names = [name for name in a.columns if f"{name} of b" in merged_attribute_rows.columns]
     try:
-        coalesced_expressions = [
-            pl.coalesce(column_name, f"{column_name} of b").alias(column_name) for column_name in common_column_names
-        ]
-        return merged_attribute_rows.with_columns(coalesced_expressions).drop(
-            f"{column_name} of b" for column_name in common_column_names
-        )
+        return merged_attribute_rows.with_columns(
+            pl.coalesce(name, f"{name} of b").alias(name) for name in common_column_names
+        ).drop(f"{name} of b" for name in common_column_names)
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"the inputs have different types in a common column ({join_labels(common_column_names)}): {error}"
@@ -336,24 +321,25 @@ def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_column_names: list[str],
 
 def _output_keys(study: Study) -> pl.DataFrame:
     verdict_rows = study.preferences.frame
-    key_frames = [
-        study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
-        verdict_rows.select("item", system="system_a"),
-        verdict_rows.select("item", system="system_b"),
-    ]
-    if study.outputs is not None:
-        key_frames.append(study.outputs.texts.select(JOIN_KEY))
-    return pl.concat(key_frames).unique()
+    text_frames = [] if study.outputs is None else [study.outputs.texts.select(JOIN_KEY)]
+    return pl.concat(
+        [
+            study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
+            verdict_rows.select("item", system="system_a"),
+            verdict_rows.select("item", system="system_b"),
+            *text_frames,
+        ]
+    ).unique()
 
 
 def _overlap_notes(a: Study, b: Study) -> list[Note]:
     output_key_rows_a, output_key_rows_b = _output_keys(a), _output_keys(b)
-    have_no_raters = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
-    if not output_key_rows_a.height or not output_key_rows_b.height or have_no_raters:
-        return []
     n_common_outputs = output_key_rows_a.join(output_key_rows_b, on=JOIN_KEY, how="semi").height
-    if not n_common_outputs and a.raters.kind.keys() & b.raters.kind.keys():
-        return []  # parts of one study by one rater, such as a log for each system
+    raters_a, raters_b = set(a.raters.kind), set(b.raters.kind)
+    # Inputs without raters, or with a common rater, may be parts of one study, such as a log for each system.
+    are_parts = not (raters_a or raters_b) or (not n_common_outputs and raters_a & raters_b)
+    if are_parts or output_key_rows_a.is_empty() or output_key_rows_b.is_empty():
+        return []
     if not n_common_outputs:
         label_example_texts = [
             f"{key_column_name}s {join_labels(output_key_rows_a[key_column_name].unique().sort(), limit=2)} and "

@@ -72,10 +72,11 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
             item_label = f"{task_name}/{format_label(sample.id)}"
             log_records.groups.setdefault(item_label, task_name)
             references = [sample.target] if isinstance(sample.target, str) else sample.target
-            source_text = _plain(sample.input, sample.attachments)
-            log_records.sources.append((item_label, source_text, list(filter(None, references))))
-            if sample.output and sample.output.choices:
-                answer_text = _plain(sample.output.choices[0].message.content, sample.attachments)
+            log_records.sources.append(
+                (item_label, _plain(sample.input, sample.attachments), list(filter(None, references)))
+            )
+            for choice in sample.output.choices[:1] if sample.output else ():
+                answer_text = _plain(choice.message.content, sample.attachments)
                 log_records.texts.append((item_label, model_name, answer_text))
             for scorer_name, score in (sample.scores or {}).items():
                 value_of_name = score.value if isinstance(score.value, dict) else {"": score.value}
@@ -116,25 +117,26 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
             if rater_name not in text_counts_of_numeric_rater
         }
     )
-    notes = build_notes(
-        (
-            "unfinished-log",
-            len(unfinished_log_texts),
-            f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_log_texts)}",
-        ),
-        (
-            "unreadable-score",
-            n_lost_scores,
-            f"{where}: {n_lost_scores} scores are text without a numeric meaning and were dropped",
-        ),
-        (
-            "score-not-number",
-            non_number_count_of_rater.total(),
-            f"{where}: {non_number_count_of_rater.total()} scores are lists or text, not numbers, and were dropped "
-            f"({join_labels(non_number_count_of_rater)})",
-        ),
+    return log_records.study(
+        notes=build_notes(
+            (
+                "unfinished-log",
+                len(unfinished_log_texts),
+                f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_log_texts)}",
+            ),
+            (
+                "unreadable-score",
+                n_lost_scores,
+                f"{where}: {n_lost_scores} scores are text without a numeric meaning and were dropped",
+            ),
+            (
+                "score-not-number",
+                non_number_count_of_rater.total(),
+                f"{where}: {non_number_count_of_rater.total()} scores are lists or text, not numbers, and were dropped "
+                f"({join_labels(non_number_count_of_rater)})",
+            ),
+        )
     )
-    return log_records.study(notes=notes)
 
 
 def _parsed_log(file: Path, file_bytes: bytes) -> tuple[Any, Iterable[Any]]:
@@ -158,12 +160,11 @@ def _parsed_log(file: Path, file_bytes: bytes) -> tuple[Any, Iterable[Any]]:
             zip_member(archive, member_name, member_location), layout, where=member_location, what=FORMAT_NAME
         )
 
-    sample_names = (
-        member_name
+    return read_member(header_name, LOG), (
+        read_member(member_name, SAMPLE)
         for member_name in member_names
         if member_name.startswith("samples/") and member_name.endswith(".json")
     )
-    return read_member(header_name, LOG), (read_member(member_name, SAMPLE) for member_name in sample_names)
 
 
 def _plain(content: Any, text_of_attachment: dict[str, str]) -> str:

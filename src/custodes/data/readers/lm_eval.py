@@ -67,11 +67,8 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     for file in sorted(files):  # in the order of their dates
         name_match = NAME.fullmatch(file.name)
         folder_and_task = (file.parent, name_match["task"] if name_match else file.stem)
-        older_file_names += (
-            [latest_file_of_folder_and_task[folder_and_task].name]
-            if folder_and_task in latest_file_of_folder_and_task
-            else []
-        )
+        if folder_and_task in latest_file_of_folder_and_task:
+            older_file_names.append(latest_file_of_folder_and_task[folder_and_task].name)
         latest_file_of_folder_and_task[folder_and_task] = file
     for (_, task_name), file in latest_file_of_folder_and_task.items():
         run_results = _results(file)
@@ -93,27 +90,28 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     log_records.lower = {
         rater_name for rater_name, task_by_direction in task_by_direction_of_rater.items() if False in task_by_direction
     }
-    notes = build_notes(
-        (
-            "older-runs",
-            len(older_file_names),
-            f"{where}: only the last of several runs is read; these files are not read: "
-            f"{join_labels(older_file_names)}",
-        ),
-        (
-            "system-from-folder",
-            len(systems_named_after_folders),
-            f"{where}: no results file names the model, so systems are named after their folders: "
-            f"{join_labels(systems_named_after_folders)}",
-        ),
-        (
-            "score-not-number",
-            non_number_count_of_metric.total(),
-            f"{where}: {non_number_count_of_metric.total()} values are not single numbers and were dropped "
-            f"({join_labels(non_number_count_of_metric)})",
-        ),
+    return log_records.study(
+        notes=build_notes(
+            (
+                "older-runs",
+                len(older_file_names),
+                f"{where}: only the last of several runs is read; these files are not read: "
+                f"{join_labels(older_file_names)}",
+            ),
+            (
+                "system-from-folder",
+                len(systems_named_after_folders),
+                f"{where}: no results file names the model, so systems are named after their folders: "
+                f"{join_labels(systems_named_after_folders)}",
+            ),
+            (
+                "score-not-number",
+                non_number_count_of_metric.total(),
+                f"{where}: {non_number_count_of_metric.total()} values are not single numbers and were dropped "
+                f"({join_labels(non_number_count_of_metric)})",
+            ),
+        )
     )
-    return log_records.study(notes=notes)
 
 
 def _add_samples(
