@@ -239,7 +239,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
             )
     has_numbers = schema["item"].is_numeric()
     items = nw.col("item") if has_numbers else nw.col("item").cast(nw.String)
-    standard_rows = input_rows.select(
+    return input_rows.select(
         items,
         text_expression(system_column_names[0]).alias("a"),
         text_expression(system_column_names[1]).alias("b"),
@@ -251,8 +251,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
         text_expression("repeat").alias("repeat"),
         (items.is_null() if has_numbers else items.fill_null("") == "").alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
-    )
-    return standard_rows, set(schema) >= OWN_COLUMNS
+    ), set(schema) >= OWN_COLUMNS
 
 
 def _count_verdict_words(rows: Rows) -> pl.DataFrame:

@@ -72,7 +72,7 @@ def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple
         else "Items of one annotator are resampled as one cluster, so results generalise to further annotators. More "
         "annotators narrow the intervals; more items have little effect"
     )
-    notes = build_notes(
+    return [*repeated_item_groups, *item_groups_by_annotator], build_notes(
         (
             REPEATED_RULE,
             n_repeated_items,
@@ -88,7 +88,6 @@ def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple
             f"p = {p_value:.2g}). {scope_text}",
         ),
     )
-    return [*repeated_item_groups, *item_groups_by_annotator], notes
 
 
 def fingerprint(*column_names: str) -> pl.Expr:
@@ -257,16 +256,14 @@ def _equal_groups(item_rows: pl.DataFrame, *key_column_names: str) -> list[tuple
 def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The groups, where groups with a common label are merged. Labels and groups are in the order of first
     occurrence."""
-    from scipy.cluster.hierarchy import DisjointSet
-
-    disjoint_labels = DisjointSet(chain.from_iterable(label_groups))
+    merged_group_of_label: dict[str, set[str]] = {}
     for label_group in label_groups:
-        for label in label_group[1:]:
-            disjoint_labels.merge(label_group[0], label)
-    labels_of_root: dict[str, list[str]] = {}
-    for label in disjoint_labels:
-        labels_of_root.setdefault(disjoint_labels[label], []).append(label)
-    return [tuple(labels) for labels in labels_of_root.values() if len(labels) > 1]
+        merged_group = set().union(*(merged_group_of_label.get(label, {label}) for label in label_group))
+        merged_group_of_label |= dict.fromkeys((*label_group, *merged_group), merged_group)
+    labels_of_group: dict[int, list[str]] = {}
+    for label, merged_group in merged_group_of_label.items():
+        labels_of_group.setdefault(id(merged_group), []).append(label)
+    return [tuple(labels) for labels in labels_of_group.values() if len(labels) > 1]
 
 
 def items_by_annotator(

@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, build_notes
 from custodes.data.table import check_columns, check_unique, refuse, refuse_values, to_polars, typed_column
-from custodes.errors import InputError, join_labels
+from custodes.errors import InputError, join_labels, suggestion
 
 SCHEMA = {
     "item": pl.String,
@@ -91,6 +91,25 @@ class Items:
                 "stands for n_outputs equal clusters, so give all items of the cluster the same number"
             )
         return cls(frame=item_rows), notes
+
+    def coverage_notes(self, item_labels: pl.Series, *, where: str) -> list[Note]:
+        """A note on items of the data that this table lacks. If it has none of them, `InputError` is raised."""
+        described_items = self.frame["item"]
+        undescribed_items = item_labels.filter(~item_labels.is_in(described_items.implode()))
+        if undescribed_items.len() == item_labels.len():
+            raise InputError(
+                f"{where}: no item of this table is in the data (table: {join_labels(described_items, limit=3)}; data: "
+                f"{join_labels(item_labels, limit=3)})"
+                f"{suggestion(str(described_items[0]), list(item_labels)) if described_items.len() else ''}"
+            )
+        return build_notes(
+            (
+                "items-not-described",
+                undescribed_items.len(),
+                f"{where}: the table lacks {undescribed_items.len()} of {item_labels.len()} items of the data "
+                f"({join_labels(undescribed_items, limit=3)})",
+            )
+        )
 
     @property
     def has_equal_outputs(self) -> bool:

@@ -24,7 +24,7 @@ from custodes.stats.equal_clusters import codes_of, group_clusters, iter_group_w
 
 Sums = Callable[[Floats], NDArray[Any]]
 
-BY_ORDER = {
+BY_ORDER: dict[Any, Any] = {
     "rater": pl.String,
     "system_a": pl.String,
     "system_b": pl.String,

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from custodes.data.comparisons import pair_codes
 from custodes.data.study import Study, select_aspect_rows
 from custodes.data.table import filter_rows
-from custodes.stats.arrays import Floats, make_read_only, require, table_sums
+from custodes.stats.arrays import Floats, ReadOnlyArrays, table_sums
 from custodes.stats.ratios import ratio
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
+class Panel(ReadOnlyArrays):
     """Scores of raters on items and systems; higher is better.
 
     `values` (raters, items, systems) are scores of outputs. `system_scores` (raters, systems) are system-level scores
@@ -29,14 +29,6 @@ class Panel:
     raters: tuple[str, ...]
     items: tuple[str, ...]
     systems: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        shape = (len(self.raters), len(self.items), len(self.systems))
-        require(
-            self.values.shape == shape,
-            f"values have shape {self.values.shape}, expected {shape} (raters, items, systems)",
-        )
-        make_read_only(self)
 
     @classmethod
     def from_study(

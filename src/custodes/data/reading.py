@@ -170,8 +170,8 @@ def read(
             side_table = load_source(table_source, table_kind)
             study = replace(study, notes=(*study.notes, *side_table.notes))
             study = study.describe(**{table_kind: side_table.frame, f"{table_kind}_name": side_table.name})  # type: ignore[arg-type]
-    blank_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
-    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *blank_notes))
+    name_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
+    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *name_notes))
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -199,8 +199,8 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources, without raters tables of other sources: `*.csv` in a shell matches raters tables, too."""
     path_of_source = [file_and_part[0] if file_and_part else None for file_and_part in map(_locate_source, sources)]
-    data_files = without_sidecars([path for path in path_of_source if path])
-    return [source for source, path in zip(sources, path_of_source, strict=True) if path is None or path in data_files]
+    data_files = {None, *without_sidecars([path for path in path_of_source if path])}
+    return [source for source, path in zip(sources, path_of_source, strict=True) if path in data_files]
 
 
 def _locate_source(source: Any) -> tuple[Path, str | None] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -432,33 +433,17 @@ def _rating_rows(
 
 
 def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
-    annotator_dicts = [
-        {
-            "rater": annotator,
-            "kind": "human",
-            "higher_is_better": True,
-            "low": 1.0,
-            "high": float(LIKERT),
-            "person": True,
-        }
-        for annotator in annotators
+    rater_tuples: list[tuple[Any, ...]] = [
+        (annotator, "human", True, 1.0, float(LIKERT), True) for annotator in annotators
     ]
-    metric_dicts = []
     for metric in metrics:
         lowest_score, highest_score = (
             (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
         )
-        metric_dicts.append(
-            {
-                "rater": metric.name,
-                "kind": "metric",
-                "higher_is_better": metric.higher_is_better,
-                "low": lowest_score,
-                "high": highest_score,
-                "person": False,
-            }
-        )
-    return Raters(frame=pl.DataFrame([*annotator_dicts, *metric_dicts], schema=RATERS_SCHEMA))
+        rater_tuples.append((metric.name, "metric", metric.higher_is_better, lowest_score, highest_score, False))
+    column_names = ("rater", "kind", "higher_is_better", "low", "high", "person")
+    rater_rows = pl.DataFrame(rater_tuples, {name: RATERS_SCHEMA[name] for name in column_names}, orient="row")
+    return Raters(frame=pl.concat([pl.DataFrame(schema=RATERS_SCHEMA), rater_rows], how="diagonal"))
 
 
 @check_arguments

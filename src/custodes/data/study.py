@@ -27,7 +27,7 @@ from custodes.data.probes import SCHEMA as PROBES
 from custodes.data.raters import DIRECTION_RULE, Raters
 from custodes.data.ratings import Ratings
 from custodes.data.table import digest_of, filter_rows
-from custodes.errors import InputError, OptionError, join_labels, suggestion
+from custodes.errors import InputError, OptionError, join_labels
 
 T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
@@ -123,6 +123,13 @@ class Study:
         scored_items = self.ratings.frame["item"]
         return pl.concat([scored_items.filter(scored_items != ""), self.preferences.frame["item"]]).unique().sort()
 
+    def _items_to_describe(self) -> pl.Series:
+        """All rated items; in a study with texts alone, all items with texts."""
+        item_labels = self.item_labels()
+        if item_labels.is_empty() and self.outputs is not None:
+            return self.outputs.texts["item"].unique(maintain_order=True)
+        return item_labels
+
     def _rater_rows(self, raters: Sequence[str]) -> pl.DataFrame:
         """The rater, the aspect and the item of each rating and verdict of these raters."""
         return pl.concat(
@@ -167,7 +174,7 @@ class Study:
             _check_own_systems(study, where=raters_name)
         if items is not None:
             described_items, notes = Items.make(items, where=items_name)
-            notes += _items_notes(study, described_items, where=items_name)
+            notes += described_items.coverage_notes(study._items_to_describe(), where=items_name)
             study = replace(study, items=described_items, notes=(*study.notes, *notes))
         if not study.digest:
             return study
@@ -192,16 +199,13 @@ class Study:
         annotators. Exclusions are noted. Unknown names raise `OptionError` with a suggestion. If `one_side` is false, a
         study without annotators or without metrics also raises `OptionError`.
         """
-        patterns_of_option = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        cache_key = (
-            "selected",
-            *(p if p is None or isinstance(p, str) else tuple(p) for p in patterns_of_option.values()),
-        )
-        selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns_of_option, one_side=one_side))
+        patterns = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+        cache_key = ("selected", *(p if p is None or isinstance(p, str) else tuple(p) for p in patterns.values()))
+        selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns, one_side=one_side))
         if one_side or (selected_study.humans and selected_study.metrics):
             return selected_study
         return self._apply_selection(
-            **patterns_of_option, one_side=False
+            **patterns, one_side=False
         )  # raises an error, or the selection differs from that with `one_side`
 
     def _apply_selection(
@@ -246,14 +250,13 @@ class Study:
         notes = [
             *self.notes,
             *annotator_notes,
-            *study_with_kinds._human_like_notes(chosen_metrics, annotators),
-            *(
-                study_with_kinds._unknown_kind_notes(chosen_metrics, has_annotators=bool(annotators))
-                if human is None and metrics is None
-                else ()
+            *study_with_kinds._rater_notes(
+                annotators,
+                chosen_metrics,
+                aspects=chosen_aspects,
+                rated_aspects=rated_aspects,
+                has_default_raters=human is None and metrics is None,
             ),
-            *study_with_kinds._pooled_aspect_notes(annotators, chosen_aspects),
-            *study_with_kinds._aspect_notes(chosen_metrics, rated_aspects),
         ]
         is_selected_expression = pl.col("rater").is_in(list(annotators)) & pl.col("aspect").is_in(
             list(chosen_aspects)
@@ -369,60 +372,53 @@ class Study:
             metric_patterns = [pattern for pattern in metric_patterns or [] if pattern not in aspect_keywords] or None
         return select_labels(metric_patterns, candidate_metrics, option="metrics", what="metric")
 
-    def _human_like_notes(self, metric_names: tuple[str, ...], annotators: tuple[str, ...]) -> list[Note]:
-        """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
-        only in the aspect."""
+    def _rater_notes(
+        self,
+        annotators: tuple[str, ...],
+        metric_names: tuple[str, ...],
+        *,
+        aspects: tuple[str, ...],
+        rated_aspects: Sequence[str],
+        has_default_raters: bool,
+    ) -> list[Note]:
+        """Notes on raters that may be read wrongly: metrics of undeclared kind that look human, or whose name differs
+        from that of an annotator only in the aspect; metrics that may be human, because neither their declaration nor
+        their label shows the kind (only for `has_default_raters`, and with annotators not for labels such as
+        `alpha-judge`); annotators named after several aspects; metrics of an aspect that no annotator rated."""
         undeclared_metrics = [rater for rater, kind in self.raters.kind.items() if not kind and rater in metric_names]
         annotator_like_metrics = aspect_variants(undeclared_metrics, annotators)
         human_like_metrics = [
             metric for metric in undeclared_metrics if looks_human(metric) or metric in annotator_like_metrics
         ]
+        metrics_of_unknown_kind = [
+            metric
+            for metric in undeclared_metrics
+            if not (looks_human(metric) or looks_like_machine(metric))
+            and not (annotators and "metric" in map(KINDS.get, split_name(metric)))
+        ]
+        pooled_aspect_names = pooled_aspects(annotators) if "" in aspects else []
+        rater_aspect_rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
+        has_rated_aspect = pl.col("aspect").is_in([*rated_aspects, ""]).any().over("rater")
         return build_notes(
             (
                 "annotators-as-metrics",
                 len(human_like_metrics),
                 f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, "
                 "or exclude them",
-            )
-        )
-
-    def _unknown_kind_notes(self, metric_names: tuple[str, ...], *, has_annotators: bool) -> list[Note]:
-        """A note on metrics that may be human, because neither their declaration nor their label shows the kind.
-
-        In a study with annotators, raters with labels such as `alpha-judge` count as metrics.
-        """
-        metrics_of_unknown_kind = [
-            metric
-            for metric in metric_names
-            if not (self.raters.kind[metric] or looks_human(metric) or looks_like_machine(metric))
-            and not (has_annotators and "metric" in map(KINDS.get, split_name(metric)))
-        ]
-        return build_notes(
+            ),
             (
                 UNKNOWN_KIND_RULE,
-                len(metrics_of_unknown_kind),
+                len(metrics_of_unknown_kind) if has_default_raters else 0,
                 "nothing shows whether these raters are human, so they are read as metrics: "
                 f"{join_labels(metrics_of_unknown_kind)}; name annotators in human",
-            )
-        )
-
-    def _pooled_aspect_notes(self, annotators: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
-        """A note on annotators whose names contain several aspects."""
-        pooled_aspect_names = pooled_aspects(annotators) if "" in aspects else []
-        return build_notes(
+            ),
             (
                 POOLED_RULE,
                 len(pooled_aspect_names),
                 f"ratings of several aspects ({join_labels(pooled_aspect_names)}) are combined as if each aspect "
                 f"were an annotator ({join_labels(annotators)}). Name the aspect in the columns, as in --columns "
                 "'human_{aspect}_{rater}', or select one aspect with human",
-            )
-        )
-
-    def _aspect_notes(self, metric_names: tuple[str, ...], rated_aspects: Sequence[str]) -> list[Note]:
-        rater_aspect_rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
-        excluded_rows = rater_aspect_rows.filter(~pl.col("aspect").is_in([*rated_aspects, ""]).any().over("rater"))
-        return build_notes(
+            ),
             *(
                 (
                     "aspect-without-annotators",
@@ -430,8 +426,10 @@ class Study:
                     f"metrics of the aspect {aspect!r} are excluded ({join_labels(aspect_rows['rater'])}), because no "
                     "selected annotator rated this aspect",
                 )
-                for (aspect,), aspect_rows in excluded_rows.group_by("aspect", maintain_order=True)
-            )
+                for (aspect,), aspect_rows in rater_aspect_rows.filter(~has_rated_aspect).group_by(
+                    "aspect", maintain_order=True
+                )
+            ),
         )
 
     def _group_items(self, group: Patterns) -> pl.Series:
@@ -474,39 +472,17 @@ class Study:
 def select_aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of each rater for this aspect. If a rater has no rows for this aspect, its rows without an aspect are
     returned."""
-    is_aspect_row_expression = pl.col("aspect") == aspect
-    if rows.select(is_aspect_row_expression).to_series().all():
+    is_aspect_row = pl.col("aspect") == aspect
+    if rows.select(is_aspect_row.all()).item():
         return rows
     rows = rows.filter(pl.col("aspect").is_in([aspect, ""]))
-    return rows.filter(is_aspect_row_expression == is_aspect_row_expression.max().over("rater"))
+    return rows.filter(is_aspect_row == is_aspect_row.any().over("rater"))
 
 
 def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The tables of verdicts and of missing verdicts, without the column of seconds if this column is empty."""
     unused_columns = [SECONDS] if preferences.frame[SECONDS].is_null().all() else []
     return preferences.frame.drop(unused_columns), preferences.missing
-
-
-def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
-    item_labels = study.item_labels()
-    if not item_labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
-        item_labels = study.outputs.texts["item"].unique(maintain_order=True)
-    declared_items = items.frame["item"]
-    undescribed_items = item_labels.filter(~item_labels.is_in(declared_items.implode()))
-    if undescribed_items.len() == item_labels.len():
-        raise InputError(
-            f"{where}: no item of this table is in the data (table: {join_labels(declared_items, limit=3)}; data: "
-            f"{join_labels(item_labels, limit=3)})"
-            f"{suggestion(str(declared_items[0]), list(item_labels)) if declared_items.len() else ''}"
-        )
-    return build_notes(
-        (
-            "items-not-described",
-            undescribed_items.len(),
-            f"{where}: the table lacks {undescribed_items.len()} of {item_labels.len()} items of the data "
-            f"({join_labels(undescribed_items, limit=3)})",
-        )
-    )
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:

@@ -141,17 +141,9 @@ def check_columns(
             f"{where}: column {missing_column_names[0]!r} is missing{hint_text}; columns: {join_labels(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
+    absent_column_names = [name for name in expected_column_names if name not in frame.columns]
     for column_name in unexpected_column_names:
-        misspelling_text = suggestion(
-            column_name,
-            [
-                expected_column_name
-                for expected_column_name in expected_column_names
-                if expected_column_name not in frame.columns
-            ],
-            cutoff=SLIP,
-        )
-        if misspelling_text:
+        if misspelling_text := suggestion(column_name, absent_column_names, cutoff=SLIP):
             raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
     return build_notes(unused_columns(unexpected_column_names, where=where))
 
@@ -205,8 +197,8 @@ def restore_integers(column: pl.Series) -> pl.Series:
     if not column.dtype.is_float():
         return column
     column = column.fill_nan(None)
-    is_integer_cell = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
-    return column.cast(pl.Int64) if is_integer_cell.fill_null(True).all() else column
+    are_integers = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).all()
+    return column.cast(pl.Int64) if are_integers else column
 
 
 def bounded_column(frame: pl.DataFrame, column_name: str, high: float, *, where: str, allowed: str) -> pl.Series:
@@ -290,14 +282,10 @@ def count_filled_cells(column: pl.Series) -> tuple[int, int]:
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.String:
-        cell_texts = column.str.strip_chars()
-        filled_cells = cell_texts.filter(~cell_texts.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
-        return filled_cells.len(), filled_cells.len() - filled_cells.cast(pl.Float64, strict=False).null_count()
-    filled_cells = column.drop_nulls()
-    return (
-        filled_cells.len(),
-        filled_cells.len() if filled_cells.dtype.is_numeric() or filled_cells.dtype == pl.Boolean else 0,
-    )
+        column = column.str.strip_chars()
+        column = column.filter(~column.str.to_lowercase().is_in(MISSING_TOKENS))
+    may_hold_numbers = column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean)
+    return column.count(), column.cast(pl.Float64, strict=False).count() if may_hold_numbers else 0
 
 
 def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where: str, what: str, hint: str) -> None:
@@ -335,13 +323,8 @@ def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> p
     [True, False, True]
     """
     is_candidate_row = frame.select(pl.struct(key_column_names).hash().is_duplicated()).to_series()
-    is_repeated_candidate = (
-        frame.select(key_column_names)
-        .filter(is_candidate_row)
-        .select(pl.struct(key_column_names).is_duplicated())
-        .to_series()
-    )
-    return is_candidate_row.scatter(is_candidate_row.arg_true(), is_repeated_candidate)
+    candidate_keys = frame.select(key_column_names).filter(is_candidate_row)
+    return is_candidate_row.scatter(is_candidate_row.arg_true(), candidate_keys.is_duplicated())
 
 
 def filter_rows(frame: pl.DataFrame, condition: pl.Expr | pl.Series) -> pl.DataFrame:
@@ -427,17 +410,13 @@ def select_part(part: str | None, parts: Iterable[str], *, name: str, what: str)
     """The part of a container that `NAME::PART` requests. If the container has only one part, this part is the
     default."""
     part_names = list(parts)
-    if part is None and len(part_names) == 1:
-        return part_names[0]
-    if part in part_names:
-        return str(part)
-    if part is None:
-        raise InputError(
-            f"{name}: holds {len(part_names)} {what}s; select one with {name}::{what.upper()}: "
-            f"{join_labels(part_names)}"
-        )
+    for part_name in part_names:
+        if part_name == part or (part is None and len(part_names) == 1):
+            return part_name
     raise InputError(
-        f"{name}: no {what} named {part!r}{suggestion(part, part_names)}; {what}s: {join_labels(part_names)}"
+        f"{name}: holds {len(part_names)} {what}s; select one with {name}::{what.upper()}: {join_labels(part_names)}"
+        if part is None
+        else f"{name}: no {what} named {part!r}{suggestion(part, part_names)}; {what}s: {join_labels(part_names)}"
     )
 
 

@@ -283,6 +283,8 @@ def _check_spill(folder: str) -> None:
 
 
 def _rename_columns(table: Any, column_name_of_role: Mapping[str, str]) -> Any:
+    if not column_name_of_role:
+        return table
     rows = nw.from_native(table)
     present_column_names = rows.collect_schema().names()
     for role, column_name in column_name_of_role.items():

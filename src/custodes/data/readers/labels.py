@@ -46,8 +46,8 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
         frame if layout.label else frame.drop("role", strict=False), where=where
     )
     key_table = _read_keys(frame, layout, where=where).with_columns(is_second=is_second_opinion)
-    label_table, notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
-    study = _build_study(label_table, notes, where=where)
+    read_layout = _read_long if layout.label else _read_wide
+    study = _build_study(*read_layout(frame, key_table, layout, where=where), where=where)
     used_column_names = {*layout.assigned_columns, *role_columns, "item", "system"}
     slice_column_names = [
         column_name
@@ -83,7 +83,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     missing_kind, missing_field = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
     complete_layout = replace(layout, **{missing_field: tuple(similar_column_names)})  # type: ignore[arg-type]
     repeated_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
-    new_notes = build_notes(
+    notes = build_notes(
         (
             "repeated-ids",
             n_repeating_rows,
@@ -102,7 +102,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     return replace(
         study,
         attributes=attribute_table,
-        notes=(*study.notes, *new_notes),
+        notes=(*study.notes, *notes),
         unnamed_system=not layout.systems,
     )
 
