@@ -19,7 +19,7 @@ from custodes.answers.tables import Column, Table, View
 from custodes.answers.views import digits_of_column, split_by_aspect, title_with_aspect
 from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 from custodes.control_characters import escape_controls
-from custodes.data.writing import row_blocks
+from custodes.data.writing import ROWS
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -354,7 +354,7 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
     inner_margin = margin + INDENT
     if isinstance(value, pl.DataFrame) and value.height:
         yield b"["
-        for block_index, row_block in enumerate(row_blocks(value)):
+        for block_index, row_block in enumerate(value.iter_slices(ROWS)):
             # The rows of this block without the brackets of their list.
             yield b"," * bool(block_index) + _format_json(row_block.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"

@@ -133,12 +133,12 @@ class Comparisons(ReadOnlyArrays):
     @property
     def system_a(self) -> tuple[str, ...]:
         """The first system of every pair."""
-        return tuple(self.systems[i] for i in self.pairs[:, 0].tolist())
+        return tuple(self.systems[position] for position in self.pairs[:, 0].tolist())
 
     @property
     def system_b(self) -> tuple[str, ...]:
         """The second system of every pair."""
-        return tuple(self.systems[i] for i in self.pairs[:, 1].tolist())
+        return tuple(self.systems[position] for position in self.pairs[:, 1].tolist())
 
     @property
     def first(self) -> Ints:

@@ -6,7 +6,7 @@ applies the expression in the engine of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import narwhals as nw
@@ -253,7 +253,13 @@ def compare_in_memory(
     has_human_verdicts = verdicts.filter(pl.col("rater") < n_annotators).height > 0
     is_human_row_expression = nw.col("rater") < n_annotators
     comparison_batches, combined_annotator_batches = [], []
-    for batch_scores, batch_verdicts in _iter_batches(scores, verdicts):
+    # A join of all items may need much memory.
+    n_rows_of_rater_and_item = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
+    n_batches = 1 + int((n_rows_of_rater_and_item**2).sum() or 0) // BATCH_ROWS
+    for batch_index in range(n_batches):
+        batch_scores, batch_verdicts = (
+            filter_rows(rows, pl.col("item") % n_batches == batch_index) for rows in (scores, verdicts)
+        )
         score_table, verdict_table = (nw.from_native(rows.lazy()) for rows in (batch_scores, batch_verdicts))
         comparison_rows = (
             rater_comparisons(score_table, verdict_table if batch_verdicts.height else None).collect().lazy()
@@ -266,16 +272,6 @@ def compare_in_memory(
             human_rows.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native()
         )
     return pl.concat(comparison_batches), pl.concat(combined_annotator_batches)
-
-
-def _iter_batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """The scores and verdicts of all items in one batch, or in several batches of items if a join of all items needs
-    much memory."""
-    n_rows_of_rater_and_item = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
-    n_batches = 1 + int((n_rows_of_rater_and_item * n_rows_of_rater_and_item).sum() or 0) // BATCH_ROWS
-    for batch_index in range(n_batches):
-        is_in_batch_expression = pl.col("item") % n_batches == batch_index
-        yield filter_rows(scores, is_in_batch_expression), filter_rows(verdicts, is_in_batch_expression)
 
 
 def human_threshold(scores: Floats, ties: float | None) -> float:

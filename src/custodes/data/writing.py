@@ -201,10 +201,5 @@ def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: boo
     """A table without lists as blocks of csv. With `quote_formulas`, formulas are escaped."""
     escaped_table = without_formulas(table) if quote_formulas else table
     yield escaped_table.head(0).write_csv(separator=separator).encode()
-    for row_block in row_blocks(escaped_table):
+    for row_block in escaped_table.iter_slices(ROWS):
         yield row_block.write_csv(separator=separator, include_header=False).encode()
-
-
-def row_blocks(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The rows of a table in blocks."""
-    return table.iter_slices(ROWS)

@@ -160,7 +160,8 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
         evaluation_id = f"{study.name}/{system_name}/{timestamp}"
         developer, _, model_name = str(system_name).rpartition("/")
         file_uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)
-        relative_path = "/".join(map(_path_part, (study.name, developer or "unknown", model_name, str(file_uuid))))
+        path_parts = (study.name, developer or "unknown", model_name, str(file_uuid))
+        relative_path = "/".join(re.sub(r"[^\w.-]+", "_", part).strip(".") or "unknown" for part in path_parts)
         sample_lines = [
             _format_sample(
                 rating_row,
@@ -183,11 +184,6 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
         path_without_suffix = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
         yield write_atomically(f"{path_without_suffix}_samples.jsonl", sample_bytes)
         yield write_atomically(f"{path_without_suffix}.json", msgspec.json.encode(aggregate_object))
-
-
-def _path_part(name: str) -> str:
-    """A name as a part of a path."""
-    return re.sub(r"[^\w.-]+", "_", name).strip(".") or "unknown"
 
 
 def _result_name(row: dict[str, Any]) -> str:

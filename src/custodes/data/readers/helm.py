@@ -129,8 +129,11 @@ def _item_label(task: str, instance_id: Label, perturbation: Any) -> str:
 def _without_model(name: str) -> str:
     """The name of a run without the model arguments. This name is equal for runs of different models."""
     scenario_name, _, arguments_text = name.partition(":")
-    model_arguments = ("model=", "model_deployment=")
-    other_arguments = ",".join(a for a in arguments_text.split(",") if a and not a.startswith(model_arguments))
+    other_arguments = ",".join(
+        argument
+        for argument in arguments_text.split(",")
+        if argument and not argument.startswith(("model=", "model_deployment="))
+    )
     return f"{scenario_name}:{other_arguments}" if other_arguments else scenario_name
 
 

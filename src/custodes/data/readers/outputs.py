@@ -38,10 +38,10 @@ OUTPUT_FIELDS = ("text", "image", "images")
 TEXT_SUFFIXES = (".txt", ".md")
 MTME_FOLDERS = ("system-outputs", "human-scores", "metric-scores")
 """Folders of mt-metrics-eval, whose files have a line per segment."""
-FOLDER_ROLES = {
-    "source": ("source", "src", "prompt", "input", "question", "document", "article"),
-    "references": ("reference", "ref", "gold", "target", "ground_truth"),
-    "context": ("context", "background", "evidence"),
+ROLE_OF_FOLDER = {
+    **dict.fromkeys(("source", "src", "prompt", "input", "question", "document", "article"), "source"),
+    **dict.fromkeys(("reference", "ref", "gold", "target", "ground_truth"), "references"),
+    **dict.fromkeys(("context", "background", "evidence"), "context"),
 }
 """Names of folders (singular or plural) with texts of the items."""
 
@@ -370,8 +370,7 @@ def _text_files(folder: Path) -> list[Path]:
 
 def _role(name: str) -> str | None:
     """The role of the files in a folder with this name, such as `sources`; None for outputs."""
-    singular_name = normalise_name(name).removesuffix("s")
-    return next((role for role, folder_names in FOLDER_ROLES.items() if singular_name in folder_names), None)
+    return ROLE_OF_FOLDER.get(normalise_name(name).removesuffix("s"))
 
 
 def _is_texts_folder(path: Path) -> bool:
