@@ -174,15 +174,18 @@ def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     """A table with one row per item and cell: `item`, `cell`, `value`. A cell is the rating of an output, or of a pair
     of outputs, by a rater."""
     is_selected_rating = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
-    score_cell_rows = study.ratings.frame.filter(is_selected_rating).select(
-        "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
+    return pl.concat(
+        [
+            study.ratings.frame.filter(is_selected_rating).select(
+                "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
+            ),
+            study.preferences.frame.filter(is_selected_rating).select(
+                "item",
+                cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
+                value=pl.col("preference").cast(pl.Float64),
+            ),
+        ]
     )
-    verdict_cell_rows = study.preferences.frame.filter(is_selected_rating).select(
-        "item",
-        cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
-        value=pl.col("preference").cast(pl.Float64),
-    )
-    return pl.concat([score_cell_rows, verdict_cell_rows])
 
 
 def _summarise_items(rating_cells: pl.DataFrame) -> pl.DataFrame:

@@ -76,7 +76,6 @@ def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
 
 def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
-    is_reversed_pair = pl.col("system_a") > pl.col("system_b")
     reversed_expression_of_column = {
         "system_a": pl.col("system_b"),
         "system_b": pl.col("system_a"),
@@ -90,7 +89,9 @@ def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     }
     return interim_analyses.with_columns(
         **{
-            column_name: pl.when(is_reversed_pair).then(reversed_expression).otherwise(column_name)
+            column_name: pl.when(pl.col("system_a") > pl.col("system_b"))
+            .then(reversed_expression)
+            .otherwise(column_name)
             for column_name, reversed_expression in reversed_expression_of_column.items()
         }
     )

@@ -209,8 +209,6 @@ class Preferences:
         >>> Preferences.make(pl.DataFrame({**rows, "preference": [1, None]}))[0].half_comparisons().height
         1
         """
-        if not (self.missing["order"] != "").any():
-            return self.missing.select(COMPARISON).clear()
         return self._merge_rows("mean").filter(pl.col("half") == 1).select(COMPARISON)
 
     def merge_verdicts(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
@@ -267,8 +265,6 @@ def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
             for column_name in CHANCES
         ]
     )
-    if set(CHANCES).isdisjoint(frame.columns):
-        return probability_rows.get_columns()
     has_probability = probability_rows.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
     refuse(
         has_probability & (probability_rows["p_a"].is_null() | probability_rows["p_b"].is_null()),

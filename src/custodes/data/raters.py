@@ -73,13 +73,11 @@ class Raters:
     def infer(cls, kind_of_rater: Mapping[str, str]) -> Raters:
         """Raters of which only the kinds are known. By assumption, higher is better, and an annotator may stand for
         several persons. The scale is unknown."""
-        column_of_name = {"rater": list(kind_of_rater), "kind": list(kind_of_rater.values())}
-        kind_rows = pl.DataFrame(column_of_name, schema=dict.fromkeys(column_of_name, pl.String))
-        return cls(
-            frame=pl.concat([pl.DataFrame(schema=SCHEMA), kind_rows], how="diagonal").with_columns(
-                higher_is_better=True, person=False
-            )
-        )
+        rater_rows = [
+            {"rater": rater_name, "kind": rater_kind, "higher_is_better": True, "person": False}
+            for rater_name, rater_kind in kind_of_rater.items()
+        ]
+        return cls(frame=pl.DataFrame(rater_rows, schema=SCHEMA))
 
     def select_kind(self, kind: str) -> tuple[str, ...]:
         """The raters of one kind, in the order of the table."""
@@ -375,8 +373,6 @@ class Scale:
         if min(self.n, other.n) < FEW_RATINGS:
             return True
         union_width = max(self.high, other.high) - min(self.low, other.low)
-        if union_width == 0:
-            return True
         overlap_width = min(self.high, other.high) - max(self.low, other.low)
         if min(self.high - self.low, other.high - other.low) == 0:
             # A constant rater uses only one point of the scale. If this point is in the range of the other rater,

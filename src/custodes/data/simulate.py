@@ -421,15 +421,18 @@ def _rating_rows(
 ) -> pl.DataFrame:
     """A long table of ratings from scores (items, systems, aspects); NaN gives no row."""
     item_indices, system_indices, aspect_indices = np.nonzero(np.isfinite(scores))
-    score_rows = pl.DataFrame(
-        {
-            "item": pl.Series(items).gather(item_indices),
-            "system": pl.Series(systems).gather(system_indices),
-            "aspect": pl.Series(aspects).gather(aspect_indices),
-            "score": scores[item_indices, system_indices, aspect_indices],
-        }
+    return (
+        pl.DataFrame(
+            {
+                "item": pl.Series(items).gather(item_indices),
+                "system": pl.Series(systems).gather(system_indices),
+                "aspect": pl.Series(aspects).gather(aspect_indices),
+                "score": scores[item_indices, system_indices, aspect_indices],
+            }
+        )
+        .with_columns(rater=pl.lit(rater), repeat=pl.lit("0"))
+        .select(*RATINGS_SCHEMA)
     )
-    return score_rows.with_columns(rater=pl.lit(rater), repeat=pl.lit("0")).select(*RATINGS_SCHEMA)
 
 
 def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:

@@ -176,10 +176,8 @@ class Study:
             described_items, notes = Items.make(items, where=items_name)
             notes += described_items.coverage_notes(study._items_to_describe(), where=items_name)
             study = replace(study, items=described_items, notes=(*study.notes, *notes))
-        if not study.digest:
-            return study
-        digest = digest_of(study.digest, study.raters.frame.write_csv(), study.items.frame.write_csv())
-        return replace(study, digest=digest)
+        csv_texts = (study.raters.frame.write_csv(), study.items.frame.write_csv())
+        return replace(study, digest=digest_of(study.digest, *csv_texts)) if study.digest else study
 
     @check_arguments
     def select(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,13 @@ not 'dataset')."""
 
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """Numbers such as `3,5`, `1.234,5` and `1 234`."""
+
+NOTATION_ADVICE, EMPTY_ADVICE = (
+    "write numbers with a decimal point and without thousands separators (decimal commas are read only if a semicolon "
+    "or tab separates the cells and the column has no thousands separators)",
+    "if nothing was rated, leave the cell empty",
+)
+"""Advice on a text in a column of numbers: a number in the notation of another country, and any other text."""
 
 UNPAIRED_SURROGATE = "an unpaired surrogate (\\ud800 to \\udfff), which is not valid text"
 
@@ -226,7 +234,7 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
             numbers.is_null() & cell_texts.is_not_null(),
             lambda row_numbers, row_index: (
                 f"{where}: {column_name} {cell_texts[row_index]!r} in row {row_numbers} is not a number; "
-                f"{_number_advice(str(cell_texts[row_index]))}"
+                f"{NOTATION_ADVICE if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(cell_texts[row_index]) else EMPTY_ADVICE}"
             ),
         )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
@@ -240,17 +248,6 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
         ),
     )
     return numbers.set(numbers == 0, 0.0).fill_nan(None).alias(column_name)  # -0.0 is 0
-
-
-def _number_advice(text: str) -> str:
-    """Advice for a text that is not a number but may be a number in the notation of another country."""
-    if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
-        return (
-            "write numbers with a decimal point and without thousands separators (decimal commas are "
-            "read only if a semicolon or tab separates the cells and the column has no thousands "
-            "separators)"
-        )
-    return "if nothing was rated, leave the cell empty"
 
 
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
@@ -345,9 +342,8 @@ def format_counts(words: pl.Series) -> str:
     >>> format_counts(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
     """
-    word_counts = words.to_frame("word").group_by("word", maintain_order=True).len()
-    sorted_counts = word_counts.sort("len", descending=True, maintain_order=True)
-    return join_labels(f"{word} {n_occurrences}" for word, n_occurrences in sorted_counts.iter_rows())
+    word_counts = Counter(words).most_common()
+    return join_labels(f"{word} {n_occurrences}" for word, n_occurrences in word_counts)
 
 
 def refuse(is_refused_row: pl.Series, build_message: Callable[[str, int], str]) -> None:

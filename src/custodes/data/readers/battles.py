@@ -234,8 +234,6 @@ def _ambiguous_place_notes(
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
     is_reversed_position = is_ambiguous_cell & (verdict_table["order"] == "ba")
-    if not is_reversed_position.any():
-        return []
     pair_direction_expression = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
     comparison_rows = verdict_table.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),

@@ -86,13 +86,13 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 def _read_games(frame: pl.DataFrame, key_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """A table with one row per game. In both games, the winner is given as a model. In the first game, model_1 was
     shown first."""
-    system_series_list = [
-        label_column(frame, column_name, where=where).alias(f"system_{side}")
-        for column_name, side in (("model_1", "a"), ("model_2", "b"))
-    ]
     # If a log compares scores, the judge saw no pair, and the second game is a copy of the first game.
-    is_scored = label_column(frame, "m1_score", where=where, empty=True) != ""
-    judgment_rows = key_table.with_columns(*system_series_list, row=pl.int_range(1, pl.len() + 1), scored=is_scored)
+    judgment_rows = key_table.with_columns(
+        system_a=label_column(frame, "model_1", where=where),
+        system_b=label_column(frame, "model_2", where=where),
+        row=pl.int_range(1, pl.len() + 1),
+        scored=label_column(frame, "m1_score", where=where, empty=True) != "",
+    )
     game_tables = [
         judgment_rows.with_columns(
             verdict=without_empty(label_column(frame, column_name, where=where, empty=True)),

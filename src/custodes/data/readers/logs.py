@@ -282,16 +282,13 @@ def log_reader(
 def parse_number(value: object, number_of_word: Mapping[str, float] = {}) -> float | None:
     """A value as a number; None if the value cannot be converted. True is 1, a text is read as a number, and
     `number_of_word` has the numbers of words."""
-    if isinstance(value, bool | int | float):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf
-    if not isinstance(value, str):
-        return None
-    word = value.strip().lower()
+    number_or_word = value
+    if isinstance(value, str):
+        word = value.strip().lower()
+        number_or_word = number_of_word.get(word, None if "_" in word else word)  # float() would read 1_0 as 10
     try:
-        # float() would read 1_0 as 10
-        return number_of_word[word] if word in number_of_word else None if "_" in word else float(word)
+        return float(number_or_word) if isinstance(number_or_word, bool | int | float | str) else None
+    except OverflowError:
+        return math.inf
     except ValueError:
         return None

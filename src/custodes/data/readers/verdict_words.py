@@ -274,8 +274,6 @@ def read_orders(
             "displayed order, write original and swapped as orders"
         ),
     )
-    if not comparison_rows["swapped"].any():
-        return comparison_rows["stated"].alias("shown"), []
     swapped_rate_of_rater = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
     has_swap_of_rater = pl.col("swapped").any().over("rater")
     is_in_displayed_order = (
@@ -310,7 +308,7 @@ def _interpret_order_numbers(order_words: pl.Series, *, where: str) -> pl.Series
     column with only 1 is ambiguous."""
     numbers = order_words.cast(pl.Int64, strict=False)
     distinct_numbers = set(numbers.drop_nulls())
-    is_clear_code = distinct_numbers <= {0, 1, 2} and (0 in distinct_numbers) != (2 in distinct_numbers)
+    is_clear_code = distinct_numbers in ({0}, {2}, {0, 1}, {1, 2})
     refuse(
         numbers.is_not_null() & (not is_clear_code),
         lambda rows, _: (
