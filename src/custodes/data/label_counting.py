@@ -346,14 +346,16 @@ class _Plan:
         )
         if self.unit == "item":
             return representative_rows.rename({"unit": "item"})
-        item_expression = pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
-        return representative_rows.with_columns(item=item_expression).rename({"unit": "cluster"})
+        return representative_rows.with_columns(
+            item=pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
+        ).rename({"unit": "cluster"})
 
     def label_rows(self, single_output_rows: pl.DataFrame, representative_rows: pl.DataFrame) -> pl.DataFrame:
         """A row per output and label."""
         if not self.layout.item:
-            item_expression = pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
-            single_output_rows = single_output_rows.with_columns(item=item_expression)
+            single_output_rows = single_output_rows.with_columns(
+                item=pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
+            )
         output_rows = pl.concat(
             [single_output_rows.with_columns(n_outputs=pl.lit(1)), representative_rows], how="diagonal_relaxed"
         )

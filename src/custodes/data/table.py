@@ -251,14 +251,7 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
 
 
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
-
-
-def truth_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool = False) -> pl.Series:
-    """A column of true and false. If `empty` is true, an empty cell becomes null; otherwise an empty cell raises
-    `InputError`."""
-    cell_texts = label_column(frame, column_name, where=where, empty=empty).str.to_lowercase()
-    refuse_values(cell_texts, ~cell_texts.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
-    return cell_texts.is_in(TRUE).set(cell_texts == "", None)
+"""Words in a column of true and false, in lower case; an empty cell is null."""
 
 
 def typed_column(frame: pl.DataFrame, column_name: str, dtype: Any, *, where: str, empty: bool = True) -> pl.Series:
@@ -267,7 +260,9 @@ def typed_column(frame: pl.DataFrame, column_name: str, dtype: Any, *, where: st
     if dtype == pl.String:
         return label_column(frame, column_name, where=where, empty=empty)
     if dtype == pl.Boolean:
-        return truth_column(frame, column_name, where=where, empty=empty)
+        cell_texts = label_column(frame, column_name, where=where, empty=empty).str.to_lowercase()
+        refuse_values(cell_texts, ~cell_texts.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
+        return cell_texts.is_in(TRUE).set(cell_texts == "", None)
     numbers = number_column(frame, column_name, where=where)
     if dtype == pl.Int64:
         refuse_values(numbers, numbers.is_null() | (numbers % 1 != 0), where=where, allowed="a whole number")

@@ -224,11 +224,8 @@ def scan_sources(
         raise OptionError(f"--memory-limit {memory_limit!r}: not a size; give one such as 500MB or 2GB")
     if spill is not None:
         _check_spill(spill)
-    with duckdb.connect() as connection:
-        if memory_limit is not None:
-            connection.execute(f"set memory_limit = '{memory_limit.strip()}'")
-        if spill is not None:
-            connection.execute("set temp_directory = $1", [str(spill)])
+    settings = {"memory_limit": memory_limit and memory_limit.strip(), "temp_directory": spill}
+    with duckdb.connect(config={name: value for name, value in settings.items() if value is not None}) as connection:
         try:
             _check_equal_columns(files, file_type)
             duckdb_relation = getattr(connection, f"read_{file_type}")([str(file) for file in files])

@@ -44,7 +44,6 @@ CONTRADICTED, CLEARER = 0.5, 2.0
 proportion of comparisons that are contradictory in this reading. The second limit is the ratio of this proportion to
 the proportion in the reading as positions."""
 
-SIGNS = {True: -1.0, False: 1.0}
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
 
 
@@ -241,7 +240,7 @@ def _ambiguous_place_notes(
         taken=pl.col("preference") * pair_direction_expression,
         place=pl.col("preference")
         * pair_direction_expression
-        * is_reversed_position.filter(verdict_table["preference"].is_not_null()).replace_strict(SIGNS),
+        * is_reversed_position.filter(verdict_table["preference"].is_not_null()).replace_strict({True: -1, False: 1}),
     )
     contradiction_flag_rows = (
         comparison_rows.group_by(cs.by_name("item", "low", "high", "rater", "aspect", "repeat", require_all=False))

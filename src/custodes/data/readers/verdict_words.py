@@ -131,7 +131,9 @@ def interpret_cells(
     signs_by_code = signs_by_number.fill_null(
         look_up(normalised_words, UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0))
     ).fill_null(signs_by_position_word)
-    signs_by_system_name = _match_system_names(verdict_cells, first_systems, second_systems)
+    # A name counts exactly, or up to case and surrounding marks.
+    columns = (verdict_cells, first_systems, second_systems)
+    signs_by_system_name = match_system(*columns).fill_null(match_system(*map(_normalise_labels, columns)))
     if is_own_format and verdict_cells.is_in(SIGNS).all():
         signs_by_system_name = signs_by_system_name.clear(verdict_cells.len())
     refuse(
@@ -164,13 +166,6 @@ def guess_meaning(word: str, system_names: Collection[str]) -> str:
     known_word_of_normalised_word = dict(zip(normalise_words(known_words), known_words, strict=True))
     close_words = get_close_matches(normalised_word, known_word_of_normalised_word, n=1, cutoff=0.75)
     return known_word_of_normalised_word[close_words[0]] if close_words else ""
-
-
-def _match_system_names(verdict_cells: pl.Series, first_systems: pl.Series, second_systems: pl.Series) -> pl.Series:
-    """1 or -1 if a cell names the first or the second system of the row, exactly or up to case and surrounding
-    marks."""
-    columns = (verdict_cells, first_systems, second_systems)
-    return match_system(*columns).fill_null(match_system(*map(_normalise_labels, columns)))
 
 
 def match_system(cells: pl.Series, first_labels: pl.Series, second_labels: pl.Series) -> pl.Series:
