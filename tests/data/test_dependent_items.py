@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.dependent_items import CLEAR, LEVEL, items_by_annotator, repeated_items
+from custodes.data.dependent_items import CLEAR, LEVEL, items_by_annotator, merge_clusters, repeated_items
+from custodes.data.items import Items
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
@@ -162,3 +163,22 @@ def test_equal_texts_count_if_two_systems_gave_them_and_the_source_is_equal_or_t
     rows += [(item, "A", long * 2, "s") for item in "gh"]  # one output each
     study = cu.read(pl.DataFrame(rows, schema=["item", "system", "text", "source"], orient="row"))
     assert repeated_items(study, []) == [("a", "b"), ("e", "f")]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clusters_of_grouped_items_are_connected_components(seed: int) -> None:
+    networkx = pytest.importorskip("networkx")
+    rng = np.random.default_rng(seed)
+    groups = [tuple(f"i{item}" for item in rng.choice(12, 3, replace=False)) for _ in range(3)]
+    declared = {f"i{item}": f"c{item // 2}" if item < 6 else "" for item in range(9)}
+    items, _ = Items.make(pl.DataFrame({"item": list(declared), "cluster": list(declared.values())}))
+    rows = merge_clusters(items, groups).select("item", "cluster").rows()
+    assert [item for item, _ in rows] == list(dict.fromkeys([*declared, *(item for group in groups for item in group)]))
+    graph = networkx.Graph([(group[0], item) for group in groups for item in group])
+    graph.add_edges_from((item, cluster) for item, cluster in declared.items() if cluster)
+    graph.add_nodes_from(item for item, _ in rows)
+    components = {item: k for k, part in enumerate(networkx.connected_components(graph)) for item in part}
+    cluster_of = {item: cluster or item for item, cluster in rows}
+    for one, cluster in cluster_of.items():
+        for other in cluster_of:
+            assert (cluster == cluster_of[other]) == (components[one] == components[other])

@@ -12,7 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.notes import Note
-from custodes.data.raters import MissingCode
+from custodes.data.raters import missing_code
 from custodes.data.study import Study
 from custodes.data.writing import write_table
 from custodes.errors import InputError
@@ -260,9 +260,7 @@ def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:
 )
 def test_a_code_for_missing_is_told(code: int, rest: range) -> None:
     scores = np.array([*rest, *rest, *rest, *rest, *rest, code, code], float)
-    problem = MissingCode.from_scores(scores)
-    assert problem == MissingCode(value=code, n=2, low=rest[0], high=rest[-1])
-    assert f"{code} occurs 2 times" in str(problem)
+    assert missing_code(scores) == f"{code} occurs 2 times among scores from {rest[0]} to {rest[-1]}"
 
 
 @pytest.mark.parametrize(
@@ -270,7 +268,7 @@ def test_a_code_for_missing_is_told(code: int, rest: range) -> None:
     [range(6), range(1, 6), (1, 5), (1, 4, 5), range(-1, 2), range(-25, 1), range(101), (-1, 0, 1, 2), (1, 2, 4)],
 )
 def test_a_scale_holds_no_code(scale: range | tuple[int, ...]) -> None:
-    assert MissingCode.from_scores(np.array([*scale] * 20, float)) is None
+    assert missing_code(np.array([*scale] * 20, float)) == ""
 
 
 def test_check_names_a_code_that_all_people_use() -> None:

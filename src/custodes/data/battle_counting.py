@@ -111,40 +111,39 @@ def count_battles(
             f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
         )
     if systems is not None:
-        selected_system_names = resolve_names(
-            "systems", systems, sorted({*verdict_count_rows["a"], *verdict_count_rows["b"]}), where=WHERE, what="system"
-        )
-        verdict_count_rows = verdict_count_rows.filter(
-            pl.col("a").is_in(list(selected_system_names)), pl.col("b").is_in(list(selected_system_names))
-        )
+        all_system_names = sorted({*verdict_count_rows["a"], *verdict_count_rows["b"]})
+        selected_names = resolve_names("systems", systems, all_system_names, where=WHERE, what="system")
+        verdict_count_rows = verdict_count_rows.filter(pl.all_horizontal(pl.col("a", "b").is_in(list(selected_names))))
     interpreted_count_rows = _interpret_words(verdict_count_rows, is_custodes_format=is_custodes_format)
     verdict_rows = _select_rows_to_count(verdict_rows, interpreted_count_rows)
     rater_item_count_rows = collect_rows(_count_items(verdict_rows))
     notes: list[Note] = []
+    signed_rows = _encode_signs(verdict_rows, interpreted_count_rows)
     if len(annotators) > 1 or (rater_item_count_rows["most"] > 1).any():
-        signed_rows, notes = _merge_comparisons(
-            _encode_signs(verdict_rows, interpreted_count_rows), verdict_rows, annotators, orders
-        )
+        merged_rows, notes = _merge_verdicts(signed_rows, verdict_rows, orders)
+        signed_rows = _combine_human_rows(merged_rows, annotators)
         sign_count_rows = collect_rows(
             signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
         )
-        n_items_of_rater = dict(
-            collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows()
+        item_count_rows = collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64))
+    else:  # every verdict has its own item, so the counts of words suffice
+        signed_rows = _combine_human_rows(signed_rows, annotators)
+        is_human_row = pl.col("rater").is_in(list(annotators))
+        sign_count_rows = interpreted_count_rows.drop_nulls("sign").with_columns(
+            rater=pl.when(is_human_row).then(pl.lit(HUMAN)).otherwise("rater")
         )
-    else:
-        signed_rows = _combine_human_rows(_encode_signs(verdict_rows, interpreted_count_rows), annotators)
-        combined_rater_expression = (
-            pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
-        )
-        sign_count_rows = interpreted_count_rows.drop_nulls("sign").with_columns(rater=combined_rater_expression)
-        n_items_of_rater = dict(
-            sign_count_rows.group_by("rater").agg(pl.col("n").sum()).iter_rows()
-        )  # every verdict has its own item
+        item_count_rows = sign_count_rows.group_by("rater").agg(pl.col("n").sum())
     n_missing_verdicts = int(interpreted_count_rows.filter(pl.col("sign").is_null())["n"].sum())
     if n_missing_verdicts == interpreted_count_rows["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
     ambiguous_position_count_rows = interpreted_count_rows.filter("is_ambiguous")
     ambiguous_words_text = ", ".join(ambiguous_position_count_rows["word"].unique().sort().head(2))
+    raters_with_verdicts = set(sign_count_rows["rater"])
+    raters_without_verdicts = [
+        rater_name
+        for rater_name in (*([HUMAN] if annotators else []), *metric_names)
+        if rater_name not in raters_with_verdicts
+    ]
     notes += build_notes(
         ("missing-verdict", n_missing_verdicts, f"{n_missing_verdicts} verdicts are empty and count as not rated"),
         (
@@ -153,21 +152,12 @@ def count_battles(
             f"verdicts such as {ambiguous_words_text} are read as names of columns, whatever the presentation order; "
             "if the verdicts mean positions, write the names of the systems",
         ),
-    )
-    raters_with_verdicts = set(sign_count_rows["rater"])
-    raters_without_verdicts = [
-        rater_name
-        for rater_name in (*([HUMAN] if annotators else []), *metric_names)
-        if rater_name not in raters_with_verdicts
-    ]
-    notes += build_notes(
         (
             "no-battle",
             len(raters_without_verdicts),
             f"raters without a valid verdict are missing from all tables: {join_labels(raters_without_verdicts)}",
-        )
+        ),
     )
-    origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     system_names = tuple(sorted({*interpreted_count_rows["a"], *interpreted_count_rows["b"]}))
     counted_metric_names = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
     joint_count_frames = [count_joint_outcomes(signed_rows, counted_metric_names)] if counted_metric_names else []
@@ -176,9 +166,11 @@ def count_battles(
         systems=system_names,
         metrics=counted_metric_names,
         by_order=_count_by_order(sign_count_rows),
-        items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order, which changes the digest
+        items=dict(
+            item_count_rows.sort("rater").iter_rows()
+        ),  # engines return rows in any order, which changes the digest
         notes=tuple(notes),
-        origin=origin,
+        origin=counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders),
     )
 
 
@@ -201,14 +193,11 @@ def _annotator_names(
 def _count_by_order(sign_count_rows: pl.DataFrame) -> pl.DataFrame:
     """Numbers of wins, ties and losses from signs with their frequencies (`n`)."""
     key_column_names = ("rater", "system_a", "system_b", "order")
-    count_expression_of_outcome = {
-        outcome_name: pl.col("n").filter(pl.col("sign") == sign).sum() for outcome_name, sign in SIGNS.items()
-    }
     return (
         sign_count_rows.group_by(key_column_names)
-        .agg(**count_expression_of_outcome)
+        .agg(pl.col("n").filter(pl.col("sign") == sign).sum().alias(outcome) for outcome, sign in SIGNS.items())
         .sort(key_column_names)
-        .select(pl.col(column_name).cast(column_type) for column_name, column_type in BY_ORDER.items())
+        .cast(BY_ORDER)
     )
 
 
@@ -234,12 +223,9 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
     def text_expression(column_name: str | None, default_text: str = "") -> nw.Expr:
         if column_name is None or column_name not in schema:
             return nw.lit(default_text)
-        is_float_column = schema[column_name].is_float()  # engines format 1.0 differently
-        return (
-            (nw.col(column_name).cast(nw.Int64) if is_float_column else nw.col(column_name))
-            .cast(nw.String)
-            .fill_null(default_text)
-        )
+        column = nw.col(column_name)
+        integers_or_words = column.cast(nw.Int64) if schema[column_name].is_float() else column  # engines print 1.0
+        return integers_or_words.cast(nw.String).fill_null(default_text)
 
     if schema[verdict_column_name].is_float():
         n_fractional_values = collect_rows(
@@ -251,12 +237,10 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
             raise InputError(
                 f"{WHERE}: {n_fractional_values} values of {verdict_column_name!r} are not allowed; allowed: 1, 0, -1"
             )
-    item_expression = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
-    is_missing_item = (
-        nw.col("item").is_null() if schema["item"].is_numeric() else item_expression.is_null() | (item_expression == "")
-    )
-    standard_rows = input_rows.select(
-        item_expression.alias("item"),
+    has_numbers = schema["item"].is_numeric()
+    items = nw.col("item") if has_numbers else nw.col("item").cast(nw.String)
+    return input_rows.select(
+        items,
         text_expression(system_column_names[0]).alias("a"),
         text_expression(system_column_names[1]).alias("b"),
         text_expression(verdict_column_name).alias("word"),
@@ -265,10 +249,9 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
         text_expression("aspect").alias("aspect"),
         text_expression("order").alias("order_word"),
         text_expression("repeat").alias("repeat"),
-        is_missing_item.alias("empty"),
+        (items.is_null() if has_numbers else items.fill_null("") == "").alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
-    )
-    return standard_rows, set(schema) >= OWN_COLUMNS
+    ), set(schema) >= OWN_COLUMNS
 
 
 def _count_verdict_words(rows: Rows) -> pl.DataFrame:
@@ -279,25 +262,18 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
             nw.len().alias("n")
         )
     )
-    kind_word_expression = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    verdict_count_rows = verdict_count_rows.with_columns(
-        pl.col("n").cast(pl.Int64), kind_word_expression.replace(KINDS).alias("kind")
-    )
+    kind_words = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    verdict_count_rows = verdict_count_rows.with_columns(pl.col("n").cast(pl.Int64), kind_words.replace(KINDS))
     if not verdict_count_rows.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
-    label_expressions = [pl.col(label_column_name) for label_column_name in ("rater", "aspect", "a", "b")]
+    labels = pl.col("rater", "aspect", "a", "b")
     for is_invalid_row, problem_text in (
         (pl.col("empty"), "have no item"),
         ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
         (pl.col("rater") == "", "name no rater"),
         (pl.col("a") == pl.col("b"), "compare a system with itself"),
         (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
-        (
-            pl.any_horizontal(
-                label_expression != label_expression.str.strip_chars() for label_expression in label_expressions
-            ),
-            "have a label with a space before or after it",
-        ),
+        (pl.any_horizontal(labels != labels.str.strip_chars()), "have a label with a space before or after it"),
         (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
     ):
         if n_invalid_rows := int(verdict_count_rows.filter(is_invalid_row)["n"].sum()):
@@ -345,9 +321,7 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
             ),
             limit=3,
         )
-        exception_text = (
-            ", except words for the position shown" if verdict_meaning_rows["place"].drop_nulls().len() else ""
-        )
+        exception_text = ", except words for the position shown" * verdict_meaning_rows["place"].is_not_null().any()
         raise InputError(
             f"{WHERE}: {unreadable_word_count_rows['n'].sum():,} of {verdict_count_rows['n'].sum():,} verdicts cannot "
             f"be read ({examples_text}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them "
@@ -358,9 +332,9 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
         ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0),
     )
     if order_codes.is_null().any():
-        unreadable_order_words = verdict_count_rows.filter(order_codes.is_null())["order_word"].unique().sort()
+        unreadable_words = verdict_count_rows.filter(order_codes.is_null())["order_word"].unique().sort()
         raise InputError(
-            f"{WHERE}: column 'order' holds {join_labels(map(repr, unreadable_order_words), limit=3)}; allowed: ab, "
+            f"{WHERE}: column 'order' holds {join_labels(map(repr, unreadable_words), limit=3)}; allowed: ab, "
             "ba, or empty"
         )
     pair_orientations = np.where(verdict_count_rows["a"] < verdict_count_rows["b"], 1, -1)
@@ -378,9 +352,12 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
 def _select_rows_to_count(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
     """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `orientation`, which is 1 if
     `a` is `low` and otherwise -1."""
-    rater_aspect_rows = interpreted_count_rows.select("rater", "aspect").unique().sort("rater", "aspect")
     rater_aspect_conditions = [
-        (nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in rater_aspect_rows.iter_rows()
+        (nw.col("rater") == rater) & (nw.col("aspect") == aspect)
+        for rater, aspect in interpreted_count_rows.select("rater", "aspect")
+        .unique()
+        .sort("rater", "aspect")
+        .iter_rows()
     ]
     system_names = sorted({*interpreted_count_rows["a"], *interpreted_count_rows["b"]})
     has_counted_systems = nw.col("a").is_in(system_names) & nw.col("b").is_in(system_names)
@@ -411,8 +388,8 @@ def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
         )
     code_of_word = dict(word_meaning_rows.select("word", pl.col("meaning").list.first()).iter_rows())
     code_of_order_word = dict(interpreted_count_rows.select("order_word", "first").iter_rows())
-    second_system_expression = nw.when(nw.col("word") == nw.col("b")).then(nw.lit(-1))
-    exact_name_expression = nw.when(nw.col("word") == nw.col("a")).then(nw.lit(1)).otherwise(second_system_expression)
+    is_first_name, is_second_name = (nw.col("word") == nw.col(column_name) for column_name in ("a", "b"))
+    exact_name_expression = nw.when(is_first_name).then(nw.lit(1)).otherwise(nw.when(is_second_name).then(nw.lit(-1)))
     return rows.select(
         "rater",
         "item",
@@ -439,13 +416,11 @@ def _combine_human_rows(comparisons: Rows, annotators: Sequence[str]) -> Rows:
     column_names = ("rater", *OUTPUTS, "sign", "order")
     rows_with_verdict = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
     is_human_row = nw.col("rater").is_in(list(annotators))
-    human_rows = (
-        combine_annotators(rows_with_verdict.filter(is_human_row), "vote")
-        if len(annotators) > 1
-        else rows_with_verdict.filter(is_human_row)
-    )
-    human_rows = human_rows.with_columns(nw.lit(HUMAN).alias("rater"))
-    return nw.concat([human_rows.select(*column_names), rows_with_verdict.filter(~is_human_row).select(*column_names)])
+    human_rows = rows_with_verdict.filter(is_human_row)
+    if len(annotators) > 1:
+        human_rows = combine_annotators(human_rows, "vote")
+    metric_rows = rows_with_verdict.filter(~is_human_row).select(*column_names)
+    return nw.concat([human_rows.with_columns(rater=nw.lit(HUMAN)).select(*column_names), metric_rows])
 
 
 def _count_items(rows: Rows) -> Rows:
@@ -458,10 +433,9 @@ def _count_items(rows: Rows) -> Rows:
     )
 
 
-def _merge_comparisons(
-    signed_rows: Rows, rows: Rows, annotators: Sequence[str], orders: Orders
-) -> tuple[Rows, list[Note]]:
-    """The merged comparisons, with the annotators combined, and notes."""
+def _merge_verdicts(signed_rows: Rows, rows: Rows, orders: Orders) -> tuple[Rows, list[Note]]:
+    """One verdict per comparison and rater (see `merge_orders`), and notes. `rows` are the rows of `signed_rows` before
+    their words were interpreted."""
     duplicate_verdict_key_rows = (
         rows.group_by("item", "low", "high", "rater", "repeat", "order_word")
         .agg(nw.len().alias("rows"))
@@ -477,5 +451,6 @@ def _merge_comparisons(
     merging_count_rows = collect_rows(
         merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum())
     )
-    notes = merging_notes(int(merging_count_rows["half"].sum()), int(merging_count_rows["contradictory"].sum()), orders)
-    return _combine_human_rows(merged_rows, annotators), notes
+    return merged_rows, merging_notes(
+        int(merging_count_rows["half"].sum()), int(merging_count_rows["contradictory"].sum()), orders
+    )

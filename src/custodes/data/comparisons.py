@@ -81,13 +81,10 @@ class Comparisons(ReadOnlyArrays):
     ) -> Comparisons:
         """Comparisons from unique rows with rater, item, system_a, system_b (positions, system_a < system_b), sign and
         order."""
-        first_system_positions, second_system_positions = (
-            rows[column_name].cast(pl.Int64).to_numpy() for column_name in ("system_a", "system_b")
+        rater_positions, item_positions, first_system_positions, second_system_positions = (
+            rows[column_name].cast(pl.Int64).to_numpy() for column_name in ("rater", "item", "system_a", "system_b")
         )
         pair_positions = pair_codes(first_system_positions, second_system_positions, len(systems))
-        rater_positions, item_positions = (
-            rows[column_name].cast(pl.Int64).to_numpy() for column_name in ("rater", "item")
-        )
         # A single key: sorting by three columns takes three times as long.
         sorted_row_indices = np.argsort(
             (rater_positions * (int(pair_positions.max(initial=0)) + 1) + pair_positions) * max(1, len(items))
@@ -136,12 +133,12 @@ class Comparisons(ReadOnlyArrays):
     @property
     def system_a(self) -> tuple[str, ...]:
         """The first system of every pair."""
-        return tuple(self.systems[i] for i in self.pairs[:, 0].tolist())
+        return tuple(self.systems[position] for position in self.pairs[:, 0].tolist())
 
     @property
     def system_b(self) -> tuple[str, ...]:
         """The second system of every pair."""
-        return tuple(self.systems[i] for i in self.pairs[:, 1].tolist())
+        return tuple(self.systems[position] for position in self.pairs[:, 1].tolist())
 
     @property
     def first(self) -> Ints:
@@ -190,19 +187,11 @@ class Comparisons(ReadOnlyArrays):
 
     def select_raters(self, rater_positions: Sequence[int]) -> Comparisons:
         """The comparisons of the raters at these positions, in this order."""
-        row_indices = np.concatenate(
-            [
-                np.arange(self._rater_row_bounds[rater_position], self._rater_row_bounds[rater_position + 1])
-                for rater_position in rater_positions
-            ]
-        )
-        rater_position_of_row = np.repeat(
-            np.arange(len(rater_positions)), np.diff(self._rater_row_bounds)[list(rater_positions)]
-        )
+        row_indices = np.arange(len(self))
         return replace(
-            self.select_rows(row_indices),
-            raters=tuple(self.raters[rater_position] for rater_position in rater_positions),
-            rater=rater_position_of_row,
+            self.select_rows(np.concatenate([row_indices[self.rater_rows(position)] for position in rater_positions])),
+            raters=tuple(self.raters[position] for position in rater_positions),
+            rater=np.repeat(np.arange(len(rater_positions)), np.diff(self._rater_row_bounds)[list(rater_positions)]),
         )
 
     def with_raters(self, other: Comparisons) -> Comparisons:
@@ -233,16 +222,6 @@ class Comparisons(ReadOnlyArrays):
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
         rows_of_raters = [self.rater_rows(rater_position) for rater_position in rater_positions]
-        first_rows, *other_rows = rows_of_raters
-        if all(
-            np.array_equal(column[rater_rows], column[first_rows])
-            for rater_rows in other_rows
-            for column in (self.pair, self.item)
-        ):
-            first_pairs, first_items = (column[first_rows].astype(np.int64) for column in (self.pair, self.item))
-            return JointPreferences(
-                first_pairs, first_items, np.stack([self.sign[rater_rows] for rater_rows in rows_of_raters])
-            )
         keys_of_raters = [self._keys(rater_rows) for rater_rows in rows_of_raters]
         joint_keys = keys_of_raters[0]
         for other_rater_keys in keys_of_raters[1:]:
@@ -277,8 +256,7 @@ class Comparisons(ReadOnlyArrays):
 def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the first and the second system of every pair (first < second), in the order of
     `itertools.combinations`."""
-    first_system_positions, second_system_positions = np.triu_indices(len(systems), 1)
-    return first_system_positions, second_system_positions
+    return np.triu_indices(len(systems), 1)
 
 
 def pair_codes(

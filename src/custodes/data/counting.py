@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import reduce
-from operator import add
 from typing import Any
 
 import narwhals as nw
@@ -25,8 +23,8 @@ from custodes.data.table_engines import (
     resolve_names,
     split_batches,
 )
-from custodes.data.ties_and_orders import Aggregate, human_threshold, mean_preference, tie_rule, vote_preference
-from custodes.errors import InputError, OptionError, join_labels, suggestion
+from custodes.data.ties_and_orders import Aggregate, human_threshold, tie_rule
+from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 from custodes.progress import Progress, silent
 
 WHERE = "count_pairs"
@@ -88,22 +86,24 @@ def count_pairs(
     >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins
     [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     """
-    tie_thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
-    for tie_threshold in (*tie_thresholds, human_ties or 0.0):
-        if not (np.isfinite(tie_threshold) and tie_threshold >= 0):
-            raise OptionError(f"count_pairs: tie threshold {tie_threshold} is not allowed; give a number of at least 0")
+    tie_thresholds = [*(ties.values() if isinstance(ties, Mapping) else [ties]), human_ties or 0.0]
+    if invalid_thresholds := [threshold for threshold in tie_thresholds if not 0 <= threshold < np.inf]:
+        raise OptionError(
+            f"count_pairs: tie threshold {invalid_thresholds[0]} is not allowed; give a number of at least 0"
+        )
     score_rows = _valid_rows(table)
     score_range_rows = _score_ranges(score_rows)
     rater_names = tuple(score_range_rows["rater"].unique().sort())
     annotators = resolve_names("human", human, rater_names, where=WHERE)
-    if not annotators:
-        raise OptionError("count_pairs: human is empty; name at least one annotator")
     metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
-    if not metric_names:
-        raise OptionError(
+    reject(
+        (not annotators, "count_pairs: human is empty; name at least one annotator"),
+        (
+            not metric_names,
             f"count_pairs: there is no metric, as all raters are human ({join_labels(annotators)}); name fewer raters "
-            "in human=..., or add scores of a metric"
-        )
+            "in human=..., or add scores of a metric",
+        ),
+    )
     direction_of_rater = {
         rater_name: direction
         for direction_key, direction in (directions or {}).items()
@@ -131,12 +131,10 @@ def count_pairs(
         score_rows = score_rows.filter(nw.col("system").is_in(list(systems)))
     if not np.isfinite(score_range_rows.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
-    human_score_bounds = (
-        score_range_rows.filter(pl.col("rater").is_in(list(annotators))).select("low", "high").to_numpy()
-    )
+    human_score_range_rows = score_range_rows.filter(pl.col("rater").is_in(list(annotators)))
     human_sign_expression = _human_preference_expression(
         [f"score{annotator_index}" for annotator_index in range(len(annotators))],
-        threshold=human_threshold(human_score_bounds, human_ties),
+        threshold=human_threshold(human_score_range_rows.select("low", "high").to_numpy(), human_ties),
         aggregate=aggregate,
     )
     negated_raters = {rater_name for rater_name, direction in direction_of_rater.items() if direction < 0}
@@ -155,18 +153,21 @@ def count_pairs(
         )
         for row_batch in progress(row_batches, total=len(row_batches), desc="counting pairs")
     )
-    origin = counting_origin(
-        human=human,
-        metrics=metrics,
-        systems=systems,
-        aspect=aspect,
-        aggregate=aggregate,
-        ties=dict(ties) if isinstance(ties, Mapping) else float(ties),
-        human_ties=human_ties,
-        lower=sorted(negated_raters),
+    return OutcomeCounts.from_tables(
+        sum_batches(outcome_count_frames, systems=system_names, metrics=metric_names),
+        systems=system_names,
+        metrics=metric_names,
+        origin=counting_origin(
+            human=human,
+            metrics=metrics,
+            systems=systems,
+            aspect=aspect,
+            aggregate=aggregate,
+            ties=dict(ties) if isinstance(ties, Mapping) else float(ties),
+            human_ties=human_ties,
+            lower=sorted(negated_raters),
+        ),
     )
-    outcome_tables = sum_batches(outcome_count_frames, systems=system_names, metrics=metric_names)
-    return OutcomeCounts.from_tables(outcome_tables, systems=system_names, metrics=metric_names, origin=origin)
 
 
 def _count_outcomes(
@@ -198,13 +199,14 @@ def _count_outcomes(
         .group_by("item", "system")
         .agg(*(nw.col(column_name).mean() for column_name in column_name_of_rater.values()))
     )
-    output_pair_rows = output_rows.join(output_rows, on="item", how="inner", suffix="_b").filter(
-        nw.col("system") < nw.col("system_b")
-    )
-    score_difference_rows = output_pair_rows.select(
-        nw.col("system").alias("system_a"),
-        "system_b",
-        *(nw.col(column_name) - nw.col(f"{column_name}_b") for column_name in column_name_of_rater.values()),
+    score_difference_rows = (
+        output_rows.join(output_rows, on="item", how="inner", suffix="_b")
+        .filter(nw.col("system") < nw.col("system_b"))
+        .select(
+            nw.col("system").alias("system_a"),
+            "system_b",
+            *(nw.col(column_name) - nw.col(f"{column_name}_b") for column_name in column_name_of_rater.values()),
+        )
     )
     sign_expression_of_column = {
         column_name_of_rater[rater_name]: _sign_expression(column_name_of_rater[rater_name], tie_threshold)
@@ -225,21 +227,14 @@ def _human_preference_expression(
     difference_column_names: Sequence[str], *, threshold: float, aggregate: Aggregate
 ) -> nw.Expr:
     """The preference of the combined annotators; null if no annotator rated both outputs."""
-    n_annotators_expression = reduce(
-        add, [indicator(~nw.col(column_name).is_null()) for column_name in difference_column_names]
-    )
+    n_annotators = nw.sum_horizontal(*(indicator(~nw.col(name).is_null()) for name in difference_column_names))
     if aggregate == "vote":
-        sign_expression = vote_preference(
-            reduce(
-                add, [_sign_expression(column_name, threshold).fill_null(0) for column_name in difference_column_names]
-            )
-        )
+        sum_of_signs = nw.sum_horizontal(*(_sign_expression(name, threshold) for name in difference_column_names))
+        sign_expression = tie_rule(sum_of_signs, nw.lit(0))
     else:
-        difference_sum_expression = reduce(
-            add, [nw.col(column_name).fill_null(0.0) for column_name in difference_column_names]
-        )
-        sign_expression = mean_preference(difference_sum_expression, n_annotators_expression, nw.lit(threshold))
-    return nw.when(n_annotators_expression > 0).then(sign_expression).alias(HUMAN)
+        mean_difference = nw.sum_horizontal(*difference_column_names) / n_annotators
+        sign_expression = tie_rule(mean_difference, nw.lit(threshold))
+    return nw.when(n_annotators > 0).then(sign_expression).alias(HUMAN)
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
@@ -260,9 +255,8 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
     has_score = ~nw.col("score").is_null()
     if schema["score"].is_float():
         has_score = has_score & ~nw.col("score").is_nan()
-    is_item_level_row = ~nw.col("item").is_null()
-    if not schema["item"].is_numeric():
-        is_item_level_row = is_item_level_row & (nw.col("item").cast(nw.String) != "")
+    has_item = ~nw.col("item").is_null()
+    is_item_level_row = has_item if schema["item"].is_numeric() else has_item & (nw.col("item").cast(nw.String) != "")
     aspect_expression = nw.col("aspect").cast(nw.String).fill_null("") if "aspect" in schema else nw.lit("")
     return rows.filter(has_score).select(
         "item",
@@ -276,10 +270,9 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
 
 def _score_ranges(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The lowest and the highest score by rater, aspect and system, from one pass over the table."""
-    item_score_rows = rows.select(
-        "rater", "aspect", "system", nw.when(nw.col("item_level")).then(nw.col("score")).alias("score")
+    item_scores = nw.when(nw.col("item_level")).then(nw.col("score"))
+    return collect_rows(
+        rows.select("rater", "aspect", "system", low=item_scores, high=item_scores)
+        .group_by("rater", "aspect", "system")
+        .agg(nw.col("low").min(), nw.col("high").max())
     )
-    score_range_rows = item_score_rows.group_by("rater", "aspect", "system").agg(
-        nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
-    )
-    return collect_rows(score_range_rows)

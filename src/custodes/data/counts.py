@@ -6,8 +6,9 @@ import lzma
 import os
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from custodes.strict_json import decode, digest, prepare_decoder
 
 SUFFIX = ".counts.json"
 FORMAT, VERSION = "custodes-counts", 1
-TABLES = ("paired", "metric_only", "human_only")
+TABLES = {"paired": (3, 3), "metric_only": (3,), "human_only": (3,)}
+"""The shape of each table of counts for one pair of systems and one metric."""
 LABELS = ("system_a", "system_b", "metrics")
 
 RULES = ("aspect", "aggregate", "ties", "human_ties", "orders")
@@ -70,15 +72,12 @@ def is_counts(source: Any) -> bool:
 
 def _first_bytes(path: Path) -> bytes:
     """The first bytes of the (decompressed) content; empty if the path is not a file or cannot be read."""
-    if not os.path.isfile(path):
-        return b""
-    try:
-        with path.open("rb") as raw_stream:
+    if os.path.isfile(path):
+        with suppress(OSError, EOFError, zlib.error, lzma.LZMAError), path.open("rb") as raw_stream:
             compression_format = detect_compression(raw_stream.read(_N_FIRST_BYTES))
             raw_stream.seek(0)
             return (compression_format.open(raw_stream) if compression_format else raw_stream).read(_N_FIRST_BYTES)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError):
-        return b""
+    return b""
 
 
 _N_FIRST_BYTES = 64  # bytes
@@ -118,22 +117,21 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
         raise OptionError(
             f"cannot write {path}: the name of a counts file must end in .counts.json; choose such a name"
         )
-    labels_of_axis: dict[str, Any] = {field_name: getattr(counts, field_name) for field_name in LABELS}
-    value_of_field = {
-        **labels_of_axis,
+    value_of_field: dict[str, Any] = {
+        **{field_name: getattr(counts, field_name) for field_name in LABELS},
         **{field_name: getattr(counts, field_name).ravel().tolist() for field_name in TABLES},
         "by_order": None if counts.by_order is None else counts.by_order.to_dict(as_series=False),
         "items": dict(counts.items),
         "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
     }
-    counting_options = counts.origin.how
-    header = {
+    document = {
         "format": FORMAT,
         "version": VERSION,
-        "digest": digest([counting_options, value_of_field]),
-        "how": counting_options,
+        "digest": digest([counts.origin.how, value_of_field]),
+        "how": counts.origin.how,
+        "counts": value_of_field,
     }
-    return write_atomically(path, msgspec.json.encode(header | {"counts": value_of_field}) + b"\n")
+    return write_atomically(path, msgspec.json.encode(document) + b"\n")
 
 
 @check_arguments
@@ -193,15 +191,10 @@ def _read_file(path: Path) -> OutcomeCounts:
 
 def _parse_counts(value_of_field: dict[str, Any], origin: Origin) -> OutcomeCounts:
     labels_of_axis: dict[str, Any] = {name: tuple(value_of_field[name]) for name in LABELS}
-    n_pairs, n_metrics = len(labels_of_axis["system_a"]), len(labels_of_axis["metrics"])
-    shape_of_table = {
-        "paired": (n_pairs, n_metrics, 3, 3),
-        "metric_only": (n_pairs, n_metrics, 3),
-        "human_only": (n_pairs, n_metrics, 3),
-    }
+    pairs_and_metrics = (len(labels_of_axis["system_a"]), len(labels_of_axis["metrics"]))
     table_of_name: dict[str, Any] = {
-        name: np.array(value_of_field[name], dtype=np.int64).reshape(table_shape)
-        for name, table_shape in shape_of_table.items()
+        name: np.array(value_of_field[name], dtype=np.int64).reshape(pairs_and_metrics + table_shape)
+        for name, table_shape in TABLES.items()
     }
     by_order_columns = value_of_field["by_order"]
     return OutcomeCounts(
@@ -220,12 +213,10 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
 
     Raises `InputError` if the options of counting differ.
     """
-    first_summand, *further_summands = summands
-    if not further_summands:
-        return first_summand
-    for summand_index, summand in enumerate(summands[1:], start=1):
-        for earlier_summand in summands[:summand_index]:
-            _check_additive(earlier_summand, summand)
+    if len(summands) == 1:
+        return summands[0]
+    for first_summand, second_summand in combinations(summands, 2):
+        _check_additive(first_summand, second_summand)
     for summand in summands:
         summand_pairs = list(zip(summand.system_a, summand.system_b, strict=True))
         if len({*summand_pairs}) < len(summand_pairs) or any(
@@ -241,14 +232,11 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
         pair_indices = pair_positions(
             pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), system_names
         )
+        table_of_metric = dict(zip(summand.metrics, summand.tables.swapaxes(0, 1), strict=True))
+        human_table = np.zeros((len(pair_indices), 4, 4), dtype=np.int64)
+        human_table[:, :3, 3] = summand.human
         for metric_index, metric_name in enumerate(metric_names):
-            if metric_name in summand.metrics:
-                summand_metric_index = summand.metrics.index(metric_name)
-                outcome_tables[pair_indices, metric_index, :3, :3] += summand.paired[:, summand_metric_index]
-                outcome_tables[pair_indices, metric_index, 3, :3] += summand.metric_only[:, summand_metric_index]
-                outcome_tables[pair_indices, metric_index, :3, 3] += summand.human_only[:, summand_metric_index]
-            else:
-                outcome_tables[pair_indices, metric_index, :3, 3] += summand.human
+            outcome_tables[pair_indices, metric_index] += table_of_metric.get(metric_name, human_table)
     return OutcomeCounts.from_tables(
         outcome_tables,
         systems=system_names,
@@ -329,13 +317,12 @@ def _sum_by_order(summands: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
 
 def _sum_items(summands: Sequence[OutcomeCounts]) -> dict[str, int]:
     """The number of items of each rater. A rater is omitted if a file with counts of this rater lacks the number."""
-    rater_names = sorted({*chain.from_iterable(summand.items for summand in summands)})
     raters_without_item_count = {
         rater for summand in summands for rater in summand.raters if rater not in summand.items
     }
     return {
         rater: sum(summand.items.get(rater, 0) for summand in summands)
-        for rater in rater_names
+        for rater in sorted({*chain.from_iterable(summand.items for summand in summands)})
         if rater not in raters_without_item_count
     }
 
@@ -349,7 +336,7 @@ def _common_options(summands: Sequence[OutcomeCounts]) -> dict[str, Any]:
         for option_name, option_value in options_of_summands[0].items()
         if option_name not in SELECTIONS
     }
-    selection_options = {
+    return rule_options | {
         option_name: list(
             dict.fromkeys(
                 chain.from_iterable(summand_options.get(option_name, ()) for summand_options in options_of_summands)
@@ -359,4 +346,3 @@ def _common_options(summands: Sequence[OutcomeCounts]) -> dict[str, Any]:
         if all(option_name in summand_options for summand_options in options_of_summands)
         or (option_name == "lower" and any(option_name in summand_options for summand_options in options_of_summands))
     }
-    return rule_options | selection_options

@@ -19,6 +19,7 @@ from custodes.errors import join_labels
 from custodes.stats.annotator_quality import taste_p
 
 if TYPE_CHECKING:
+    from custodes.data.items import Items
     from custodes.data.study import Study
 
 TASTES_RULE = "annotators-differ"
@@ -71,7 +72,7 @@ def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple
         else "Items of one annotator are resampled as one cluster, so results generalise to further annotators. More "
         "annotators narrow the intervals; more items have little effect"
     )
-    notes = build_notes(
+    return [*repeated_item_groups, *item_groups_by_annotator], build_notes(
         (
             REPEATED_RULE,
             n_repeated_items,
@@ -87,7 +88,6 @@ def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple
             f"p = {p_value:.2g}). {scope_text}",
         ),
     )
-    return [*repeated_item_groups, *item_groups_by_annotator], notes
 
 
 def fingerprint(*column_names: str) -> pl.Expr:
@@ -105,8 +105,7 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
     Items of one declared cluster are not a group, since a cluster is resampled as a whole.
     """
     raters_except_annotators = [rater_name for rater_name in study.raters.kind if rater_name not in annotators]
-    groups_with_equal_texts, items_with_text = _groups_by_text(study)
-    item_groups = list(groups_with_equal_texts)
+    item_groups, items_with_text = _groups_by_text(study)
     # Labels have few values, so equal labels are no evidence of a repeated item.
     rating_cell_tables = (
         []
@@ -127,39 +126,29 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
         groups_with_equal_cells += _uniform_groups(pl.concat(rating_cell_tables))
     item_groups += [item_group for item_group in groups_with_equal_cells if not items_with_text.issuperset(item_group)]
     cluster_of_item = dict(study.items.frame.select("item", "cluster").iter_rows())
-    clusters_of_groups = ({cluster_of_item.get(item) or item for item in item_group} for item_group in item_groups)
     return _merge_groups(
         [
             item_group
-            for item_group, group_clusters in zip(item_groups, clusters_of_groups, strict=True)
-            if len(group_clusters) > 1
+            for item_group in item_groups
+            if len({cluster_of_item.get(item) or item for item in item_group}) > 1
         ]
     )
 
 
-def merge_clusters(item_table: pl.DataFrame, item_groups: list[tuple[str, ...]]) -> pl.DataFrame:
-    """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
-    grouped_items = pl.Series("item", [item for item_group in item_groups for item in item_group], dtype=pl.String)
-    missing_item_rows = grouped_items.to_frame().join(item_table, on="item", how="anti")
-    all_item_rows = pl.concat([item_table, missing_item_rows], how="diagonal").with_columns(
-        pl.col("cluster", "group", "dataset").fill_null("")
+def merge_clusters(items: Items, item_groups: list[tuple[str, ...]]) -> pl.DataFrame:
+    """The table of items (see `Items`) in which each group of items and the clusters of these items form one cluster.
+    Items of groups are added to the table."""
+    grouped_items = pl.Series("item", list(chain.from_iterable(item_groups)), dtype=pl.String)
+    item_rows = items.item_rows(pl.concat([items.frame["item"], grouped_items]).unique(maintain_order=True))
+    unit_expression = pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")
+    unit_of_item = dict(item_rows.select("item", unit_expression).iter_rows())
+    unit_groups = _merge_groups(
+        [tuple(dict.fromkeys(unit_of_item[item] for item in item_group)) for item_group in item_groups]
     )
-    cluster_of_item = dict(
-        all_item_rows.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows()
+    cluster_of_unit = {unit: unit_group[0] for unit_group in unit_groups for unit in unit_group}
+    return item_rows.with_columns(
+        cluster=unit_expression.replace_strict(cluster_of_unit, default=pl.col("cluster"), return_dtype=pl.String)
     )
-    cluster_name_groups = _merge_groups(
-        [tuple(dict.fromkeys(cluster_of_item[item] for item in item_group)) for item_group in item_groups]
-    )
-    new_name_of_cluster = {
-        cluster_name: cluster_name_group[0]
-        for cluster_name_group in cluster_name_groups
-        for cluster_name in cluster_name_group
-    }
-    cluster_names = [
-        new_name_of_cluster.get(cluster_of_item[item], former_cluster_name)
-        for item, former_cluster_name in all_item_rows.select("item", "cluster").iter_rows()
-    ]
-    return all_item_rows.with_columns(cluster=pl.Series(cluster_names, dtype=pl.String))
 
 
 def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
@@ -167,14 +156,14 @@ def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
     if study.outputs is None or study.outputs.texts.is_empty():
         return [], set()
     text_rows = study.outputs.texts.filter(pl.col("item") != "")
-    source_rows = study.outputs.sources.with_columns(pl.col("images").list.join("\n"))
+    source_rows = study.outputs.sources.select("item", "source", "context", pl.col("images").list.join("\n"))
     item_text_rows = (
         text_rows.group_by("item", maintain_order=True)
         .agg(outputs=fingerprint("system", "text"), n=pl.len(), length=pl.col("text").str.len_chars().sum())
-        .join(source_rows.select("item", "source", "context", "images"), on="item", how="left", maintain_order="left")
+        .join(source_rows, on="item", how="left", maintain_order="left")
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
-    has_source = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
+    has_source = pl.any_horizontal(pl.col("source", "context", "images") != "")
     distinctive_item_rows = item_text_rows.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
     return _equal_groups(distinctive_item_rows, "outputs", "n", "source", "context", "images"), set(
         item_text_rows["item"]
@@ -185,15 +174,18 @@ def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     """A table with one row per item and cell: `item`, `cell`, `value`. A cell is the rating of an output, or of a pair
     of outputs, by a rater."""
     is_selected_rating = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
-    score_cell_rows = study.ratings.frame.filter(is_selected_rating).select(
-        "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
+    return pl.concat(
+        [
+            study.ratings.frame.filter(is_selected_rating).select(
+                "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
+            ),
+            study.preferences.frame.filter(is_selected_rating).select(
+                "item",
+                cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
+                value=pl.col("preference").cast(pl.Float64),
+            ),
+        ]
     )
-    verdict_cell_rows = study.preferences.frame.filter(is_selected_rating).select(
-        "item",
-        cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
-        value=pl.col("preference").cast(pl.Float64),
-    )
-    return pl.concat([score_cell_rows, verdict_cell_rows])
 
 
 def _summarise_items(rating_cells: pl.DataFrame) -> pl.DataFrame:
@@ -231,13 +223,9 @@ def _groups_by_cells(rating_cells: pl.DataFrame, item_summary: pl.DataFrame) -> 
     )
     checked_item_groups = item_groups[:MOST_CHECKED]
     n_exact_copies = sum(len(item_group) - 1 for item_group in checked_item_groups)
-    return (
-        item_groups
-        if n_exact_copies
-        and n_exact_copies
-        > _count_near_copies(rating_cells, item_summary, [item_group[0] for item_group in checked_item_groups])
-        else []
-    )
+    copied_items = [item_group[0] for item_group in checked_item_groups]
+    is_evidence = n_exact_copies and n_exact_copies > _count_near_copies(rating_cells, item_summary, copied_items)
+    return item_groups if is_evidence else []
 
 
 def _may_match_by_chance(item_summary: pl.DataFrame) -> bool:
@@ -264,40 +252,21 @@ def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, c
 
 
 def _equal_groups(item_rows: pl.DataFrame, *key_column_names: str) -> list[tuple[str, ...]]:
-    item_group_rows = (
-        item_rows.group_by(key_column_names, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
-    )
-    return [tuple(equal_items) for equal_items in item_group_rows["item"].to_list()]
+    item_lists = item_rows.group_by(key_column_names, maintain_order=True).agg("item")["item"].to_list()
+    return [tuple(equal_items) for equal_items in item_lists if len(equal_items) > 1]
 
 
 def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The groups, where groups with a common label are merged. Labels and groups are in the order of first
     occurrence."""
-    if not label_groups:
-        return []
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    labels = list(dict.fromkeys(chain.from_iterable(label_groups)))
-    position_of_label = {label: position for position, label in enumerate(labels)}
-    first_label_positions, member_label_positions = np.array(
-        [
-            (position_of_label[label_group[0]], position_of_label[label])
-            for label_group in label_groups
-            for label in label_group
-        ]
-    ).T
-    link_matrix = coo_array(
-        (np.ones(len(first_label_positions)), (first_label_positions, member_label_positions)),
-        shape=(len(labels), len(labels)),
-    )
-    component_of_label_rows = pl.DataFrame(
-        {"label": labels, "component": connected_components(link_matrix, directed=False)[1]}
-    )
-    merged_label_groups = (
-        component_of_label_rows.group_by("component", maintain_order=True).agg("label")["label"].to_list()
-    )
-    return [tuple(group_labels) for group_labels in merged_label_groups if len(group_labels) > 1]
+    merged_group_of_label: dict[str, set[str]] = {}
+    for label_group in label_groups:
+        merged_group = set().union(*(merged_group_of_label.get(label, {label}) for label in label_group))
+        merged_group_of_label |= dict.fromkeys((*label_group, *merged_group), merged_group)
+    labels_of_group: dict[int, list[str]] = {}
+    for label, merged_group in merged_group_of_label.items():
+        labels_of_group.setdefault(id(merged_group), []).append(label)
+    return [tuple(labels) for labels in labels_of_group.values() if len(labels) > 1]
 
 
 def items_by_annotator(
@@ -313,8 +282,7 @@ def items_by_annotator(
     empty_result: tuple[list[tuple[str, ...]], float, int] = ([], float("nan"), 0)
     is_annotator_row = pl.col("rater").is_in(list(annotators)) & (pl.col("item") != "")
     score_rows, verdict_rows = (
-        study.ratings.frame.filter(is_annotator_row),
-        study.preferences.frame.filter(is_annotator_row),
+        rating_rows.filter(is_annotator_row) for rating_rows in (study.ratings.frame, study.preferences.frame)
     )
     annotation_task_rows = pl.concat(
         [rating_rows.select("item", "rater") for rating_rows in (score_rows, verdict_rows)]
@@ -326,12 +294,7 @@ def items_by_annotator(
         return empty_result
     resampling_unit_of_item = {
         item: repeated_group[0] for repeated_group in repeated_item_groups for item in repeated_group
-    }
-    resampling_unit_of_item |= {
-        item: declared_cluster
-        for item, declared_cluster in study.items.frame.select("item", "cluster").iter_rows()
-        if declared_cluster
-    }
+    } | dict(study.items.frame.filter(pl.col("cluster") != "").select("item", "cluster").iter_rows())
     annotation_task_rows = annotation_task_rows.with_columns(unit=pl.col("item").replace(resampling_unit_of_item))
     first_task_rows = annotation_task_rows.unique("item", keep="first", maintain_order=True)
     if first_task_rows.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
@@ -339,14 +302,8 @@ def items_by_annotator(
     p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_task_rows)
     if not p_value <= LEVEL:
         return empty_result
-    item_groups_by_annotator = list(
-        map(tuple, first_task_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list())
-    )
-    return (
-        item_groups_by_annotator if len(item_groups_by_annotator) >= FEWEST_ANNOTATORS else [],
-        p_value,
-        len(item_groups_by_annotator),
-    )
+    item_lists = first_task_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
+    return [*map(tuple, item_lists)] if len(item_lists) >= FEWEST_ANNOTATORS else [], p_value, len(item_lists)
 
 
 def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) -> pl.DataFrame:
@@ -367,14 +324,13 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
     centred_verdict_rows = verdict_rows.with_columns(
         value=pl.col("preference") - pl.col("preference").mean().over(["aspect", "system_a", "system_b"])
     )
-    verdict_preference_frames = [
-        centred_verdict_rows.select(
-            "item", "rater", "aspect", system=system_column_name, value=preference_sign * pl.col("value")
-        )
-        for system_column_name, preference_sign in (("system_a", 1), ("system_b", -1))
-    ]
+    column_names = ("item", "rater", "aspect")
     preference_rows = pl.concat(
-        [centred_score_rows.select("item", "rater", "aspect", "system", "value"), *verdict_preference_frames]
+        [
+            centred_score_rows.select(*column_names, "system", "value"),
+            centred_verdict_rows.select(*column_names, system="system_a", value="value"),
+            centred_verdict_rows.select(*column_names, system="system_b", value=-pl.col("value")),
+        ]
     )
     return preference_rows.select(
         "item", "rater", "value", column=pl.struct(aspect_and_system_column_names).rank("dense").cast(pl.Int64) - 1

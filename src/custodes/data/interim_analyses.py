@@ -48,12 +48,10 @@ def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
         or interim_analyses["is_open"].any()
         or (interim_analyses["decision"] != 0).all()
     )
-    if n_pairs == 0 or not is_sequential_study:
-        return []
     return build_notes(
         (
             SEQUENTIAL_RULE,
-            n_pairs,
+            n_pairs if is_sequential_study else 0,
             f"{n_pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
             "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, "
             "decisions "
@@ -69,16 +67,15 @@ def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     >>> last_looks(pl.DataFrame(schema=SCHEMA)).height
     0
     """
-    pair_column_names = ["system_a", "system_b"]
-    sorted_analysis_rows = interim_analyses.sort(*pair_column_names, "look", nulls_last=True).with_columns(
-        looks=pl.len().over(pair_column_names)
+    return (
+        interim_analyses.sort("system_a", "system_b", "look", nulls_last=True)
+        .with_columns(looks=pl.len().over("system_a", "system_b"))
+        .unique(["system_a", "system_b"], keep="last", maintain_order=True)
     )
-    return sorted_analysis_rows.unique(pair_column_names, keep="last", maintain_order=True)
 
 
 def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     """The table with system_a < system_b, as in verdicts."""
-    is_reversed_pair = pl.col("system_a") > pl.col("system_b")
     reversed_expression_of_column = {
         "system_a": pl.col("system_b"),
         "system_b": pl.col("system_a"),
@@ -92,7 +89,9 @@ def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     }
     return interim_analyses.with_columns(
         **{
-            column_name: pl.when(is_reversed_pair).then(reversed_expression).otherwise(column_name)
+            column_name: pl.when(pl.col("system_a") > pl.col("system_b"))
+            .then(reversed_expression)
+            .otherwise(column_name)
             for column_name, reversed_expression in reversed_expression_of_column.items()
         }
     )

@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, build_notes
 from custodes.data.table import check_columns, check_unique, refuse, refuse_values, to_polars, typed_column
-from custodes.errors import InputError, join_labels
+from custodes.errors import InputError, join_labels, suggestion
 
 SCHEMA = {
     "item": pl.String,
@@ -92,6 +92,25 @@ class Items:
             )
         return cls(frame=item_rows), notes
 
+    def coverage_notes(self, item_labels: pl.Series, *, where: str) -> list[Note]:
+        """A note on items of the data that this table lacks. If it has none of them, `InputError` is raised."""
+        described_items = self.frame["item"]
+        undescribed_items = item_labels.filter(~item_labels.is_in(described_items.implode()))
+        if undescribed_items.len() == item_labels.len():
+            raise InputError(
+                f"{where}: no item of this table is in the data (table: {join_labels(described_items, limit=3)}; data: "
+                f"{join_labels(item_labels, limit=3)})"
+                f"{suggestion(str(described_items[0]), list(item_labels)) if described_items.len() else ''}"
+            )
+        return build_notes(
+            (
+                "items-not-described",
+                undescribed_items.len(),
+                f"{where}: the table lacks {undescribed_items.len()} of {item_labels.len()} items of the data "
+                f"({join_labels(undescribed_items, limit=3)})",
+            )
+        )
+
     @property
     def has_equal_outputs(self) -> bool:
         """Whether an item stands for several equal outputs."""
@@ -100,23 +119,25 @@ class Items:
     def merge_with(self, other: Items) -> Items:
         """The rows of both tables. If an item has different values, `InputError` is raised."""
         all_rows = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
-        return Items(frame=merge_item_rows(all_rows).with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
+        return Items(frame=merge_item_rows(all_rows).with_columns(pl.col(pl.String).fill_null("")))
 
     def with_properties(self, property_table: pl.DataFrame, *, where: str) -> Items:
         """The items, with properties from a table whose keys are items, or questions (a question is a cluster of
         turns)."""
         property_labels = property_table["item"]
-        key_expression = pl.when(pl.col("item").is_in(property_labels.implode())).then("item").otherwise("cluster")
-        keyed_item_rows = self.frame.with_columns(key=key_expression)
+        has_own_label = pl.col("item").is_in(property_labels.implode())
+        keyed_item_rows = self.frame.with_columns(key=pl.when(has_own_label).then("item").otherwise("cluster"))
         if not keyed_item_rows["key"].is_in(property_labels.implode()).any():
             raise InputError(
                 f"{where}: no item has a label of the column of items ({join_labels(property_labels, limit=2)}; items: "
                 f"{join_labels(keyed_item_rows['item'], limit=2)}); give the properties in a table of items (--items)"
             )
-        keyed_item_rows = keyed_item_rows.drop(property_table.columns[1:]).join(
-            property_table.rename({"item": "key"}), on="key", how="left", maintain_order="left"
+        item_rows = (
+            keyed_item_rows.drop(property_table.columns[1:])
+            .join(property_table.rename({"item": "key"}), on="key", how="left", maintain_order="left")
+            .drop("key")
         )
-        return Items.make(keyed_item_rows.drop("key"), where=where)[0]
+        return Items.make(item_rows, where=where)[0]
 
     def item_rows(self, item_names: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown items have empty labels."""
@@ -133,15 +154,14 @@ def merge_item_rows(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
     `where` names the table in the message (default: two inputs).
     """
     message_prefix, two_inputs_text = (f"{where}: ", "") if where else ("", " in two inputs")
-    rows_grouped_by_item = rows.group_by("item", maintain_order=True)
-    column_names = [column_name for column_name in rows.columns if column_name != "item"]
-    distinct_value_rows = rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().unique(maintain_order=True))
-    for column_name in column_names:
+    distinct_value_rows = rows.group_by("item", maintain_order=True).agg(
+        pl.all().drop_nulls().unique(maintain_order=True)
+    )
+    for column_name in distinct_value_rows.columns[1:]:
         conflicting_item_rows = distinct_value_rows.filter(pl.col(column_name).list.len() > 1)
-        if conflicting_item_rows.height:
-            item, conflicting_values = conflicting_item_rows.select("item", column_name).row(0)
+        for item, conflicting_values in conflicting_item_rows.select("item", column_name).head(1).iter_rows():
             raise InputError(
                 f"{message_prefix}item {item!r} has several values of {column_name}{two_inputs_text} "
                 f"({join_labels(map(repr, conflicting_values), limit=3)}); give each item one {column_name}"
             )
-    return rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().first())
+    return distinct_value_rows.with_columns(pl.exclude("item").list.first())

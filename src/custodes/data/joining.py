@@ -31,9 +31,8 @@ def join(studies: Sequence[Study]) -> Study:
             other_study = _replace_labels(other_study, pl.lit(joined_study.systems[0]).alias("system"))
         joined_study, other_study = _align_task_items(joined_study, other_study)
         notes = [*joined_study.notes, *other_study.notes, *_overlap_notes(joined_study, other_study)]
-        kind_of_rater, kind_of_other_rater = joined_study.raters.kind, other_study.raters.kind
-        for rater_name in kind_of_rater.keys() & kind_of_other_rater.keys():
-            if {kind_of_rater[rater_name], kind_of_other_rater[rater_name]} == {"human", "metric"}:
+        for human_study, metric_study in ((joined_study, other_study), (other_study, joined_study)):
+            for rater_name in set(human_study.humans).intersection(metric_study.metrics):
                 raise InputError(
                     f"rater {rater_name!r} is human in one input and a metric in another input; rename one of the "
                     "raters"
@@ -100,20 +99,13 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
         if other_study is not label_study
     ):
         return studies
+    note = Note(
+        rule="human-labels",
+        message=f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have only "
+        "metrics",
+    )
     human_study = replace(
-        label_study,
-        raters=label_study.raters.with_kinds({LABEL: "human"}),
-        notes=(
-            *label_study.notes,
-            *build_notes(
-                (
-                    "human-labels",
-                    True,
-                    f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have only "
-                    "metrics",
-                )
-            ),
-        ),
+        label_study, raters=label_study.raters.with_kinds({LABEL: "human"}), notes=(*label_study.notes, note)
     )
     return [human_study if study is label_study else study for study in studies]
 
@@ -209,14 +201,12 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     if not study.unnamed_system or not named_studies or is_another_system:
         return study
     item_labels = study.item_labels()
-    key_rows = pl.concat(
-        [
-            key_frame
-            for named_study in named_studies
-            for key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
-        ]
-    ).unique()
-    key_rows = key_rows.filter(pl.col("item").is_in(item_labels))
+    key_frames = [
+        key_frame
+        for named_study in named_studies
+        for key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
+    ]
+    key_rows = pl.concat(key_frames).unique().filter(pl.col("item").is_in(item_labels.implode()))
     if key_rows.is_empty() or key_rows["item"].is_duplicated().any():
         return study
     system_of_item = pl.col("item").replace_strict(
@@ -257,15 +247,15 @@ def _replace_labels(study: Study, label_expression: pl.Expr) -> Study:
     )
 
 
-def _align_task_items(a: Study, b: Study) -> tuple[Study, Study]:
+def _align_task_items(first_study: Study, second_study: Study) -> tuple[Study, Study]:
     """Both studies, with equal item labels for logs of one task.
 
     If one study is a log with items `TASK/SAMPLE` of a single task and the items of the other study are names of
     samples, the task is added to these items.
     """
-    if not set(a.item_labels()).isdisjoint(b.item_labels()):
-        return a, b
-    for log_study, sample_study in ((a, b), (b, a)):
+    if not set(first_study.item_labels()).isdisjoint(second_study.item_labels()):
+        return first_study, second_study
+    for log_study, sample_study in ((first_study, second_study), (second_study, first_study)):
         task_names = {item_label.partition("/")[0] for item_label in log_study.item_labels()}
         item_labels_with_task = (
             {f"{next(iter(task_names))}/{item_label}" for item_label in sample_study.item_labels()}
@@ -280,42 +270,42 @@ def _align_task_items(a: Study, b: Study) -> tuple[Study, Study]:
             relabelled_study = _replace_labels(
                 sample_study, pl.format("{}/{}", pl.lit(next(iter(task_names))), "item").alias("item")
             )
-            return (a, relabelled_study) if log_study is a else (relabelled_study, b)
-    return a, b
+            return (first_study, relabelled_study) if log_study is first_study else (relabelled_study, second_study)
+    return first_study, second_study
 
 
-def _merge_attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.DataFrame | None:
-    """The columns of both tables. A common column has the values of `a`; if `a` has no value, the value of `b` is
-    used."""
-    if a is None or b is None:
-        return b if a is None else a
-    merged_attribute_rows = a.join(
-        b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right"
+def _merge_attributes(first_table: pl.DataFrame | None, second_table: pl.DataFrame | None) -> pl.DataFrame | None:
+    """The columns of both tables. A common column has the values of the first table; if it has no value, the value of
+    the second table is used."""
+    if first_table is None or second_table is None:
+        return second_table if first_table is None else first_table
+    merged_attribute_rows = first_table.join(
+        second_table, on=JOIN_KEY, how="full", coalesce=True, suffix=" of the second", maintain_order="left_right"
     )
     common_column_names = [
-        column_name for column_name in a.columns if f"{column_name} of b" in merged_attribute_rows.columns
+        name for name in first_table.columns if f"{name} of the second" in merged_attribute_rows.columns
     ]
     try:
-        coalesced_expressions = [
-            pl.coalesce(column_name, f"{column_name} of b").alias(column_name) for column_name in common_column_names
-        ]
-        return merged_attribute_rows.with_columns(coalesced_expressions).drop(
-            f"{column_name} of b" for column_name in common_column_names
-        )
+        return merged_attribute_rows.with_columns(
+            pl.coalesce(name, f"{name} of the second").alias(name) for name in common_column_names
+        ).drop(f"{name} of the second" for name in common_column_names)
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"the inputs have different types in a common column ({join_labels(common_column_names)}): {error}"
         ) from None
 
 
-def _merge_preferences(a: Preferences, b: Preferences, row_kind: str) -> Preferences:
+def _merge_preferences(first: Preferences, second: Preferences, row_kind: str) -> Preferences:
     return Preferences(
-        frame=_merge_rows(a.frame, b.frame, list(VALUES), row_kind), missing=pl.concat([a.missing, b.missing])
+        frame=_merge_rows(first.frame, second.frame, list(VALUES), row_kind),
+        missing=pl.concat([first.missing, second.missing]),
     )
 
 
-def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_column_names: list[str], row_kind: str) -> pl.DataFrame:
-    merged_rows = pl.concat([a, b])
+def _merge_rows(
+    first_rows: pl.DataFrame, second_rows: pl.DataFrame, value_column_names: list[str], row_kind: str
+) -> pl.DataFrame:
+    merged_rows = pl.concat([first_rows, second_rows])
     key_column_names = [column_name for column_name in merged_rows.columns if column_name not in value_column_names]
     duplicate_rows = merged_rows.filter(pl.struct(key_column_names).is_duplicated())
     if duplicate_rows.height:
@@ -336,33 +326,36 @@ def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_column_names: list[str],
 
 def _output_keys(study: Study) -> pl.DataFrame:
     verdict_rows = study.preferences.frame
-    key_frames = [
-        study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
-        verdict_rows.select("item", system="system_a"),
-        verdict_rows.select("item", system="system_b"),
-    ]
-    if study.outputs is not None:
-        key_frames.append(study.outputs.texts.select(JOIN_KEY))
-    return pl.concat(key_frames).unique()
+    text_frames = [] if study.outputs is None else [study.outputs.texts.select(JOIN_KEY)]
+    return pl.concat(
+        [
+            study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
+            verdict_rows.select("item", system="system_a"),
+            verdict_rows.select("item", system="system_b"),
+            *text_frames,
+        ]
+    ).unique()
 
 
-def _overlap_notes(a: Study, b: Study) -> list[Note]:
-    output_key_rows_a, output_key_rows_b = _output_keys(a), _output_keys(b)
-    have_no_raters = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
-    if not output_key_rows_a.height or not output_key_rows_b.height or have_no_raters:
+def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
+    first_keys, second_keys = _output_keys(first_study), _output_keys(second_study)
+    n_common_outputs = first_keys.join(second_keys, on=JOIN_KEY, how="semi").height
+    first_raters, second_raters = set(first_study.raters.kind), set(second_study.raters.kind)
+    # Inputs without raters, or with a common rater, may be parts of one study, such as a log for each system.
+    are_parts = not (first_raters or second_raters) or (not n_common_outputs and first_raters & second_raters)
+    if are_parts or first_keys.is_empty() or second_keys.is_empty():
         return []
-    n_common_outputs = output_key_rows_a.join(output_key_rows_b, on=JOIN_KEY, how="semi").height
-    if not n_common_outputs and a.raters.kind.keys() & b.raters.kind.keys():
-        return []  # parts of one study by one rater, such as a log for each system
     if not n_common_outputs:
         label_example_texts = [
-            f"{key_column_name}s {join_labels(output_key_rows_a[key_column_name].unique().sort(), limit=2)} and "
-            f"{join_labels(output_key_rows_b[key_column_name].unique().sort(), limit=2)}"
+            f"{key_column_name}s {join_labels(first_keys[key_column_name].unique().sort(), limit=2)} and "
+            f"{join_labels(second_keys[key_column_name].unique().sort(), limit=2)}"
             for key_column_name in JOIN_KEY
         ]
-        unnamed_inputs = [study.name for study in (a, b) if study.unnamed_system]
-        has_common_items = not set(output_key_rows_a["item"]).isdisjoint(output_key_rows_b["item"])
-        repeated_ids_messages = [note.message for note in (*a.notes, *b.notes) if note.rule == "repeated-ids"]
+        unnamed_inputs = [study.name for study in (first_study, second_study) if study.unnamed_system]
+        has_common_items = not set(first_keys["item"]).isdisjoint(second_keys["item"])
+        repeated_ids_messages = [
+            note.message for note in (*first_study.notes, *second_study.notes) if note.rule == "repeated-ids"
+        ]
         advice_text = (
             repeated_ids_messages[0]
             if repeated_ids_messages
@@ -371,7 +364,8 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
             else "use the same labels in both inputs"
         )
         raise InputError(
-            f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_example_texts)}); {advice_text}"
+            f"{first_study.name} and {second_study.name} have no item and system in common "
+            f"({'; '.join(label_example_texts)}); {advice_text}"
         )
     return build_notes(
         *(
@@ -380,6 +374,9 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
                 n_outputs - n_common_outputs,
                 f"{study_name}: {n_outputs - n_common_outputs} of {n_outputs} outputs have no match in the other input",
             )
-            for study_name, n_outputs in ((a.name, output_key_rows_a.height), (b.name, output_key_rows_b.height))
+            for study_name, n_outputs in (
+                (first_study.name, first_keys.height),
+                (second_study.name, second_keys.height),
+            )
         )
     )

@@ -132,9 +132,8 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
                 [nw.col(column_name) != first_value for first_value in distinct_first_values],
                 ~nw.col(column_name).is_null(),
             )
-            sample_frames.append(
-                collect_rows(rows.select(flat_column_names).filter(is_further_value).head(FURTHER_ROWS))
-            )
+            further_rows = rows.select(flat_column_names).filter(is_further_value).head(FURTHER_ROWS)
+            sample_frames.append(collect_rows(further_rows))
     sample_rows = pl.concat(sample_frames, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample_rows, columns)
     if layout is None:
@@ -169,13 +168,14 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rater:
-    """A rater in one aspect: the expression for the label of a row (null: no label), and the distinct labels."""
+    """A rater in one aspect: the expression for the label of a row (null: no label), and the distinct cells that hold a
+    label."""
 
     name: str
     kind: str
     aspect: str
     label_expression: nw.Expr
-    label_values: pl.Series
+    label_values: list[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,17 +263,10 @@ class _Plan:
     @property
     def has_human_label(self) -> nw.Expr:
         """Whether an output has a human label."""
-        labels_of_column = {
-            column_name: column_rater.label_values.filter(
-                label_words(column_rater.label_values).is_not_null()
-            ).to_list()
-            for column_name, column_rater in self.raters.items()
-            if column_rater.kind == "human"
-        }
         has_label_expressions = [
-            nw.col(column_name).is_in(human_labels).fill_null(False)
-            for column_name, human_labels in labels_of_column.items()
-            if human_labels
+            nw.col(column_name).is_in(column_rater.label_values).fill_null(False)
+            for column_name, column_rater in self.raters.items()
+            if column_rater.kind == "human" and column_rater.label_values
         ]
         return reduce(or_, has_label_expressions, nw.lit(False))
 
@@ -281,8 +274,9 @@ class _Plan:
     def output_kinds(self) -> pl.DataFrame:
         """One row per combination of values of the columns `key_column_names` among the outputs without a human
         label."""
-        distinct_key_rows = self.outputs(self.rows).filter(~self.has_human_label).select(self.key_column_names).unique()
-        kind_rows = collect_rows(distinct_key_rows.head(MOST_KINDS + 1)).sort(self.key_column_names)
+        unlabelled_rows = self.outputs(self.rows).filter(~self.has_human_label)
+        distinct_key_rows = unlabelled_rows.select(self.key_column_names).unique().head(MOST_KINDS + 1)
+        kind_rows = collect_rows(distinct_key_rows).sort(self.key_column_names)
         if kind_rows.height > MOST_KINDS:
             raise InputError(
                 f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {join_labels(self.by)}; "
@@ -314,15 +308,15 @@ class _Plan:
             f"kind{kind_index}": indicator(_has_values(value_of_column))
             for kind_index, value_of_column in enumerate(self.output_kinds.iter_rows(named=True))
         }
-        unit_kind_count_rows = (
+        equal_unit_count_rows = (
             unlabelled_output_rows.select(self.unit, **kind_indicator_expressions)
             .group_by(self.unit)
             .agg(*(nw.col(indicator_name).sum() for indicator_name in kind_indicator_expressions))
+            .group_by(*kind_indicator_expressions)
+            .agg(nw.len().alias("n"))
         )
-        equal_unit_count_rows = unit_kind_count_rows.group_by(*kind_indicator_expressions).agg(nw.len().alias("n"))
-        return collect_rows(output_rows.join(labelled_unit_rows, on=self.unit, how="semi")), collect_rows(
-            equal_unit_count_rows
-        )
+        single_output_rows = output_rows.join(labelled_unit_rows, on=self.unit, how="semi")
+        return collect_rows(single_output_rows), collect_rows(equal_unit_count_rows)
 
     def representatives(self, kind_counts: pl.DataFrame) -> pl.DataFrame:
         """One row for each set of equal outputs. For a set of equal clusters, one row for each output of one of these
@@ -332,9 +326,7 @@ class _Plan:
             kind_counts.group_by(kind_column_names)
             .agg(n_outputs=pl.col("n").sum())
             .sort(kind_column_names, nulls_last=True)
-        )
-        kind_counts = kind_counts.with_columns(
-            unit=pl.format("{} {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
+            .with_columns(unit=pl.format("{} {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1)))
         )
         if not self.unit:
             return kind_counts.rename({"unit": "item"})
@@ -354,14 +346,16 @@ class _Plan:
         )
         if self.unit == "item":
             return representative_rows.rename({"unit": "item"})
-        item_expression = pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
-        return representative_rows.with_columns(item=item_expression).rename({"unit": "cluster"})
+        return representative_rows.with_columns(
+            item=pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
+        ).rename({"unit": "cluster"})
 
     def label_rows(self, single_output_rows: pl.DataFrame, representative_rows: pl.DataFrame) -> pl.DataFrame:
         """A row per output and label."""
         if not self.layout.item:
-            item_expression = pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
-            single_output_rows = single_output_rows.with_columns(item=item_expression)
+            single_output_rows = single_output_rows.with_columns(
+                item=pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
+            )
         output_rows = pl.concat(
             [single_output_rows.with_columns(n_outputs=pl.lit(1)), representative_rows], how="diagonal_relaxed"
         )
@@ -447,31 +441,28 @@ def _system_expression(layout: LabelLayout, default_system_name: str) -> nw.Expr
     return nw.concat_str(*(nw.col(column).cast(nw.String) for column in layout.systems), separator=" ")
 
 
-def _check_few_values(distinct_values: pl.Series, *, max_values: int = MOST_WORDS) -> pl.Series:
-    """The distinct values of a column. Too many values for a column of labels raise `InputError`."""
+def _label_values(distinct_values: pl.Series, *, max_values: int = MOST_WORDS) -> list[Any]:
+    """The distinct values of a column that hold a label. Too many values for a column of labels raise `InputError`."""
     if distinct_values.len() > max_values:
         raise InputError(
             f"{WHERE}: column {distinct_values.name!r} has more than {max_values} different values, but only labels "
             "can be counted, not scores or texts; give a column of labels, or pass a sample of the table to the "
             "function rates"
         )
-    return distinct_values
+    return distinct_values.filter(label_words(distinct_values).is_not_null()).to_list()
 
 
 def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with one column per rater."""
     for column_name in (*layout.human, *layout.metrics):
-        distinct_values = _check_few_values(
-            collect_rows(rows.select(column_name).unique().head(MOST_WORDS + 1)).to_series()
-        )
+        distinct_values = collect_rows(rows.select(column_name).unique().head(MOST_WORDS + 1)).to_series()
         rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
-        rater_kind = "human" if column_name in layout.human else "metric"
         yield _Rater(
             name=rater_name,
-            kind=rater_kind,
+            kind="human" if column_name in layout.human else "metric",
             aspect=aspect,
             label_expression=nw.col(column_name),
-            label_values=distinct_values,
+            label_values=_label_values(distinct_values),
         )
 
 
@@ -483,7 +474,7 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
         if column_name
     ]
     label_combination_rows = collect_rows(rows.select(*key_column_names, layout.label).unique().head(MOST_LABELS))
-    _check_few_values(label_combination_rows[layout.label], max_values=MOST_LABELS - 1)
+    _label_values(label_combination_rows[layout.label], max_values=MOST_LABELS - 1)  # refuses too many
     for key_combination, rater_rows in label_combination_rows.sort(key_column_names).group_by(
         key_column_names, maintain_order=True
     ):
@@ -495,5 +486,5 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
             kind=rater_kind or ("human" if looks_human(rater_name) else "metric"),
             aspect=str(value_of_column.get(layout.aspect) or ""),
             label_expression=nw.when(_has_values(value_of_column)).then(nw.col(layout.label)),
-            label_values=_check_few_values(rater_rows[layout.label]),
+            label_values=_label_values(rater_rows[layout.label]),
         )

@@ -139,43 +139,39 @@ def infer_scale(
         or list(word_column_of_rater)
     )
     reference_words: list[str] = sorted(
-        {word for rater_name in reference_raters for word in word_column_of_rater[rater_name].drop_nulls().unique()}
-    )
-    if not reference_words:
-        reference_words = sorted(set().union(*distinct_words_of_rater.values()))
+        set().union(*(distinct_words_of_rater[rater_name] for rater_name in reference_raters))
+    ) or sorted(set().union(*distinct_words_of_rater.values()))
+    numeric_words_of_rater = {
+        rater_name: rater_words
+        for rater_name, rater_words in distinct_words_of_rater.items()
+        if rater_words and _are_numbers(rater_words)
+    }
     if is_binary(reference_words):
-        raters_with_scores = frozenset(
-            rater_name
-            for rater_name, rater_words in distinct_words_of_rater.items()
-            if not is_binary(rater_words) and rater_words and _are_numbers(rater_words)
+        return LabelScale(
+            words=binary_words(reference_words),
+            scores=frozenset(
+                rater_name for rater_name, words in numeric_words_of_rater.items() if not is_binary(words)
+            ),
         )
-        return LabelScale(words=binary_words(reference_words), scores=raters_with_scores)
     if _are_numbers(reference_words):
         reference_numbers = sorted({float(word) for word in reference_words})
-        if (
-            any(reference_number != int(reference_number) for reference_number in reference_numbers)
-            or len(reference_numbers) > MOST_STEPS
-        ):
+        if len(reference_numbers) > MOST_STEPS or not all(number.is_integer() for number in reference_numbers):
             raise InputError(
                 f"{where}: {'human ' if human_raters else ''}labels are scores "
                 f"({join_labels(reference_words, limit=4)}); give labels that are words or at most "
                 f"{MOST_STEPS} whole numbers"
             )
-        raters_with_scores = frozenset(
-            rater_name
-            for rater_name, rater_words in distinct_words_of_rater.items()
-            if not rater_words <= set(reference_words) and _are_numbers(rater_words)
-        )
         return LabelScale(
             words=tuple(str(int(reference_number)) for reference_number in reference_numbers),
             ordered=True,
-            scores=raters_with_scores,
+            scores=frozenset(
+                rater_name for rater_name, words in numeric_words_of_rater.items() if not words <= set(reference_words)
+            ),
         )
-    numeric_raters = frozenset(name for name, words in distinct_words_of_rater.items() if words and _are_numbers(words))
-    if len(reference_words) == 2 and numeric_raters:
-        return LabelScale(words=tuple(reference_words), scores=numeric_raters)
+    if len(reference_words) == 2 and numeric_words_of_rater:
+        return LabelScale(words=tuple(reference_words), scores=frozenset(numeric_words_of_rater))
     all_distinct_labels = set(reference_words).union(
-        *(rater_words for rater_words in distinct_words_of_rater.values() if not _are_numbers(rater_words))
+        *(words for rater_name, words in distinct_words_of_rater.items() if rater_name not in numeric_words_of_rater)
     )
     if len(all_distinct_labels) > MOST_LABELS:
         raise InputError(
@@ -223,21 +219,20 @@ def check_common_labels(
         for rater_name in words_of_rater
         if rater_name not in human_raters and words_of_rater[rater_name].count()
     ]
-    if not human_raters or any(
+    if not (human_raters and judge_names) or any(
         encode_labels(
             words_of_rater[judge_name], pl.repeat(judge_name, words_of_rater[judge_name].len(), eager=True), scale
         ).count()
         for judge_name in judge_names
     ):
         return
-    if judge_names:
-        judge_labels = words_of_rater[judge_names[0]].drop_nulls().unique().sort()
-        example_text = f", such as {judge_labels[-1]!r} for human labels of at least {scale.words[-2]}" * scale.ordered
-        raise InputError(
-            f"{where}: the labels of {judge_names[0]} ({join_labels(judge_labels, limit=4)}) are not among the human "
-            f"labels ({join_labels(scale.words, limit=5)}), so they cannot be compared; use the same labels for "
-            f"both{example_text}"
-        )
+    judge_labels = words_of_rater[judge_names[0]].drop_nulls().unique().sort()
+    example_text = f", such as {judge_labels[-1]!r} for human labels of at least {scale.words[-2]}" * scale.ordered
+    raise InputError(
+        f"{where}: the labels of {judge_names[0]} ({join_labels(judge_labels, limit=4)}) are not among the human "
+        f"labels ({join_labels(scale.words, limit=5)}), so they cannot be compared; use the same labels for "
+        f"both{example_text}"
+    )
 
 
 def unify_scales(
@@ -272,10 +267,9 @@ def unify_scales(
             _decode_labels(rating_frame.filter(is_aspect_row), scale)
             for rating_frame, scale in zip(rating_frames, scales_of_inputs, strict=True)
         ]
-        word_frame_of_rater_key = pl.concat(word_frames).partition_by("rater", as_dict=True, maintain_order=True)
         word_column_of_rater = {
             str(rater_name): rater_word_rows["word"].alias(str(rater_name))
-            for (rater_name,), rater_word_rows in word_frame_of_rater_key.items()
+            for (rater_name,), rater_word_rows in pl.concat(word_frames).group_by("rater", maintain_order=True)
         }
         human_raters = [rater_name for rater_name in word_column_of_rater if kind_of_rater.get(rater_name) == "human"]
         scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=aspect or "labels of two inputs")
@@ -306,6 +300,5 @@ def _recode_labels(
     """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
     recoded_row_indices = rating_frame.select(is_recoded_row).to_series().arg_true()
     label_codes = encode_labels(word_rows["word"], word_rows["rater"], scale).cast(rating_frame.schema["score"])
-    return rating_frame.with_columns(
-        rating_frame["score"].clone().scatter(recoded_row_indices, label_codes)
-    ).drop_nulls("score")
+    recoded_scores = rating_frame["score"].clone().scatter(recoded_row_indices, label_codes)
+    return rating_frame.with_columns(recoded_scores).drop_nulls("score")

@@ -24,7 +24,7 @@ from custodes.stats.equal_clusters import codes_of, group_clusters, iter_group_w
 
 Sums = Callable[[Floats], NDArray[Any]]
 
-BY_ORDER = {
+BY_ORDER: dict[Any, Any] = {
     "rater": pl.String,
     "system_a": pl.String,
     "system_b": pl.String,
@@ -65,18 +65,15 @@ def counting_origin(
     >>> counting_origin(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
     {'human': ['ann'], 'ties': 0.0}
     """
-    patterns_of_option = {"human": human, "metrics": metrics, "systems": systems}
     names_of_option = {
-        option_name: [pattern_or_patterns] if isinstance(pattern_or_patterns, str) else [*pattern_or_patterns]
-        for option_name, pattern_or_patterns in patterns_of_option.items()
-        if pattern_or_patterns
+        option_name: [name_or_names] if isinstance(name_or_names, str) else name_or_names and [*name_or_names]
+        for option_name, name_or_names in (("human", human), ("metrics", metrics), ("systems", systems))
     }
     return Origin(
-        how=names_of_option
-        | {
-            option_name: setting_value
-            for option_name, setting_value in settings.items()
-            if setting_value not in (None, "", [])
+        how={
+            option_name: option_value
+            for option_name, option_value in (names_of_option | settings).items()
+            if option_value not in (None, "", [], ())
         }
     )
 
@@ -149,13 +146,12 @@ class ClusterCells(ReadOnlyArrays):
         sums within a pair.
         """
         cell_indices = self.pair[is_selected_row] * width + (0 if cell is None else cell[is_selected_row])
-        n_groups = len(self.number)
         return sums_of(
             cell_indices,
             self.group[is_selected_row],
             values[is_selected_row],
             n_cells=self.n_pairs * width,
-            n_groups=n_groups,
+            n_groups=len(self.number),
         )
 
 
@@ -226,6 +222,13 @@ class OutcomeCounts(ReadOnlyArrays):
         return cls.from_tables(outcome_tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
 
     @property
+    def tables(self) -> Ints:
+        """Tables (pairs, metrics, 4, 4), as in `from_tables`."""
+        tables = np.zeros((*self.paired.shape[:2], 4, 4), dtype=np.int64)
+        tables[:, :, :3, :3], tables[:, :, 3, :3], tables[:, :, :3, 3] = self.paired, self.metric_only, self.human_only
+        return tables
+
+    @property
     def human(self) -> Ints:
         """(pairs, 3): outcomes by human ratings, over all items that annotators rated."""
         counts_of_metrics = self.paired.sum(axis=3) + self.human_only  # all metrics have the same total
@@ -249,26 +252,15 @@ class OutcomeCounts(ReadOnlyArrays):
         """Wins, ties and losses in the form of `by_order`. If orders were not counted, all orders are 0 (unknown)."""
         if self.by_order is not None:
             return self.by_order
-        outcome_counts_of_rater = dict(
-            zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True)
-        )
         count_tables = [
-            pl.DataFrame(
-                {
-                    "rater": [rater_name] * len(outcome_counts),
-                    "system_a": self.system_a,
-                    "system_b": self.system_b,
-                    "order": np.zeros(len(outcome_counts)),
-                    **{
-                        outcome_name: outcome_counts[:, outcome_index]
-                        for outcome_index, outcome_name in enumerate(SIGNS)
-                    },
-                },
-                schema=BY_ORDER,
+            pl.DataFrame({"system_a": self.system_a, "system_b": self.system_b}).with_columns(
+                rater=pl.lit(rater_name), order=0.0, **dict(zip(SIGNS, map(pl.Series, outcome_counts.T), strict=True))
             )
-            for rater_name, outcome_counts in outcome_counts_of_rater.items()
+            for rater_name, outcome_counts in zip(
+                (HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True
+            )
         ]
-        return pl.concat(count_tables).filter(pl.sum_horizontal(list(SIGNS)) > 0)
+        return pl.concat(count_tables).select(*BY_ORDER).cast(BY_ORDER).filter(pl.sum_horizontal(list(SIGNS)) > 0)
 
     @cached_property
     def raters(self) -> tuple[str, ...]:
@@ -302,18 +294,16 @@ def count_joint_outcomes(preferences: nw.LazyFrame[Any], metrics: Sequence[str])
         f"metric{metric_position}": rater_name for metric_position, rater_name in enumerate(metrics)
     }
     # A rater has one preference per comparison, so the maximum is that preference, null without one.
+    sign_expression_of_column = {
+        column_name: nw.when(nw.col("rater") == rater_name).then(nw.col("sign"))
+        for column_name, rater_name in rater_of_column.items()
+    }
     comparison_rows = (
-        preferences.select(
-            *OUTPUTS,
-            **{
-                column_name: nw.when(nw.col("rater") == rater_name).then(nw.col("sign"))
-                for column_name, rater_name in rater_of_column.items()
-            },
-        )
+        preferences.select(*OUTPUTS, **sign_expression_of_column)
         .group_by(*OUTPUTS)
         .agg(*(nw.col(column_name).max() for column_name in rater_of_column))
     )
-    return count_cells(comparison_rows, [column_name for column_name in rater_of_column if column_name != HUMAN])
+    return count_cells(comparison_rows, list(rater_of_column)[1:])
 
 
 def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequence[str]) -> pl.DataFrame:
@@ -337,10 +327,11 @@ def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequenc
         for metric_position, column_name in enumerate(metric_column_names)
         for joint_code in range(CELLS)
     }
-    rows_grouped_by_pair = joint_code_rows.select("system_a", "system_b", **indicator_expressions).group_by(
-        "system_a", "system_b"
+    return collect_rows(
+        joint_code_rows.select("system_a", "system_b", **indicator_expressions)
+        .group_by("system_a", "system_b")
+        .agg(*(nw.col(column_name).sum() for column_name in indicator_expressions))
     )
-    return collect_rows(rows_grouped_by_pair.agg(*(nw.col(column_name).sum() for column_name in indicator_expressions)))
 
 
 def sum_batches(batch_counts: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:

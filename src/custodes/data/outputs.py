@@ -47,11 +47,13 @@ class Outputs:
     def from_sources(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
         source_rows = pl.concat([pl.DataFrame(schema=SOURCES), sources], how="diagonal_relaxed").select(list(SOURCES))
-        completed_source_rows = source_rows.with_columns(
-            pl.col(pl.String).fill_null(""), pl.col(pl.List(pl.String)).fill_null(pl.lit([], dtype=pl.List(pl.String)))
-        )
         return cls(
-            texts=texts, sources=completed_source_rows, images=pl.DataFrame(schema=IMAGES) if images is None else images
+            texts=texts,
+            sources=source_rows.with_columns(
+                pl.col(pl.String).fill_null(""),
+                pl.col(pl.List(pl.String)).fill_null(pl.lit([], dtype=pl.List(pl.String))),
+            ),
+            images=pl.DataFrame(schema=IMAGES) if images is None else images,
         )
 
     def resolve_images(self, folder: Path) -> Outputs:
@@ -62,8 +64,6 @@ class Outputs:
             for image_name in image_names
             if "\0" not in image_name and (folder / image_name).is_file()
         }
-        if not path_of_image_name:
-            return self
         return replace(
             self,
             sources=self.sources.with_columns(pl.col("images").list.eval(pl.element().replace(path_of_image_name))),
@@ -97,19 +97,13 @@ def select_first_values(
         .filter(pl.col("text") > 1)
         .height
     )
-    has_several_values_frame = (
-        rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1)
-        if column_names
-        else source_rows.clear()
-    )
+    has_several_values_frame = rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1)
     differing_column_names = [
         column_name for column_name in column_names if has_several_values_frame[column_name].any()
     ]
-    n_items_with_several_values = (
-        has_several_values_frame.filter(pl.any_horizontal(differing_column_names)).height
-        if differing_column_names
-        else 0
-    )
+    n_items_with_several_values = has_several_values_frame.filter(
+        pl.any_horizontal(pl.lit(False), *column_names)
+    ).height
     notes = build_notes(
         (
             "texts-differ",
@@ -124,10 +118,12 @@ def select_first_values(
             f"{join_labels(differing_column_names)}; the first value of each item is used",
         ),
     )
-    first_text_rows = texts.group_by(output_key_names, maintain_order=True).agg(
-        pl.col("text").filter(pl.col("text") != "").first().fill_null("")
+    first_text_expression = pl.col("text").filter(pl.col("text") != "").first().fill_null("")
+    return (
+        texts.group_by(output_key_names, maintain_order=True).agg(first_text_expression),
+        rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().first()),
+        notes,
     )
-    return first_text_rows, rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().first()), notes
 
 
 def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
@@ -153,10 +149,8 @@ def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
     ]
     if not all(speakers) or any(not set(WORDS) & set(turn) for turn in cell):
         return None
-    turn_contents = (
-        next((turn[key_name] for key_name in WORDS if turn.get(key_name) is not None), "") for turn in cell
-    )
-    return list(zip(speakers, map(_turn_text, turn_contents), strict=True))
+    contents = [next((turn[key_name] for key_name in WORDS if turn.get(key_name) is not None), "") for turn in cell]
+    return list(zip(speakers, map(_turn_text, contents), strict=True))
 
 
 def _turn_text(content: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 from custodes.data.comparisons import pair_codes
 from custodes.data.study import Study, select_aspect_rows
 from custodes.data.table import filter_rows
-from custodes.stats.arrays import Floats, make_read_only, require
+from custodes.stats.arrays import Floats, ReadOnlyArrays, table_sums
 from custodes.stats.ratios import ratio
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
+class Panel(ReadOnlyArrays):
     """Scores of raters on items and systems; higher is better.
 
     `values` (raters, items, systems) are scores of outputs. `system_scores` (raters, systems) are system-level scores
@@ -31,14 +30,6 @@ class Panel:
     items: tuple[str, ...]
     systems: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        shape = (len(self.raters), len(self.items), len(self.systems))
-        require(
-            self.values.shape == shape,
-            f"values have shape {self.values.shape}, expected {shape} (raters, items, systems)",
-        )
-        make_read_only(self)
-
     @classmethod
     def from_study(
         cls, study: Study, *, raters: Sequence[str], aspect: str, items: Sequence[str], systems: Sequence[str]
@@ -46,8 +37,7 @@ class Panel:
         """The scores of these raters for one aspect. If a rater has no scores for the aspect, its scores without an
         aspect are used."""
         rating_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
-        direction_of_rater = study.raters.direction
-        rater_directions = np.array([direction_of_rater[rater_name] for rater_name in raters])
+        rater_directions = np.array([*study.raters.select_raters(raters).direction.values()])
         output_rows, system_rows = (
             filter_rows(rating_rows, pl.col("item") != ""),
             rating_rows.filter(pl.col("item") == ""),
@@ -82,11 +72,8 @@ def _mean_scores(rows: pl.DataFrame, **labels_of_axis: Sequence[str]) -> Floats:
         [label_codes(rows[column_name], axis_labels) for column_name, axis_labels in labels_of_axis.items()]
     )
     is_row_in_array = (label_positions >= 0).all(axis=0)
-    cell_indices, n_cells = (
-        np.ravel_multi_index(label_positions[:, is_row_in_array], axis_lengths),
-        math.prod(axis_lengths),
-    )
+    cell_positions = label_positions[:, is_row_in_array]
     return ratio(
-        np.bincount(cell_indices, weights=rows["score"].to_numpy()[is_row_in_array], minlength=n_cells),
-        np.bincount(cell_indices, minlength=n_cells),
-    ).reshape(axis_lengths)
+        table_sums(*cell_positions, shape=axis_lengths, weights=rows["score"].to_numpy()[is_row_in_array]),
+        table_sums(*cell_positions, shape=axis_lengths),
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import translate
+from fnmatch import fnmatchcase
 
 from custodes.arguments import value_list
 from custodes.data.notes import Note, build_notes
@@ -35,12 +35,11 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
         raise OptionError(f"{option}={patterns!r} matches no {what}; {what}s: {join_labels(labels)}")
     included_patterns = [pattern for pattern in pattern_list if not pattern.startswith("!") or pattern in labels]
     excluded_patterns = [pattern[1:] for pattern in pattern_list if pattern.startswith("!") and pattern not in labels]
-    selected_labels = (
-        set(labels)
-        if not included_patterns
-        else {label for pattern in included_patterns for label in _matches(pattern, labels, option, what)}
+    included_labels, excluded_labels = (
+        {label for pattern in patterns for label in _matches(pattern, labels, option, what)}
+        for patterns in (included_patterns, excluded_patterns)
     )
-    selected_labels -= {label for pattern in excluded_patterns for label in _matches(pattern, labels, option, what)}
+    selected_labels = (included_labels if included_patterns else set(labels)) - excluded_labels
     if not selected_labels:
         raise OptionError(f"{option}={patterns!r} excludes every {what}; {what}s: {join_labels(labels)}")
     return tuple(label for label in labels if label in selected_labels)
@@ -49,13 +48,12 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
 def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> list[str]:
     if pattern in labels:
         return [pattern]
-    glob_regex = re.compile(translate(pattern))
-    matching_labels = [label for label in labels if glob_regex.match(label)]
-    if not matching_labels and not any(labels):
-        raise OptionError(f"{option}={pattern!r}: the study has no {what}s; leave this option out")
+    matching_labels = [label for label in labels if fnmatchcase(label, pattern)]
     if not matching_labels:
         raise OptionError(
             f"{option}={pattern!r}: no such {what}; {what}s: {join_labels(labels)}{suggestion(pattern, labels)}"
+            if any(labels)
+            else f"{option}={pattern!r}: the study has no {what}s; leave this option out"
         )
     return matching_labels
 
@@ -73,9 +71,10 @@ def skeleton(label: str) -> str:
     >>> skeleton("GPT\\u20114") == skeleton("gpt_4") == skeleton("GPT-4\\u200b") == "gpt-4"
     True
     """
-    canonical_text = unicodedata.normalize("NFKC", label)
-    canonical_text = "".join(character for character in canonical_text if unicodedata.category(character) != "Cf")
-    canonical_text = unicodedata.normalize("NFKC", canonical_text.translate(LATIN).casefold())
+    visible_text = "".join(
+        character for character in unicodedata.normalize("NFKC", label) if unicodedata.category(character) != "Cf"
+    )
+    canonical_text = unicodedata.normalize("NFKC", visible_text.translate(LATIN).casefold())
     text_with_ascii_dashes = "".join(
         "-" if unicodedata.category(character) == "Pd" else character for character in canonical_text
     )
@@ -98,12 +97,11 @@ def escape_confusable(label: str) -> str:
     >>> escape_confusable("GP\\u0422-4")
     "'GP\\\\u0422-4'"
     """
-    escaped_label, quoted_label = ascii(label), repr(label)
     has_lookalike_characters = label.translate(LATIN) != label
     has_hidden_characters = any(
         unicodedata.category(character) in ("Cf", "Pd", "Zs", "Mn") and not character.isascii() for character in label
     )
-    return escaped_label if has_lookalike_characters or has_hidden_characters else quoted_label
+    return ascii(label) if has_lookalike_characters or has_hidden_characters else repr(label)
 
 
 def notes_on_blanks(labels_of_noun: Mapping[str, Iterable[str]]) -> list[Note]:

@@ -123,13 +123,8 @@ class Preferences:
         verdict_rows = verdict_rows.with_columns(
             system_a=pl.min_horizontal("system_a", "system_b"),
             system_b=pl.max_horizontal("system_a", "system_b"),
-            order=pl.when(is_reversed_pair & (pl.col("order") != ""))
-            .then(pl.when(pl.col("order") == "ab").then(pl.lit("ba")).otherwise(pl.lit("ab")))
-            .otherwise(pl.col("order")),
-            preference=pl.when(is_reversed_pair)
-            .then(-pl.col("preference"))
-            .otherwise(pl.col("preference"))
-            .cast(pl.Int8),
+            order=pl.when(is_reversed_pair).then(pl.col("order").replace({"ab": "ba", "ba": "ab"})).otherwise("order"),
+            preference=pl.when(is_reversed_pair).then(-pl.col("preference")).otherwise("preference").cast(pl.Int8),
             p_a=pl.when(is_reversed_pair).then("p_b").otherwise("p_a"),
             p_b=pl.when(is_reversed_pair).then("p_a").otherwise("p_b"),
         )
@@ -139,21 +134,22 @@ class Preferences:
         column_options_text = " ".join(
             column_option(role, column_name) for role, column_name in column_name_of_role.items() if column_name
         )
-        unused_text = f"; columns not used: {join_labels(unused)}" if unused else ""
         error_hint = (
             f"{f'try {column_options_text}; ' if column_options_text else ''}if pairs were rated in both presentation "
             "orders, give a column 'order' (ab, "
             f"ba{'' if column_name_of_role['order'] else '; or --column order=NAME'}), or name the systems in the "
-            f"displayed order; if pairs were rated repeatedly, number the runs in a column 'repeat'{unused_text}"
+            "displayed order; if pairs were rated repeatedly, number the runs in a column 'repeat'"
+            f"{f'; columns not used: {join_labels(unused)}' if unused else ''}"
         )
         check_unique(verdict_rows, KEY, where=where, what="verdict", hint=error_hint)
-        is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
-        reason_expression = (
-            pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
-        )
-        missing_verdict_rows = verdict_rows.with_columns(why=reason_expression.otherwise(pl.lit(EMPTY))).filter(
-            pl.col("preference").is_null()
-        )
+        is_unreadable = pl.lit(False if unreadable is None else unreadable)
+        missing_verdict_rows = verdict_rows.with_columns(
+            why=pl.when(pl.col("invalid") != "")
+            .then("invalid")
+            .when(is_unreadable)
+            .then(pl.lit(UNREADABLE))
+            .otherwise(pl.lit(EMPTY))
+        ).filter(pl.col("preference").is_null())
         invalid_verdict_rows = missing_verdict_rows.filter(pl.col("invalid") != "")
         n_missing_verdicts = missing_verdict_rows.filter(invalid="", why=EMPTY).height
         notes += build_notes(
@@ -191,12 +187,14 @@ class Preferences:
         The masks `is_second_row` and `is_answered_row` (whether there is a preference) have one entry per row of
         the original table.
         """
-        is_second_verdict = is_second_row.filter(is_answered_row)
-        is_second_missing = is_second_row.filter(~is_answered_row)
-        return (
-            Preferences(frame=self.frame.filter(~is_second_verdict), missing=self.missing.filter(~is_second_missing)),
-            Preferences(frame=self.frame.filter(is_second_verdict), missing=self.missing.filter(is_second_missing)),
+        first_opinions, second_opinions = (
+            Preferences(
+                frame=filter_rows(self.frame, is_selected_row.filter(is_answered_row)),
+                missing=filter_rows(self.missing, is_selected_row.filter(~is_answered_row)),
+            )
+            for is_selected_row in (~is_second_row, is_second_row)
         )
+        return first_opinions, second_opinions
 
     @property
     def queried_verdicts(self) -> Preferences:
@@ -211,8 +209,6 @@ class Preferences:
         >>> Preferences.make(pl.DataFrame({**rows, "preference": [1, None]}))[0].half_comparisons().height
         1
         """
-        if not (self.missing["order"] != "").any():
-            return self.missing.select(COMPARISON).clear()
         return self._merge_rows("mean").filter(pl.col("half") == 1).select(COMPARISON)
 
     def merge_verdicts(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
@@ -238,25 +234,21 @@ class Preferences:
         comparison_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        n_contradictory_comparisons = int(merged_rows["contradictory"].sum())
         return comparison_rows, merging_notes(
-            half_comparison_rows.height, n_contradictory_comparisons, orders, half_advice=half_advice
+            half_comparison_rows.height, int(merged_rows["contradictory"].sum()), orders, half_advice=half_advice
         )
 
     def _merge_rows(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
-        verdict_rows = self.frame.select(*COMPARISON, ORDER_CODES, sign="preference")
-        missing_verdict_rows = self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8))
-        merged_rows = (
-            merge_orders(
-                nw.from_native(pl.concat([verdict_rows, missing_verdict_rows]).with_row_index("row").lazy()),
-                orders,
-                key_column_names=COMPARISON,
-            )
-            .collect()
-            .to_native()
+        verdict_rows = pl.concat(
+            [
+                self.frame.select(*COMPARISON, ORDER_CODES, sign="preference"),
+                self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8)),
+            ]
         )
-        comparison_keys_in_file_order = verdict_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
+        verdict_table = nw.from_native(verdict_rows.with_row_index("row").lazy())
+        merged_rows = merge_orders(verdict_table, orders, key_column_names=COMPARISON).collect().to_native()
+        comparison_keys_in_file_order = self.frame.select(COMPARISON).unique(maintain_order=True, keep="first")
         return comparison_keys_in_file_order.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
 
 
@@ -273,14 +265,9 @@ def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
             for column_name in CHANCES
         ]
     )
-    if set(CHANCES).isdisjoint(frame.columns):
-        return probability_rows.get_columns()
     has_probability = probability_rows.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-    has_win_probabilities = probability_rows.select(
-        pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()
-    ).to_series()
     refuse(
-        has_probability & ~has_win_probabilities,
+        has_probability & (probability_rows["p_a"].is_null() | probability_rows["p_b"].is_null()),
         lambda row_numbers, _: (
             f"{where}: p_a, p_tie, p_b are partly empty in row {row_numbers}; give all three probabilities, or none"
         ),
@@ -299,31 +286,27 @@ def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
 
 
 def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
-    preference_of_row, order_of_row, system_a_of_row = (
-        verdicts["preference"],
-        verdicts["order"],
-        verdicts["system_a"],
-    )
     refuse(
-        ~preference_of_row.is_in([1.0, 0.0, -1.0]),
+        ~verdicts["preference"].is_in([1.0, 0.0, -1.0]),
         lambda row_numbers, row_index: (
-            f"{where}: preference {preference_of_row[row_index]:g} in row {row_numbers}; allowed: 1 (system_a better),"
-            " 0 (tie), -1 (system_b better)"
+            f"{where}: preference {verdicts['preference'][row_index]:g} in row {row_numbers}; allowed: 1 (system_a "
+            "better), 0 (tie), -1 (system_b better)"
         ),
     )
     refuse(
-        preference_of_row.is_not_null() & (verdicts["invalid"] != ""),
+        verdicts["preference"].is_not_null() & (verdicts["invalid"] != ""),
         lambda row_numbers, row_index: (
             f"{where}: row {row_numbers} has both a preference and a reason in 'invalid' "
             f"({verdicts['invalid'][row_index]!r}); "
             f"remove the preference or the reason"
         ),
     )
-    refuse_values(order_of_row, ~order_of_row.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
+    has_unknown_order = ~verdicts["order"].is_in(["ab", "ba", ""])
+    refuse_values(verdicts["order"], has_unknown_order, where=where, allowed="ab, ba, unknown")
     refuse(
-        system_a_of_row == verdicts["system_b"],
+        verdicts["system_a"] == verdicts["system_b"],
         lambda row_numbers, row_index: (
-            f"{where}: row {row_numbers} compares {system_a_of_row[row_index]!r} with itself; a verdict needs two "
+            f"{where}: row {row_numbers} compares {verdicts['system_a'][row_index]!r} with itself; a verdict needs two "
             "different systems"
         ),
     )

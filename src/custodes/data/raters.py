@@ -86,7 +86,7 @@ class Raters:
     @property
     def kind(self) -> dict[str, str]:
         """The kind of each rater."""
-        return dict(zip(self.frame["rater"].to_list(), self.frame["kind"].to_list(), strict=True))
+        return dict(self.frame.select("rater", "kind").iter_rows())
 
     @property
     def direction(self) -> dict[str, float]:
@@ -99,8 +99,10 @@ class Raters:
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The declared bounds (low, high) of each rater that has both bounds."""
-        rows_with_bounds = self.frame.drop_nulls(["low", "high"]).select("rater", "low", "high").iter_rows()
-        return {rater_name: (low, high) for rater_name, low, high in rows_with_bounds}
+        return {
+            rater_name: (low, high)
+            for rater_name, low, high in self.frame.select("rater", "low", "high").drop_nulls().iter_rows()
+        }
 
     @property
     def own_systems(self) -> dict[str, str]:
@@ -142,7 +144,8 @@ class Raters:
         signature_rows = rows_grouped_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
         example_texts = [
             f"{rater_name} ({join_labels(metric_signatures, limit=2)})"
-            for rater_name, metric_signatures in signature_rows.filter(pl.col("signature").list.len() > 1).iter_rows()
+            for rater_name, metric_signatures in signature_rows.iter_rows()
+            if len(metric_signatures) > 1
         ]
         return Raters(frame=merged_rater_rows, directed=self.directed | other.directed), build_notes(
             (
@@ -180,28 +183,34 @@ class Raters:
                 f"{where}: no rater of this table is in the data ({join_labels(unmatched_patterns)}); raters: "
                 f"{join_labels(rater_names)}{suggestion(unmatched_patterns[0], rater_names)}"
             )
-        note_entries = [
-            ("idle-rater-row", 1, f"{where}: {pattern!r} matches no rater{suggestion(pattern, rater_names)}")
-            for pattern in unmatched_patterns
+        notes = [
+            *(
+                Note(
+                    rule="idle-rater-row",
+                    message=f"{where}: {pattern!r} matches no rater{suggestion(pattern, rater_names)}",
+                    count=1,
+                )
+                for pattern in unmatched_patterns
+            ),
+            *ignored_notes,
         ]
-        notes = [*build_notes(*note_entries), *ignored_notes]
         rater_rows, directed_raters = [], set(self.directed)
         for rater_row in self.frame.iter_rows(named=True):
             rater_name = rater_row["rater"]
             declared_values: dict[str, Any] = {}
             for pattern, pattern_values in declared_values_of_pattern.items():
-                if pattern == rater_name or (pattern not in rater_names and fnmatchcase(rater_name, pattern)):
-                    # A literal name takes precedence over globs in any order.
-                    declared_values = (
-                        declared_values | pattern_values if pattern == rater_name else pattern_values | declared_values
-                    )
-            if rater_row["kind"] and declared_values.get("kind", rater_row["kind"]) != rater_row["kind"]:
-                declared_kind = declared_values["kind"]
-                note_message = (
+                if pattern not in rater_names and fnmatchcase(rater_name, pattern):
+                    declared_values = pattern_values | declared_values
+            declared_values |= declared_values_of_pattern.get(rater_name, {})  # takes precedence over globs
+            declared_kind = declared_values.get("kind", rater_row["kind"])
+            notes += build_notes(
+                (
+                    "kind-overruled",
+                    int(rater_row["kind"] not in ("", declared_kind)),
                     f"{where}: {rater_name!r} is {declared_kind} in this table and {rater_row['kind']} in the data; "
-                    "this table takes precedence"
+                    "this table takes precedence",
                 )
-                notes += build_notes(("kind-overruled", 1, note_message))
+            )
             # A new cost without a unit does not inherit the unit of the replaced cost.
             rater_rows.append(rater_row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
             directed_raters |= {rater_name} if "higher_is_better" in declared_values else set()
@@ -213,15 +222,13 @@ class Raters:
         >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).undeclared_directions()]
         [1]
         """
-        error_metric_names = [
-            rater_name
-            for rater_name, rater_kind in self.kind.items()
-            if rater_kind != "human" and re.split("[:@]", rater_name)[0] in ERRORS
-        ]
         undeclared_metric_names = [
-            rater_name
-            for rater_name in error_metric_names
-            if self.direction[rater_name] > 0 and rater_name not in self.directed
+            rater_row["rater"]
+            for rater_row in self.frame.iter_rows(named=True)
+            if rater_row["kind"] != "human"
+            and rater_row["higher_is_better"]
+            and rater_row["rater"] not in self.directed
+            and re.split("[:@]", rater_row["rater"])[0] in ERRORS
         ]
         return build_notes(
             (
@@ -239,9 +246,10 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
     """The non-empty values of each row, by the pattern of rater names in the row."""
     rater_label_frame = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(rater_label_frame, ["rater"], where=where, what="rater", hint="one row per rater")
-    column_names = [column_name for column_name in SCHEMA if column_name in frame.columns and column_name != "rater"]
     side_table = rater_label_frame.with_columns(
-        _side_column(frame, column_name, where=where) for column_name in column_names
+        _side_column(frame, column_name, where=where)
+        for column_name in SCHEMA
+        if column_name in frame.columns and column_name != "rater"
     )
     if "truncated" in side_table.columns:
         refuse_values(
@@ -316,11 +324,9 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
             f"{where}: rater {join_labels(map(repr, raters_of_two_kinds))} is both human and metric in column 'kind'; "
             "give each rater one kind"
         )
-    kind_of_rater = dict(declared_kind_rows.iter_rows())
-    return {
-        rater_name: kind_of_rater.get(rater_name) or kind_of_label(rater_name)
-        for rater_name in kind_rows["rater"].unique(maintain_order=True)
-    }
+    return {rater_name: kind_of_label(rater_name) for rater_name in kind_rows["rater"]} | dict(
+        declared_kind_rows.iter_rows()
+    )
 
 
 FEW_RATINGS = 20
@@ -367,8 +373,6 @@ class Scale:
         if min(self.n, other.n) < FEW_RATINGS:
             return True
         union_width = max(self.high, other.high) - min(self.low, other.low)
-        if union_width == 0:
-            return True
         overlap_width = min(self.high, other.high) - max(self.low, other.low)
         if min(self.high - self.low, other.high - other.low) == 0:
             # A constant rater uses only one point of the scale. If this point is in the range of the other rater,
@@ -381,52 +385,29 @@ LEAST_TOP = 3
 """A scale that starts below 0 and ends below this value may be intended: -1, 0, 1, 2."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MissingCode:
-    """A value that occurs `n` times among scores from `low` to `high`, and that may be a code for a missing score."""
+def missing_code(scores: NDArray[np.float64]) -> str:
+    """A description of the lowest or highest score, if it may be a code for a missing score; otherwise ''.
 
-    value: float
-    n: int
-    low: float
-    high: float
+    A score may be a code in two cases. In the first case, the score is the only negative integer, and the other
+    scores start at 0 or above and end at `LEAST_TOP` or above. In the second case, all digits of the score are
+    nines (99, -999), and the distance of the score to the other scores is larger than their range.
 
-    def __str__(self) -> str:
-        return f"{self.value:g} occurs {self.n} times among scores from {self.low:.4g} to {self.high:.4g}"
-
-    @classmethod
-    def from_scores(cls, scores: NDArray[np.float64]) -> MissingCode | None:
-        """The lowest or highest value, if this value may be a code for a missing score; otherwise None.
-
-        A value may be a code in two cases. In the first case, the value is the only negative integer, and the other
-        values start at 0 or above and end at `LEAST_TOP` or above. In the second case, all digits of the value are
-        nines (99, -999), and the distance of the value to the other values is larger than their range.
-        """
-        distinct_scores, score_counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
-        for extreme_index, other_scores in ((0, distinct_scores[1:]), (-1, distinct_scores[:-1])):
-            if len(other_scores) < 2 or score_counts.sum() < FEW_RATINGS:
-                continue
-            candidate_code, lowest_other_score, highest_other_score = (
-                float(distinct_scores[extreme_index]),
-                float(other_scores[0]),
-                float(other_scores[-1]),
+    >>> missing_code(np.array([1.0, 2.0, 3.0, 99.0] * 5))
+    '99 occurs 5 times among scores from 1 to 3'
+    """
+    distinct_scores, score_counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
+    if len(distinct_scores) < 3 or score_counts.sum() < FEW_RATINGS:
+        return ""
+    for extreme_index, other_scores in ((0, distinct_scores[1:]), (-1, distinct_scores[:-1])):
+        candidate_code, lowest_score, highest_score = map(
+            float, (distinct_scores[extreme_index], other_scores[0], other_scores[-1])
+        )
+        is_negative_code = candidate_code < 0 <= lowest_score and highest_score >= LEAST_TOP
+        has_only_nines = abs(candidate_code) > 9 and set(f"{abs(candidate_code):.0f}") == {"9"}
+        is_far = max(lowest_score - candidate_code, candidate_code - highest_score) > highest_score - lowest_score
+        if candidate_code.is_integer() and (is_negative_code or (has_only_nines and is_far)):
+            return (
+                f"{candidate_code:g} occurs {score_counts[extreme_index]} times among scores from {lowest_score:.4g} "
+                f"to {highest_score:.4g}"
             )
-            is_negative_code = (
-                candidate_code < 0 <= lowest_other_score
-                and candidate_code.is_integer()
-                and highest_other_score >= LEAST_TOP
-            )
-            has_only_nines = (
-                candidate_code.is_integer() and abs(candidate_code) > 9 and set(str(int(abs(candidate_code)))) == {"9"}
-            )
-            if is_negative_code or (
-                has_only_nines
-                and max(lowest_other_score - candidate_code, candidate_code - highest_other_score)
-                > highest_other_score - lowest_other_score
-            ):
-                return cls(
-                    value=candidate_code,
-                    n=int(score_counts[extreme_index]),
-                    low=lowest_other_score,
-                    high=highest_other_score,
-                )
-        return None
+    return ""

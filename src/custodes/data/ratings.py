@@ -12,6 +12,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.table import (
     check_columns,
     check_unique,
+    filter_rows,
     format_counts,
     label_column,
     number_column,
@@ -110,17 +111,18 @@ class Ratings:
         original table.
         """
         is_second_opinion = is_second_row.filter(is_answered_row)
-        return Ratings(frame=self.frame.filter(~is_second_opinion)), Ratings(frame=self.frame.filter(is_second_opinion))
+        return (
+            Ratings(frame=filter_rows(self.frame, ~is_second_opinion)),
+            Ratings(frame=self.frame.filter(is_second_opinion)),
+        )
 
 
 def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
     """Raise `InputError` for a rater whose scores are so large or so small that squares of scores overflow or
     underflow."""
     largest_score_rows = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
-    for rater_name, largest_score in largest_score_rows.filter(
-        (pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)
-    ).iter_rows():
-        if largest_score:
+    for rater_name, largest_score in largest_score_rows.drop_nulls().iter_rows():
+        if largest_score and not 1 / LARGEST <= largest_score <= LARGEST:
             range_text = f"beyond {LARGEST:g}" if largest_score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(
                 f"{where}: scores of {rater_name!r} are {range_text} (largest absolute value {largest_score:g}); "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -125,8 +126,10 @@ def read(
     invalid = schema_options.reading.get("invalid", "error")
     if reader is not None and reader not in BUILTIN_READERS and reader not in plugin_readers(BUILTIN_READERS):
         reader_names = (*BUILTIN_READERS, *plugin_readers(BUILTIN_READERS))
-        advice_text = f"{suggestion(reader, reader_names)}; readers: {', '.join(reader_names)}"
-        raise OptionError(f"reader={short_repr(reader)} is unknown{advice_text}")
+        raise OptionError(
+            f"reader={short_repr(reader)} is unknown{suggestion(reader, reader_names)}; readers: "
+            f"{', '.join(reader_names)}"
+        )
     item_roles_in_columns = set(FACTS) & set(schema_options.columns.roles)
     reject(
         (
@@ -166,10 +169,9 @@ def read(
         if table_source is not None:
             side_table = load_source(table_source, table_kind)
             study = replace(study, notes=(*study.notes, *side_table.notes))
-            describe_arguments: dict[str, Any] = {table_kind: side_table.frame, f"{table_kind}_name": side_table.name}
-            study = study.describe(**describe_arguments)
-    blank_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
-    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *blank_notes))
+            study = study.describe(**{table_kind: side_table.frame, f"{table_kind}_name": side_table.name})  # type: ignore[arg-type]
+    name_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
+    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *name_notes))
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -197,8 +199,8 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources, without raters tables of other sources: `*.csv` in a shell matches raters tables, too."""
     path_of_source = [file_and_part[0] if file_and_part else None for file_and_part in map(_locate_source, sources)]
-    data_files = without_sidecars([path for path in path_of_source if path])
-    return [source for source, path in zip(sources, path_of_source, strict=True) if path is None or path in data_files]
+    data_files = {None, *without_sidecars([path for path in path_of_source if path])}
+    return [source for source, path in zip(sources, path_of_source, strict=True) if path in data_files]
 
 
 def _locate_source(source: Any) -> tuple[Path, str | None] | None:
@@ -233,18 +235,21 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                 raise InputError(
                     f"{error}; this raters table is read because it is next to {file.name}; correct or rename the table"
                 ) from None
-            message = (
-                f"{file.name}: kinds and directions of the raters are read from {raters_table.name} in the same folder"
-            )
             rater_patterns = list(raters_table.frame["rater"].cast(pl.String).drop_nulls())
             unnamed_metrics = [
                 rater
                 for rater, kind in study.raters.kind.items()
                 if kind != "human"
-                and not any(rater == pattern or fnmatchcase(rater, pattern) for pattern in rater_patterns)
+                and rater not in rater_patterns
+                and not any(fnmatchcase(rater, pattern) for pattern in rater_patterns)
             ]
             notes = build_notes(
-                ("raters-beside", True, message),
+                (
+                    "raters-beside",
+                    True,
+                    f"{file.name}: kinds and directions of the raters are read from {raters_table.name} in the same "
+                    "folder",
+                ),
                 (
                     INCOMPLETE_RULE,
                     len(unnamed_metrics),
@@ -254,14 +259,10 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                 ),
             )
             study = replace(study, notes=(*study.notes, *raters_table.notes, *notes))
-        raters_file = file.with_name("raters.csv")
-        is_unread_file = (
-            raters_source is None and not raters_paths and file.stem in RATING_TABLES and raters_file.is_file()
-        )
-        message = (
-            f"{raters_file.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
-        )
-        study = replace(study, notes=(*study.notes, *build_notes(("raters-not-read", is_unread_file, message))))
+        has_unread_file = raters_source is None and not raters_paths and file.with_name("raters.csv").is_file()
+        message = f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters"
+        notes = build_notes(("raters-not-read", has_unread_file and file.stem in RATING_TABLES, message))
+        study = replace(study, notes=(*study.notes, *notes))
     return study
 
 
@@ -271,22 +272,23 @@ def _with_probes(study: Study, file: Path, part: str | None) -> Study:
         probe_table = load_table(probes_path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
         message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
-        notes = (*study.notes, *build_notes(("probes-beside", probes.height, message)))
-        digest = digest_of(study.digest, probes.write_csv()) if study.digest else ""
-        study = replace(study, probes=pl.concat([study.probes, probes]), notes=notes, digest=digest)
+        study = replace(
+            study,
+            probes=pl.concat([study.probes, probes]),
+            notes=(*study.notes, *build_notes(("probes-beside", probes.height, message))),
+            digest=digest_of(study.digest, probes.write_csv()) if study.digest else "",
+        )
     return study
 
 
 def takes_raters(file: Path) -> bool:
     """Whether a raters table in the folder of a file is read with it: true for tables of scores or verdicts."""
-    try:
+    with suppress(CustodesError):
         study_or_table = _open_source(file, reader=None, invalid="force")
-        if not isinstance(study_or_table, LoadedTable):
-            return False
-        study = _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({}))
-    except CustodesError:
-        return False
-    return bool(study.raters.frame.height)
+        if isinstance(study_or_table, LoadedTable):
+            study = _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({}))
+            return bool(study.raters.frame.height)
+    return False
 
 
 def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
@@ -299,8 +301,7 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
             frame
             for frame in (*iter_entry_tables(table.frame), flatten_nested(table.frame))
             if mapped_column_names <= set(frame.columns)
-        ]
-        frames = frames or [table.frame]
+        ] or [table.frame]
 
         def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
             """Whether a mapping reads a table with at least `min_systems` systems; a table of texts needs one."""
@@ -340,19 +341,19 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    winner_column = ["winner"] if columns.verdict_columns(table.frame.columns) else []
-    numbered_frame, row_number_notes = number_rows(
-        table.frame, [*columns.old_names(table.frame.columns), *winner_column], where=table.name
-    )
+    column_names = [*columns.old_names(table.frame.columns)]
+    if columns.verdict_columns(table.frame.columns):
+        column_names.append("winner")
+    numbered_frame, row_number_notes = number_rows(table.frame, column_names, where=table.name)
     unfolded_frame = columns.verdict_rows(numbered_frame, where=table.name)
     mapped_table = columns.with_named_properties(unfolded_frame).apply(unfolded_frame, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
-        if mapped_table.frame is None and reader not in (None, "outputs"):
-            raise OptionError(
-                f"reader={reader!r} accepts no columns of texts; leave out the reader or the mapping of texts"
-            )
         if mapped_table.frame is None:
+            if reader not in (None, "outputs"):
+                raise OptionError(
+                    f"reader={reader!r} accepts no columns of texts; leave out the reader or the mapping of texts"
+                )
             study = _complete_study(text_study, table, columns, mapped_table.notes)
             return (
                 study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
@@ -365,14 +366,14 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         )
     table_reader = TABLE_READERS["ratings"] if mapped_table.wide else _table_reader(table, reader)
     column_names = table.frame.columns
-    is_unfit_reader = not table_reader.fits(column_names)
     lacks_order_column = table_reader is TABLE_READERS["battles"] and "order" not in column_names
     likely_order_column_names = find_columns("order", column_names) if lacks_order_column else []
     try:
         make_study = partial(read_ratings, unit="cells") if mapped_table.wide else table_reader.make
         study = make_study(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
-        if is_unfit_reader or likely_order_column_names or table_reader is TABLE_READERS["wide"]:
+        is_wide = table_reader is TABLE_READERS["wide"]
+        if is_wide or likely_order_column_names or not table_reader.fits(column_names):
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
@@ -388,9 +389,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
     study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_number_notes])
-    ratings_and_verdicts = (study.ratings, study.preferences, study.second_ratings, study.second)
-    has_ratings = any(ratings_or_verdicts.frame.height for ratings_or_verdicts in ratings_and_verdicts)
-    if not has_ratings and study.outputs is None and study.looks.is_empty():
+    contents = (study.ratings, study.preferences, study.second_ratings, study.second)
+    if study.outputs is None and study.looks.is_empty() and all(content.frame.is_empty() for content in contents):
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:
         return replace(study, items=study.items.with_properties(mapped_table.items, where=table.name))
@@ -401,9 +401,7 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
     """The study of a table of labels; None if it holds no labels, or if a reader fits that is not for wide tables."""
     column_names = list(columns.old_names(table.frame.columns))
     fitting_reader = next((reader for reader in TABLE_READERS.values() if reader.fits(column_names)), None)
-    if fitting_reader not in (None, TABLE_READERS["wide"]):
-        return None
-    layout = label_layout(table.frame, columns)
+    layout = label_layout(table.frame, columns) if fitting_reader in (None, TABLE_READERS["wide"]) else None
     if layout is None:
         return None
     if not layout.systems and len(table.files) > 1 and not all(SHARD_NAME.fullmatch(file.stem) for file in table.files):
@@ -478,11 +476,10 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         incomplete_columns, key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]), reverse=True
     )
     nearest_reader_name, reader_columns = ranked_columns[0]
-    further_column_names = [column_name for column_name in column_names if column_name not in reader_columns]
     missing_text = " and ".join(
-        repr(column_name) + suggestion(column_name, further_column_names).replace("did you mean", "is it")
-        for column_name in reader_columns
-        if column_name not in column_names
+        repr(name) + suggestion(name, set(column_names).difference(reader_columns)).replace("did you mean", "is it")
+        for name in reader_columns
+        if name not in column_names
     )
     nearest_names = list(dict.fromkeys(reader_name for reader_name, _ in ranked_columns))[:MAX_SUGGESTIONS]
     readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_columns))[name])})" for name in nearest_names)

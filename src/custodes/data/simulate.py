@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -76,9 +77,7 @@ class SimulatedMetric:
     def __post_init__(self) -> None:
         check_fields(self)
         _check_numbers({"signal": self.signal, **self.favours}, where=repr(self.name))
-        _check_range("missing", self.missing, 0, 1)
-        for option_name, option_value in (("noise", self.noise), ("levels", self.levels)):
-            _check_range(option_name, option_value, 0)
+        _check_ranges(missing=(self.missing, 0, 1), noise=(self.noise, 0, LARGEST), levels=(self.levels, 0, LARGEST))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,15 +169,17 @@ def simulate(
     """
     aspects, groups = ([labels] if isinstance(labels, str) else labels for labels in (aspects, groups))
     systems = tuple(sorted(quality))
-    _check_range("items", items, 1)
+    _check_ranges(
+        items=(items, 1, LARGEST),
+        missing=(missing, 0, 1),
+        difficulty=(difficulty, 0, LARGEST),
+        spread=(spread, 0, LARGEST),
+    )
     for option_name, option_entries in (("quality", quality), ("aspects", aspects), ("groups", groups)):
         if not option_entries:
             raise OptionError(f"simulate: {option_name} is empty; give at least one")
     # Each output takes one number per aspect in an array, and one row per aspect in a table.
     check_memory("items", items, 10.0 * items * len(systems) * len(aspects))
-    _check_range("missing", missing, 0, 1)
-    for option_name, standard_deviation in (("difficulty", difficulty), ("spread", spread)):
-        _check_range(option_name, standard_deviation, 0)
     _check_simulation_arguments(systems, quality, aspects, annotators, metrics, groups)
     rng = np.random.default_rng(rng)
     item_labels, item_table = _build_items(items, documents, tuple(groups))
@@ -217,17 +218,21 @@ def simulate(
         items=Items.make(item_table)[0],
         name=name,
     )
-    truth = Truth(
-        systems=systems,
-        aspects=tuple(aspects),
-        annotators=tuple(annotators),
-        metrics=tuple(metric.name for metric in metrics),
-        items=item_labels,
-        quality=system_quality,
-        latent=latent_quality,
-        favours=np.array([_favour_bonuses(metric, systems) for metric in metrics]).reshape(len(metrics), len(systems)),
+    return Simulation(
+        study=study,
+        truth=Truth(
+            systems=systems,
+            aspects=tuple(aspects),
+            annotators=tuple(annotators),
+            metrics=tuple(metric.name for metric in metrics),
+            items=item_labels,
+            quality=system_quality,
+            latent=latent_quality,
+            favours=np.array([_favour_bonuses(metric, systems) for metric in metrics]).reshape(
+                len(metrics), len(systems)
+            ),
+        ),
     )
-    return Simulation(study=study, truth=truth)
 
 
 def simulate_ratings(latent_quality: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
@@ -351,9 +356,10 @@ def _check_simulation_arguments(
         raise OptionError("simulate: two annotators or metrics have the same name; rename one")
 
 
-def _check_range(option_name: str, value: float, low: float, high: float = LARGEST) -> None:
-    if not low <= value <= high:
-        raise OptionError(f"simulate: {option_name}={value}: must lie between {low} and {high}")
+def _check_ranges(**value_and_bounds_of_option: tuple[float, float, float]) -> None:
+    for option_name, (value, low, high) in value_and_bounds_of_option.items():
+        if not low <= value <= high:
+            raise OptionError(f"simulate: {option_name}={value}: must lie between {low} and {high}")
 
 
 def _check_numbers(number_of_name: Mapping[str, float], *, where: str) -> None:
@@ -371,15 +377,16 @@ def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -
     document_indices = np.arange(n_items) * n_documents // n_items
     item_digits, document_digits = len(str(n_items)), len(str(n_documents))
     item_labels = tuple(f"item{item_number:0{item_digits}}" for item_number in range(1, n_items + 1))
-    table_columns = {
-        "item": item_labels,
-        "cluster": [
-            "" if documents is None else f"doc{document_index + 1:0{document_digits}}"
-            for document_index in document_indices
-        ],
-        "group": [groups[document_index % len(groups)] for document_index in document_indices],
-    }
-    return item_labels, pl.DataFrame(table_columns)
+    return item_labels, pl.DataFrame(
+        {
+            "item": item_labels,
+            "cluster": [
+                "" if documents is None else f"doc{document_index + 1:0{document_digits}}"
+                for document_index in document_indices
+            ],
+            "group": [groups[document_index % len(groups)] for document_index in document_indices],
+        }
+    )
 
 
 def _difficulties(item_table: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
@@ -414,45 +421,32 @@ def _rating_rows(
 ) -> pl.DataFrame:
     """A long table of ratings from scores (items, systems, aspects); NaN gives no row."""
     item_indices, system_indices, aspect_indices = np.nonzero(np.isfinite(scores))
-    table_columns = {
-        "item": pl.Series(items).gather(item_indices),
-        "system": pl.Series(systems).gather(system_indices),
-        "rater": pl.repeat(rater, item_indices.size, dtype=pl.String, eager=True),
-        "aspect": pl.Series(aspects).gather(aspect_indices),
-        "repeat": pl.repeat("0", item_indices.size, dtype=pl.String, eager=True),
-        "score": scores[item_indices, system_indices, aspect_indices],
-    }
-    return pl.DataFrame(table_columns, schema=RATINGS_SCHEMA)
+    return (
+        pl.DataFrame(
+            {
+                "item": pl.Series(items).gather(item_indices),
+                "system": pl.Series(systems).gather(system_indices),
+                "aspect": pl.Series(aspects).gather(aspect_indices),
+                "score": scores[item_indices, system_indices, aspect_indices],
+            }
+        )
+        .with_columns(rater=pl.lit(rater), repeat=pl.lit("0"))
+        .select(*RATINGS_SCHEMA)
+    )
 
 
 def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
-    annotator_dicts = [
-        {
-            "rater": annotator,
-            "kind": "human",
-            "higher_is_better": True,
-            "low": 1.0,
-            "high": float(LIKERT),
-            "person": True,
-        }
-        for annotator in annotators
+    rater_tuples: list[tuple[Any, ...]] = [
+        (annotator, "human", True, 1.0, float(LIKERT), True) for annotator in annotators
     ]
-    metric_dicts = []
     for metric in metrics:
         lowest_score, highest_score = (
             (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
         )
-        metric_dicts.append(
-            {
-                "rater": metric.name,
-                "kind": "metric",
-                "higher_is_better": metric.higher_is_better,
-                "low": lowest_score,
-                "high": highest_score,
-                "person": False,
-            }
-        )
-    return Raters(frame=pl.DataFrame([*annotator_dicts, *metric_dicts], schema=RATERS_SCHEMA))
+        rater_tuples.append((metric.name, "metric", metric.higher_is_better, lowest_score, highest_score, False))
+    column_names = ("rater", "kind", "higher_is_better", "low", "high", "person")
+    rater_rows = pl.DataFrame(rater_tuples, {name: RATERS_SCHEMA[name] for name in column_names}, orient="row")
+    return Raters(frame=pl.concat([pl.DataFrame(schema=RATERS_SCHEMA), rater_rows], how="diagonal"))
 
 
 @check_arguments

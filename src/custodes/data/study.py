@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from custodes.data.probes import SCHEMA as PROBES
 from custodes.data.raters import DIRECTION_RULE, Raters
 from custodes.data.ratings import Ratings
 from custodes.data.table import digest_of, filter_rows
-from custodes.errors import InputError, OptionError, join_labels, suggestion
+from custodes.errors import InputError, OptionError, join_labels
 
 T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
@@ -80,17 +80,16 @@ class Study:
     cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        collection_of_noun: dict[str, Sized] = {
-            "items": self.item_labels(),
-            "systems": self.systems,
-            "annotators": self.humans,
-            "metrics": self.metrics,
+        size_of_noun = {
+            "items": len(self.item_labels()),
+            "systems": len(self.systems),
+            "annotators": len(self.humans),
+            "metrics": len(self.metrics),
+            "ratings": self.ratings.frame.height,
+            "verdicts": self.preferences.frame.height,
+            "second opinions": self.second.frame.height + self.second_ratings.frame.height,
         }
-        collection_of_noun |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
-        collection_of_noun |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
-        sizes_text = ", ".join(
-            f"{len(collection)} {noun}" for noun, collection in collection_of_noun.items() if len(collection)
-        )
+        sizes_text = ", ".join(f"{size} {noun}" for noun, size in size_of_noun.items() if size)
         aspects_text = join_labels(filter(None, self.aspects))
         return escape_controls(
             f"<Study {self.name}: {sizes_text}{f'; aspects {aspects_text}' if aspects_text else ''}>"
@@ -110,10 +109,8 @@ class Study:
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
         verdict_rows = self.preferences.frame
-        system_labels = pl.concat(
-            [self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]]
-        ).unique()
-        return tuple(system_labels.sort())
+        system_columns = [self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]]
+        return tuple(pl.concat(system_columns).unique().sort())
 
     @cached_property
     def aspects(self) -> tuple[str, ...]:
@@ -126,11 +123,21 @@ class Study:
         scored_items = self.ratings.frame["item"]
         return pl.concat([scored_items.filter(scored_items != ""), self.preferences.frame["item"]]).unique().sort()
 
+    def _items_to_describe(self) -> pl.Series:
+        """All rated items; in a study with texts alone, all items with texts."""
+        item_labels = self.item_labels()
+        if item_labels.is_empty() and self.outputs is not None:
+            return self.outputs.texts["item"].unique(maintain_order=True)
+        return item_labels
+
     def _rater_rows(self, raters: Sequence[str]) -> pl.DataFrame:
         """The rater, the aspect and the item of each rating and verdict of these raters."""
-        is_selected_rater_expression = pl.col("rater").is_in(list(raters))
-        frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
-        return pl.concat([filter_rows(frame, is_selected_rater_expression) for frame in frames])
+        return pl.concat(
+            [
+                filter_rows(frame.select("rater", "aspect", "item"), pl.col("rater").is_in(list(raters)))
+                for frame in (self.ratings.frame, self.preferences.frame)
+            ]
+        )
 
     def with_cache(self) -> Study:
         """The study with a cache for several questions. Shared results are computed once and stay in memory as long as
@@ -160,20 +167,17 @@ class Study:
         study = self
         if raters is not None:
             described_raters, notes = study.raters.merge_side_table(raters, where=raters_name)
-            notes_without_directions = [note for note in study.notes if note.rule != DIRECTION_RULE]
-            direction_notes = (
-                described_raters.undeclared_directions() if len(notes_without_directions) < len(study.notes) else []
-            )
-            study = replace(study, raters=described_raters, notes=(*notes_without_directions, *direction_notes, *notes))
+            other_notes = [note for note in study.notes if note.rule != DIRECTION_RULE]
+            if len(other_notes) < len(study.notes):
+                other_notes += described_raters.undeclared_directions()
+            study = replace(study, raters=described_raters, notes=(*other_notes, *notes))
             _check_own_systems(study, where=raters_name)
         if items is not None:
             described_items, notes = Items.make(items, where=items_name)
-            notes += _items_notes(study, described_items, where=items_name)
+            notes += described_items.coverage_notes(study._items_to_describe(), where=items_name)
             study = replace(study, items=described_items, notes=(*study.notes, *notes))
-        if not study.digest:
-            return study
         csv_texts = (study.raters.frame.write_csv(), study.items.frame.write_csv())
-        return replace(study, digest=digest_of(study.digest, *csv_texts))
+        return replace(study, digest=digest_of(study.digest, *csv_texts)) if study.digest else study
 
     @check_arguments
     def select(
@@ -193,14 +197,13 @@ class Study:
         annotators. Exclusions are noted. Unknown names raise `OptionError` with a suggestion. If `one_side` is false, a
         study without annotators or without metrics also raises `OptionError`.
         """
-        patterns_of_option = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        hashable_patterns = (p if p is None or isinstance(p, str) else tuple(p) for p in patterns_of_option.values())
-        cache_key = ("selected", *hashable_patterns)
-        selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns_of_option, one_side=one_side))
+        patterns = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+        cache_key = ("selected", *(p if p is None or isinstance(p, str) else tuple(p) for p in patterns.values()))
+        selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns, one_side=one_side))
         if one_side or (selected_study.humans and selected_study.metrics):
             return selected_study
         return self._apply_selection(
-            **patterns_of_option, one_side=False
+            **patterns, one_side=False
         )  # raises an error, or the selection differs from that with `one_side`
 
     def _apply_selection(
@@ -217,10 +220,13 @@ class Study:
         if annotators and self._rater_rows(annotators).is_empty():
             no_ratings_text = f"annotators have no score or verdict yet ({join_labels(annotators, limit=3)})"
             if not one_side:
-                other_questions_text = "leaderboard or consistency, which work without human ratings"
-                raise InputError(f"{self.name}: {no_ratings_text}; add human ratings, or use {other_questions_text}")
-            message = f"{no_ratings_text}; only metrics are used"
-            annotator_notes += build_notes(("annotators-without-ratings", len(annotators), message))
+                raise InputError(
+                    f"{self.name}: {no_ratings_text}; add human ratings, or use leaderboard or consistency, which work "
+                    "without human ratings"
+                )
+            annotator_notes += build_notes(
+                ("annotators-without-ratings", len(annotators), f"{no_ratings_text}; only metrics are used")
+            )
             annotators = ()
         study_with_kinds = replace(self, raters=self.raters.with_kinds(dict.fromkeys(annotators, "human")))
         candidate_metrics = tuple(
@@ -242,14 +248,13 @@ class Study:
         notes = [
             *self.notes,
             *annotator_notes,
-            *study_with_kinds._human_like_notes(chosen_metrics, annotators),
-            *(
-                study_with_kinds._unknown_kind_notes(chosen_metrics, has_annotators=bool(annotators))
-                if human is None and metrics is None
-                else ()
+            *study_with_kinds._rater_notes(
+                annotators,
+                chosen_metrics,
+                aspects=chosen_aspects,
+                rated_aspects=rated_aspects,
+                has_default_raters=human is None and metrics is None,
             ),
-            *study_with_kinds._pooled_aspect_notes(annotators, chosen_aspects),
-            *study_with_kinds._aspect_notes(chosen_metrics, rated_aspects),
         ]
         is_selected_expression = pl.col("rater").is_in(list(annotators)) & pl.col("aspect").is_in(
             list(chosen_aspects)
@@ -262,8 +267,11 @@ class Study:
             is_selected_expression &= is_group_expression
         is_selected_rating_expression = is_selected_expression & pl.col("system").is_in(chosen_systems)
         # Without a selection, a system is kept even if all its verdicts are missing.
-        is_chosen_pair_expression = pl.col("system_a").is_in(chosen_systems) & pl.col("system_b").is_in(chosen_systems)
-        is_selected_pair_expression = pl.lit(True) if systems is None else is_chosen_pair_expression
+        is_selected_pair_expression = (
+            pl.lit(True)
+            if systems is None
+            else pl.col("system_a").is_in(chosen_systems) & pl.col("system_b").is_in(chosen_systems)
+        )
         selected_preferences = self.preferences.select_rows(is_selected_expression & is_selected_pair_expression)
         excluded_systems = [system for system in self.systems if system not in chosen_systems]
         interim_analyses = self.looks.filter(is_selected_pair_expression)
@@ -278,9 +286,6 @@ class Study:
                 "rankings and leaderboards have no meaning; use sample accuracy instead",
             ),
         )
-        selected_raters = study_with_kinds.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
-            [*annotators, *chosen_metrics]
-        )
         selected_study = replace(
             study_with_kinds,
             ratings=Ratings(frame=filter_rows(self.ratings.frame, is_selected_rating_expression)),
@@ -289,12 +294,14 @@ class Study:
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_selected_rating_expression)),
             probes=self.probes.filter(is_selected_rating_expression, pl.col("against").is_in([*chosen_systems, ""])),
             looks=interim_analyses,
-            raters=selected_raters,
+            raters=study_with_kinds.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
+                [*annotators, *chosen_metrics]
+            ),
             # An output still belongs to the population if only unselected raters have labelled it.
             unlabelled=pl.concat([self.unlabelled, self.ratings.frame.select(*OUTPUT_ASPECT)])
             .filter(is_group_expression, pl.col("system").is_in(chosen_systems), pl.col("aspect").is_in([*self.labels]))
             .unique(maintain_order=True),
-            items=replace(self.items, frame=merge_clusters(self.items.frame, clusters)) if clusters else self.items,
+            items=replace(self.items, frame=merge_clusters(self.items, clusters)) if clusters else self.items,
             notes=(*notes, *cluster_notes),
         )
         return selected_study if self.cache is None else selected_study.with_cache()
@@ -302,10 +309,9 @@ class Study:
     def _chosen_annotators(self, human: Patterns, *, is_required: bool = True) -> tuple[tuple[str, ...], list[Note]]:
         kind_of_rater = self.raters.kind
         if human is None:
-            annotators = self.humans
-            if not annotators and is_required:
+            if is_required and not self.humans:
                 raise OptionError(self.advice_on_annotators())
-            return annotators, []
+            return self.humans, []
         candidate_annotators = [rater for rater, kind in kind_of_rater.items() if kind != "metric"]
         if not candidate_annotators:
             raise OptionError(f"human={human!r}: every rater is a metric; add human ratings")
@@ -320,8 +326,13 @@ class Study:
             )
         annotators = select_labels(human, candidate_annotators, option="human", what="rater")
         excluded_annotators = [rater for rater in self.humans if rater not in annotators]
-        message = f"annotators not selected: {join_labels(excluded_annotators)}"
-        return annotators, build_notes(("annotators-not-selected", len(excluded_annotators), message))
+        return annotators, build_notes(
+            (
+                "annotators-not-selected",
+                len(excluded_annotators),
+                f"annotators not selected: {join_labels(excluded_annotators)}",
+            )
+        )
 
     def advice_on_annotators(self) -> str:
         """Advice on declaring annotators, for a study without annotators."""
@@ -359,53 +370,53 @@ class Study:
             metric_patterns = [pattern for pattern in metric_patterns or [] if pattern not in aspect_keywords] or None
         return select_labels(metric_patterns, candidate_metrics, option="metrics", what="metric")
 
-    def _human_like_notes(self, metric_names: tuple[str, ...], annotators: tuple[str, ...]) -> list[Note]:
-        """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
-        only in the aspect."""
-        kind_of_rater = self.raters.kind
-        undeclared_metrics = [metric for metric in metric_names if not kind_of_rater[metric]]
+    def _rater_notes(
+        self,
+        annotators: tuple[str, ...],
+        metric_names: tuple[str, ...],
+        *,
+        aspects: tuple[str, ...],
+        rated_aspects: Sequence[str],
+        has_default_raters: bool,
+    ) -> list[Note]:
+        """Notes on raters that may be read wrongly: metrics of undeclared kind that look human, or whose name differs
+        from that of an annotator only in the aspect; metrics that may be human, because neither their declaration nor
+        their label shows the kind (only for `has_default_raters`, and with annotators not for labels such as
+        `alpha-judge`); annotators named after several aspects; metrics of an aspect that no annotator rated."""
+        undeclared_metrics = [rater for rater, kind in self.raters.kind.items() if not kind and rater in metric_names]
         annotator_like_metrics = aspect_variants(undeclared_metrics, annotators)
         human_like_metrics = [
             metric for metric in undeclared_metrics if looks_human(metric) or metric in annotator_like_metrics
         ]
-        message = (
-            f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, "
-            "or exclude them"
-        )
-        return build_notes(("annotators-as-metrics", len(human_like_metrics), message))
-
-    def _unknown_kind_notes(self, metric_names: tuple[str, ...], *, has_annotators: bool) -> list[Note]:
-        """A note on metrics that may be human, because neither their declaration nor their label shows the kind.
-
-        In a study with annotators, raters with labels such as `alpha-judge` count as metrics.
-        """
         metrics_of_unknown_kind = [
             metric
-            for metric in metric_names
-            if not (self.raters.kind[metric] or looks_human(metric) or looks_like_machine(metric))
-            and not (has_annotators and "metric" in map(KINDS.get, split_name(metric)))
+            for metric in undeclared_metrics
+            if not (looks_human(metric) or looks_like_machine(metric))
+            and not (annotators and "metric" in map(KINDS.get, split_name(metric)))
         ]
-        message = (
-            "nothing shows whether these raters are human, so they are read as metrics: "
-            f"{join_labels(metrics_of_unknown_kind)}; name annotators in human"
-        )
-        return build_notes((UNKNOWN_KIND_RULE, len(metrics_of_unknown_kind), message))
-
-    def _pooled_aspect_notes(self, annotators: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
-        """A note on annotators whose names contain several aspects."""
         pooled_aspect_names = pooled_aspects(annotators) if "" in aspects else []
-        message = (
-            f"ratings of several aspects ({join_labels(pooled_aspect_names)}) are combined as if each aspect "
-            f"were an annotator ({join_labels(annotators)}). Name the aspect in the columns, as in --columns "
-            "'human_{aspect}_{rater}', or select one aspect with human"
-        )
-        return build_notes((POOLED_RULE, len(pooled_aspect_names), message))
-
-    def _aspect_notes(self, metric_names: tuple[str, ...], rated_aspects: Sequence[str]) -> list[Note]:
         rater_aspect_rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
-        raters_with_rated_aspects = set(rater_aspect_rows.filter(pl.col("aspect").is_in([*rated_aspects, ""]))["rater"])
-        excluded_rows = rater_aspect_rows.filter(~pl.col("rater").is_in(list(raters_with_rated_aspects)))
+        has_rated_aspect = pl.col("aspect").is_in([*rated_aspects, ""]).any().over("rater")
         return build_notes(
+            (
+                "annotators-as-metrics",
+                len(human_like_metrics),
+                f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, "
+                "or exclude them",
+            ),
+            (
+                UNKNOWN_KIND_RULE,
+                len(metrics_of_unknown_kind) if has_default_raters else 0,
+                "nothing shows whether these raters are human, so they are read as metrics: "
+                f"{join_labels(metrics_of_unknown_kind)}; name annotators in human",
+            ),
+            (
+                POOLED_RULE,
+                len(pooled_aspect_names),
+                f"ratings of several aspects ({join_labels(pooled_aspect_names)}) are combined as if each aspect "
+                f"were an annotator ({join_labels(annotators)}). Name the aspect in the columns, as in --columns "
+                "'human_{aspect}_{rater}', or select one aspect with human",
+            ),
             *(
                 (
                     "aspect-without-annotators",
@@ -413,27 +424,32 @@ class Study:
                     f"metrics of the aspect {aspect!r} are excluded ({join_labels(aspect_rows['rater'])}), because no "
                     "selected annotator rated this aspect",
                 )
-                for (aspect,), aspect_rows in excluded_rows.group_by("aspect", maintain_order=True)
-            )
+                for (aspect,), aspect_rows in rater_aspect_rows.filter(~has_rated_aspect).group_by(
+                    "aspect", maintain_order=True
+                )
+            ),
         )
 
     def _group_items(self, group: Patterns) -> pl.Series:
         group_labels = _unique_labels(self.items.frame, "group")
         if not any(group_labels):
             raise OptionError(f"group={group!r}: the items have no groups; give an items file with a column 'group'")
-        chosen_groups = select_labels(group, group_labels, option="group", what="group")
-        return self.items.frame.filter(pl.col("group").is_in(list(chosen_groups)))["item"]
+        chosen_groups = list(select_labels(group, group_labels, option="group", what="group"))
+        return self.items.frame.filter(pl.col("group").is_in(chosen_groups))["item"]
 
     def _system_score_notes(self, is_selected_expression: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
         raters_with_system_scores = self.ratings.frame.filter(is_selected_expression & (pl.col("item") == ""))[
             "rater"
         ].unique(maintain_order=True)
-        message = (
-            f"group={group!r} excludes the scores of whole systems by {join_labels(raters_with_system_scores)}, as "
-            "these scores belong to all items"
+        return build_notes(
+            (
+                SYSTEM_SCORE_RULE,
+                raters_with_system_scores.len(),
+                f"group={group!r} excludes the scores of whole systems by {join_labels(raters_with_system_scores)}, "
+                "as these scores belong to all items",
+            )
         )
-        return build_notes((SYSTEM_SCORE_RULE, raters_with_system_scores.len(), message))
 
     def fingerprint(self) -> str:
         """The digest of the input, computed from the rows if there is no file digest."""
@@ -441,49 +457,30 @@ class Study:
 
     @cached_property
     def _digest_of_rows(self) -> str:
-        csv_frames = [self.ratings.frame, *_preference_tables(self.preferences), self.raters.frame, self.items.frame]
-        for optional_frame in (*_preference_tables(self.second), self.second_ratings.frame, self.probes, self.looks):
-            csv_frames += [optional_frame] if optional_frame.height else []
+        frames = (self.ratings.frame, *_preference_tables(self.preferences), self.raters.frame, self.items.frame)
+        optional_frames = (*_preference_tables(self.second), self.second_ratings.frame, self.probes, self.looks)
         text_frames = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
-        return digest_of(*(frame.write_csv() for frame in csv_frames), *(frame.write_ndjson() for frame in text_frames))
+        return digest_of(
+            *(frame.write_csv() for frame in frames),
+            *(frame.write_csv() for frame in optional_frames if frame.height),
+            *(frame.write_ndjson() for frame in text_frames),
+        )
 
 
 def select_aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of each rater for this aspect. If a rater has no rows for this aspect, its rows without an aspect are
     returned."""
-    is_aspect_row_expression = pl.col("aspect") == aspect
-    if rows.select(is_aspect_row_expression).to_series().all():
+    is_aspect_row = pl.col("aspect") == aspect
+    if rows.select(is_aspect_row.all()).item():
         return rows
     rows = rows.filter(pl.col("aspect").is_in([aspect, ""]))
-    return rows.filter(is_aspect_row_expression == is_aspect_row_expression.max().over("rater"))
+    return rows.filter(is_aspect_row == is_aspect_row.any().over("rater"))
 
 
 def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The tables of verdicts and of missing verdicts, without the column of seconds if this column is empty."""
-    has_seconds = preferences.frame[SECONDS].null_count() < preferences.frame.height
-    return preferences.frame if has_seconds else preferences.frame.drop(SECONDS), preferences.missing
-
-
-def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
-    item_labels = study.item_labels()
-    if not item_labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
-        item_labels = study.outputs.texts["item"].unique(maintain_order=True)
-    declared_items = items.frame["item"]
-    undescribed_items = item_labels.filter(~item_labels.is_in(declared_items.implode()))
-    if undescribed_items.len() == item_labels.len():
-        raise InputError(
-            f"{where}: no item of this table is in the data (table: {join_labels(declared_items, limit=3)}; data: "
-            f"{join_labels(item_labels, limit=3)})"
-            f"{suggestion(str(declared_items[0]), list(item_labels)) if declared_items.len() else ''}"
-        )
-    return build_notes(
-        (
-            "items-not-described",
-            undescribed_items.len(),
-            f"{where}: the table lacks {undescribed_items.len()} of {item_labels.len()} items of the data "
-            f"({join_labels(undescribed_items, limit=3)})",
-        )
-    )
+    unused_columns = [SECONDS] if preferences.frame[SECONDS].is_null().all() else []
+    return preferences.frame.drop(unused_columns), preferences.missing
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import narwhals as nw
 import polars as pl
+import polars.selectors as cs
 
 from custodes.data.notes import Note, build_notes
 from custodes.errors import InputError, join_labels, short_repr, suggestion
@@ -27,6 +29,13 @@ not 'dataset')."""
 
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """Numbers such as `3,5`, `1.234,5` and `1 234`."""
+
+NOTATION_ADVICE, EMPTY_ADVICE = (
+    "write numbers with a decimal point and without thousands separators (decimal commas are read only if a semicolon "
+    "or tab separates the cells and the column has no thousands separators)",
+    "if nothing was rated, leave the cell empty",
+)
+"""Advice on a text in a column of numbers: a number in the notation of another country, and any other text."""
 
 UNPAIRED_SURROGATE = "an unpaired surrogate (\\ud800 to \\udfff), which is not valid text"
 
@@ -135,23 +144,14 @@ def check_columns(
     missing_column_names = [column_name for column_name in required if column_name not in frame.columns]
     unexpected_column_names = [column_name for column_name in frame.columns if column_name not in expected_column_names]
     if missing_column_names:
-        suggestion_text = suggestion(missing_column_names[0], unexpected_column_names)
-        hint_text = suggestion_text.replace("did you mean", "is it") if suggestion_text else ""
+        hint_text = suggestion(missing_column_names[0], unexpected_column_names).replace("did you mean", "is it")
         raise InputError(
             f"{where}: column {missing_column_names[0]!r} is missing{hint_text}; columns: {join_labels(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
+    absent_column_names = [name for name in expected_column_names if name not in frame.columns]
     for column_name in unexpected_column_names:
-        misspelling_text = suggestion(
-            column_name,
-            [
-                expected_column_name
-                for expected_column_name in expected_column_names
-                if expected_column_name not in frame.columns
-            ],
-            cutoff=SLIP,
-        )
-        if misspelling_text:
+        if misspelling_text := suggestion(column_name, absent_column_names, cutoff=SLIP):
             raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
     return build_notes(unused_columns(unexpected_column_names, where=where))
 
@@ -168,16 +168,11 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
     >>> fitting_columns(pl.DataFrame({"id": [1], "text": ["x"]}), [("key", "text"), ("id", "text")], where="t.csv")
     ('id', 'text')
     """
-    table_column_names = set(frame.columns)
     most_complete_column_names = max(
-        alternatives, key=lambda column_names: len(table_column_names.intersection(column_names))
+        alternatives, key=lambda column_names: len(set(frame.columns).intersection(column_names)) / len(column_names)
     )
-    fitting_column_names = next(
-        (column_names for column_names in alternatives if table_column_names.issuperset(column_names)),
-        most_complete_column_names,
-    )
-    check_columns(frame, where=where, required=fitting_column_names, optional=frame.columns)
-    return fitting_column_names
+    check_columns(frame, where=where, required=most_complete_column_names, optional=frame.columns)
+    return most_complete_column_names
 
 
 def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool = False) -> pl.Series:
@@ -210,8 +205,8 @@ def restore_integers(column: pl.Series) -> pl.Series:
     if not column.dtype.is_float():
         return column
     column = column.fill_nan(None)
-    is_integer_cell = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
-    return column.cast(pl.Int64) if is_integer_cell.fill_null(True).all() else column
+    are_integers = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).all()
+    return column.cast(pl.Int64) if are_integers else column
 
 
 def bounded_column(frame: pl.DataFrame, column_name: str, high: float, *, where: str, allowed: str) -> pl.Series:
@@ -239,43 +234,24 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
             numbers.is_null() & cell_texts.is_not_null(),
             lambda row_numbers, row_index: (
                 f"{where}: {column_name} {cell_texts[row_index]!r} in row {row_numbers} is not a number; "
-                f"{_number_advice(str(cell_texts[row_index]))}"
+                f"{NOTATION_ADVICE if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(cell_texts[row_index]) else EMPTY_ADVICE}"
             ),
         )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
-        numbers = column.cast(pl.Float64).fill_nan(None)
+        numbers = column.cast(pl.Float64)
     else:
         raise InputError(f"{where}: column {column_name!r} holds {column.dtype}, expected numbers")
-    numbers = numbers.fill_nan(None)
     refuse(
         numbers.is_infinite(),
         lambda row_numbers, _: (
             f"{where}: {column_name} is infinite in row {row_numbers}; a score must be finite (empty where not rated)"
         ),
     )
-    return numbers.set(numbers == 0, 0.0).alias(column_name)  # -0.0 is 0
-
-
-def _number_advice(text: str) -> str:
-    """Advice for a text that is not a number but may be a number in the notation of another country."""
-    if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
-        return (
-            "write numbers with a decimal point and without thousands separators (decimal commas are "
-            "read only if a semicolon or tab separates the cells and the column has no thousands "
-            "separators)"
-        )
-    return "if nothing was rated, leave the cell empty"
+    return numbers.set(numbers == 0, 0.0).fill_nan(None).alias(column_name)  # -0.0 is 0
 
 
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
-
-
-def truth_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool = False) -> pl.Series:
-    """A column of true and false. If `empty` is true, an empty cell becomes null; otherwise an empty cell raises
-    `InputError`."""
-    cell_texts = label_column(frame, column_name, where=where, empty=empty).str.to_lowercase()
-    refuse_values(cell_texts, ~cell_texts.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
-    return cell_texts.is_in(TRUE).set(cell_texts == "", None)
+"""Words in a column of true and false, in lower case; an empty cell is null."""
 
 
 def typed_column(frame: pl.DataFrame, column_name: str, dtype: Any, *, where: str, empty: bool = True) -> pl.Series:
@@ -284,7 +260,9 @@ def typed_column(frame: pl.DataFrame, column_name: str, dtype: Any, *, where: st
     if dtype == pl.String:
         return label_column(frame, column_name, where=where, empty=empty)
     if dtype == pl.Boolean:
-        return truth_column(frame, column_name, where=where, empty=empty)
+        cell_texts = label_column(frame, column_name, where=where, empty=empty).str.to_lowercase()
+        refuse_values(cell_texts, ~cell_texts.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
+        return cell_texts.is_in(TRUE).set(cell_texts == "", None)
     numbers = number_column(frame, column_name, where=where)
     if dtype == pl.Int64:
         refuse_values(numbers, numbers.is_null() | (numbers % 1 != 0), where=where, allowed="a whole number")
@@ -296,14 +274,10 @@ def count_filled_cells(column: pl.Series) -> tuple[int, int]:
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype == pl.String:
-        cell_texts = column.str.strip_chars()
-        filled_cells = cell_texts.filter(~cell_texts.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
-        return filled_cells.len(), filled_cells.len() - filled_cells.cast(pl.Float64, strict=False).null_count()
-    filled_cells = column.drop_nulls()
-    return (
-        filled_cells.len(),
-        filled_cells.len() if filled_cells.dtype.is_numeric() or filled_cells.dtype == pl.Boolean else 0,
-    )
+        column = column.str.strip_chars()
+        column = column.filter(~column.str.to_lowercase().is_in(MISSING_TOKENS))
+    may_hold_numbers = column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean)
+    return column.count(), column.cast(pl.Float64, strict=False).count() if may_hold_numbers else 0
 
 
 def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where: str, what: str, hint: str) -> None:
@@ -340,17 +314,9 @@ def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> p
     >>> has_duplicate_key(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]
     """
-    key_hashes = frame.select(pl.struct(key_column_names).hash()).to_series()
-    if key_hashes.n_unique() == len(key_hashes):
-        return pl.repeat(False, len(key_hashes), dtype=pl.Boolean, eager=True)
-    is_candidate_row = key_hashes.is_duplicated()
-    is_repeated_candidate = (
-        frame.select(key_column_names)
-        .filter(is_candidate_row)
-        .select(pl.struct(key_column_names).is_duplicated())
-        .to_series()
-    )
-    return is_candidate_row.scatter(is_candidate_row.arg_true(), is_repeated_candidate)
+    is_candidate_row = frame.select(pl.struct(key_column_names).hash().is_duplicated()).to_series()
+    candidate_keys = frame.select(key_column_names).filter(is_candidate_row)
+    return is_candidate_row.scatter(is_candidate_row.arg_true(), candidate_keys.is_duplicated())
 
 
 def filter_rows(frame: pl.DataFrame, condition: pl.Expr | pl.Series) -> pl.DataFrame:
@@ -371,13 +337,8 @@ def format_counts(words: pl.Series) -> str:
     >>> format_counts(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
     """
-    word_counts = (
-        words.to_frame("word")
-        .group_by("word", maintain_order=True)
-        .len()
-        .sort("len", descending=True, maintain_order=True)
-    )
-    return join_labels((f"{word} {n_occurrences}" for word, n_occurrences in word_counts.iter_rows()), limit=8)
+    word_counts = Counter(words).most_common()
+    return join_labels(f"{word} {n_occurrences}" for word, n_occurrences in word_counts)
 
 
 def refuse(is_refused_row: pl.Series, build_message: Callable[[str, int], str]) -> None:
@@ -399,22 +360,19 @@ def refuse_values(column: pl.Series, is_refused_row: pl.Series, *, where: str, a
     )
 
 
-def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
-    """Whether each row of a file is a second opinion, according to the column `role`; None if no cell is one of
-    `ROLES`.
+def second_rows(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, tuple[str, ...]]:
+    """Whether each row of a file is a second opinion, and the names of the columns that say so: `role`, or none.
 
-    An empty cell is a first opinion. A column of that name with other words is ignored.
+    An empty cell is a first opinion. A column `role` in which no cell is one of `ROLES` is ignored.
 
-    >>> second_rows(pl.DataFrame({"role": ["second", ""]}), where="b.csv").to_list()
-    [True, False]
+    >>> is_second, column_names = second_rows(pl.DataFrame({"role": ["second", ""]}), where="b.csv")
+    >>> is_second.to_list(), column_names
+    ([True, False], ('role',))
     """
-    if "role" not in frame.columns or frame["role"].dtype.is_nested():
-        return None
-    row_roles = label_column(frame, "role", where=where, empty=True).str.to_lowercase()
-    if not row_roles.is_in(ROLES).any():
-        return None
-    refuse_values(row_roles, ~row_roles.is_in([*ROLES, ""]), where=where, allowed=", ".join(ROLES))
-    return row_roles == SECOND
+    row_roles = label_column(frame.drop(cs.nested()), "role", where=where, empty=True).str.to_lowercase()
+    has_roles = bool(row_roles.is_in(ROLES).any())
+    refuse_values(row_roles, has_roles & ~row_roles.is_in([*ROLES, ""]), where=where, allowed=", ".join(ROLES))
+    return row_roles == SECOND, ("role",) * has_roles
 
 
 def digest_of(*texts: str) -> str:
@@ -443,17 +401,13 @@ def select_part(part: str | None, parts: Iterable[str], *, name: str, what: str)
     """The part of a container that `NAME::PART` requests. If the container has only one part, this part is the
     default."""
     part_names = list(parts)
-    if part is None and len(part_names) == 1:
-        return part_names[0]
-    if part in part_names:
-        return str(part)
-    if part is None:
-        raise InputError(
-            f"{name}: holds {len(part_names)} {what}s; select one with {name}::{what.upper()}: "
-            f"{join_labels(part_names)}"
-        )
+    for part_name in part_names:
+        if part_name == part or (part is None and len(part_names) == 1):
+            return part_name
     raise InputError(
-        f"{name}: no {what} named {part!r}{suggestion(part, part_names)}; {what}s: {join_labels(part_names)}"
+        f"{name}: holds {len(part_names)} {what}s; select one with {name}::{what.upper()}: {join_labels(part_names)}"
+        if part is None
+        else f"{name}: no {what} named {part!r}{suggestion(part, part_names)}; {what}s: {join_labels(part_names)}"
     )
 
 

@@ -44,8 +44,8 @@ def convert_engine_errors(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        error_package_names = (error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__)
-        package_name = next((name for name in error_package_names if name in ALL), "")
+        package_names = [error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__]
+        package_name = next((name for name in package_names if name in ALL), "")
         if not package_name and not isinstance(problem, MemoryError | OSError):
             raise
         raise InputError(
@@ -56,14 +56,16 @@ def convert_engine_errors(where: str) -> Iterator[None]:
 def _failure_text(problem: Exception, engine: str) -> str:
     """A short description of the failure, with advice."""
     message_lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
-    # The JVM reports the place first; the cause is last.
-    cause_line = next((line for line in reversed(message_lines) if line.startswith("Caused by:")), message_lines[0])
     if isinstance(problem, OSError):
         return f"{message_lines[0][:_MAX_REASON]}; check that all files of the table still exist"
-    failure_text = f"{engine} failed" if engine else "out of memory"
+    # The JVM reports the place first; the cause is last.
+    cause_line = next((line for line in reversed(message_lines) if line.startswith("Caused by:")), message_lines[0])
     is_out_of_memory = _MEMORY_ERROR.search(f"{type(problem).__name__} {problem}")
-    advice_text = ENGINE_ADVICE.get(engine, MEMORY_ADVICE) if is_out_of_memory else REPAIR_ADVICE
-    return f"{failure_text}: {cause_line.removeprefix('Caused by:').strip()[:_MAX_REASON]}; {advice_text}"
+    return (
+        f"{f'{engine} failed' if engine else 'out of memory'}: "
+        f"{cause_line.removeprefix('Caused by:').strip()[:_MAX_REASON]}; "
+        f"{ENGINE_ADVICE.get(engine, MEMORY_ADVICE) if is_out_of_memory else REPAIR_ADVICE}"
+    )
 
 
 MEMORY_ADVICE = "give the engine more memory, or read the table with DuckDB, which writes to disk"
@@ -83,8 +85,8 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
             "eager dataframe (Polars, DuckDB, pandas, PySpark)"
         ) from None
     rows = narwhals_frame if isinstance(narwhals_frame, nw.LazyFrame) else narwhals_frame.lazy("polars")
-    is_first_opinion_expression = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND
-    return rows.filter(is_first_opinion_expression) if "role" in rows.collect_schema() else rows
+    roles = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase()
+    return rows.filter(roles != SECOND) if "role" in rows.collect_schema() else rows
 
 
 def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
@@ -174,12 +176,10 @@ def match_aspects(
     its rows without an aspect are counted."""
     raters_with_aspect = {*annotators, *rows.filter(pl.col("aspect") == aspect)["rater"]}
     aspect_of_rater = {rater: aspect if rater in raters_with_aspect else "" for rater in (*annotators, *metrics)}
-    rater_aspect_columns = {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())}
-    return rows.join(
-        pl.DataFrame(rater_aspect_columns, schema=dict.fromkeys(rater_aspect_columns, pl.String)),
-        on=["rater", "aspect"],
-        how="semi",
-    ), aspect_of_rater
+    counted_rows = rows.filter(
+        pl.col("aspect") == pl.col("rater").replace_strict(aspect_of_rater, default=None, return_dtype=pl.String)
+    )
+    return counted_rows, aspect_of_rater
 
 
 def indicator(condition: nw.Expr) -> nw.Expr:
@@ -192,6 +192,7 @@ def conditional_value(condition: nw.Expr, value_if_true: int, value_if_false: in
 
 
 Engine = Literal["polars", "duckdb"]
+SCAN_OF_TYPE: dict[str, Any] = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}
 KIND_OF_SUFFIX = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
 MEMORY_LIMIT = re.compile(r"\d+(\.\d+)? *[KMGT]i?B", re.IGNORECASE)
 
@@ -212,9 +213,8 @@ def scan_sources(
             raise OptionError(
                 "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches"
             )
-        scan_function: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[file_type]
         _check_equal_columns(files, file_type)
-        yield _rename_columns(scan_function(files), columns)
+        yield _rename_columns(SCAN_OF_TYPE[file_type](files), columns)
         return
     try:
         import duckdb
@@ -224,19 +224,11 @@ def scan_sources(
         raise OptionError(f"--memory-limit {memory_limit!r}: not a size; give one such as 500MB or 2GB")
     if spill is not None:
         _check_spill(spill)
-    with duckdb.connect() as connection:
-        if memory_limit is not None:
-            connection.execute(f"set memory_limit = '{memory_limit.strip()}'")
-        if spill is not None:
-            connection.execute("set temp_directory = $1", [str(spill)])
+    settings = {"memory_limit": memory_limit and memory_limit.strip(), "temp_directory": spill}
+    with duckdb.connect(config={name: value for name, value in settings.items() if value is not None}) as connection:
         try:
-            read_function: Any = {
-                "parquet": connection.read_parquet,
-                "csv": connection.read_csv,
-                "json": connection.read_json,
-            }[file_type]
             _check_equal_columns(files, file_type)
-            duckdb_relation = read_function([str(file) for file in files])
+            duckdb_relation = getattr(connection, f"read_{file_type}")([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read the file: {str(problem).splitlines()[0]}") from None
         yield _rename_columns(duckdb_relation, columns)
@@ -265,10 +257,9 @@ def _check_equal_columns(files: Sequence[Path], file_type: str) -> None:
     columns."""
     if file_type == "json" or len(files) < 2:
         return
-    scan_function: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[file_type]
-    first_file_column_names = set(scan_function(files[0]).collect_schema())
-    for further_file in files[1:]:
-        if differing_column_names := first_file_column_names ^ set(scan_function(further_file).collect_schema()):
+    first_columns, *columns_of_further_files = (set(SCAN_OF_TYPE[file_type](file).collect_schema()) for file in files)
+    for further_file, column_names in zip(files[1:], columns_of_further_files, strict=True):
+        if differing_column_names := first_columns ^ column_names:
             raise InputError(
                 f"{files[0].name} and {further_file.name} differ in columns "
                 f"{join_labels(sorted(differing_column_names))}; count these files separately"

@@ -6,7 +6,7 @@ applies the expression in the engine of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import narwhals as nw
@@ -95,19 +95,18 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
     table
         Columns rater, item, system_a, system_b, sign, order, difference and threshold (null for verdicts).
     """
-    comparison_column_names = ("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
-    score_comparisons = score_differences(scores).select(*comparison_column_names)
+    score_comparisons = score_differences(scores).select("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
     if verdicts is None:
         return score_comparisons
-    verdict_comparisons = verdicts.join(score_comparisons, on=["rater", *OUTPUTS], how="anti")
-    null_expression = nw.lit(None).cast(nw.Float64)
-    verdict_comparisons = verdict_comparisons.with_columns(
+    verdict_comparisons = verdicts.join(score_comparisons, on=["rater", *OUTPUTS], how="anti").select(
+        "rater",
+        *OUTPUTS,
         nw.col("sign").cast(nw.Int8),
         nw.col("order").cast(nw.Float64),
-        null_expression.alias("difference"),
-        null_expression.alias("threshold"),
+        nw.lit(None).cast(nw.Float64).alias("difference"),
+        nw.lit(None).cast(nw.Float64).alias("threshold"),
     )
-    return nw.concat([score_comparisons, verdict_comparisons.select(*comparison_column_names)])
+    return nw.concat([score_comparisons, verdict_comparisons])
 
 
 def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
@@ -129,7 +128,7 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
     comparison_groups, mean_order_expression = comparisons.group_by(*OUTPUTS), nw.col("order").mean()
     if aggregate == "vote":
         aggregated_rows = comparison_groups.agg(nw.col("sign").cast(nw.Int64).sum(), mean_order_expression)
-        sign_expression = vote_preference(nw.col("sign"))
+        sign_expression = tie_rule(nw.col("sign"), nw.lit(0))
     else:
         aggregated_rows = comparison_groups.agg(
             nw.col("difference").sum(),
@@ -137,18 +136,8 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
             nw.col("threshold").max(),
             mean_order_expression,
         )
-        sign_expression = mean_preference(*map(nw.col, ("difference", "n", "threshold")))
+        sign_expression = tie_rule(nw.col("difference") / nw.col("n"), nw.col("threshold"))
     return aggregated_rows.with_columns(sign_expression.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")
-
-
-def vote_preference(balance: nw.Expr) -> nw.Expr:
-    """The side that more annotators prefer, otherwise a tie. This is the sign of the sum of all signs."""
-    return tie_rule(balance, nw.lit(0))
-
-
-def mean_preference(difference: nw.Expr, n: nw.Expr, threshold: nw.Expr) -> nw.Expr:
-    """The preference for the mean score difference of n annotators, computed from the sum of the differences."""
-    return tie_rule(difference / n, threshold)
 
 
 def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[str] = ("rater", *OUTPUTS)) -> Table:
@@ -173,92 +162,45 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
         `half` if it was queried in both orders and answered in only one order, so that the position preference of the
         rater does not cancel. An excluded comparison has no sign.
     """
-    is_answered_expression, order_expression = ~nw.col("sign").is_null(), nw.col("order")
+    is_answered = ~nw.col("sign").is_null()
     if orders == "first":
-        first_verdict_rows = verdicts.filter(is_answered_expression).with_columns(
-            nw.col("row").min().over(*key_column_names).alias("first")
+        answered_rows = verdicts.filter(is_answered).with_columns(first=nw.col("row").min().over(*key_column_names))
+        return answered_rows.filter(nw.col("row") == nw.col("first")).select(
+            *key_column_names, "sign", nw.col("order").cast(nw.Float64), half=nw.lit(0), contradictory=nw.lit(0)
         )
-        return first_verdict_rows.filter(nw.col("row") == nw.col("first")).select(
-            *key_column_names,
-            "sign",
-            order_expression.cast(nw.Float64),
-            nw.lit(0).alias("half"),
-            nw.lit(0).alias("contradictory"),
+    code_of_order = {"ab": 1, "ba": -1, "unknown": 0}
+    verdict_rows = verdicts.with_columns(
+        **{
+            f"sign_{order}": nw.when(nw.col("order") == order_code).then(nw.col("sign"))
+            for order, order_code in code_of_order.items()
+        },
+        **{f"queried_{order}": indicator(nw.col("order") == order_code) for order, order_code in code_of_order.items()},
+    )
+    comparison_rows = (
+        verdict_rows.group_by(*key_column_names)
+        .agg(
+            *(nw.col(f"sign_{order}").mean() for order in code_of_order),
+            *(nw.col(f"queried_{order}").max() for order in code_of_order),
+            nw.col("sign").min().alias("lowest_sign"),
+            nw.col("sign").max().alias("highest_sign"),
         )
-    summand_expression_of_column = dict[str, nw.Expr]()
-    for order_name, order_code in (("ab", 1), ("ba", -1), ("unknown", 0)):
-        is_in_order_expression = order_expression == order_code
-        summand_expression_of_column |= {
-            f"n_{order_name}": indicator(is_in_order_expression & is_answered_expression),
-            f"sum_{order_name}": nw.when(is_in_order_expression & is_answered_expression)
-            .then(nw.col("sign"))
-            .otherwise(nw.lit(0)),
-            f"lost_{order_name}": indicator(is_in_order_expression & ~is_answered_expression),
-        }
-    summand_expression_of_column["decided"] = (
-        nw.when(is_answered_expression).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
+        .filter(~nw.col("lowest_sign").is_null())
     )
-    comparison_total_rows = (
-        verdicts.select(
-            *key_column_names,
-            **{
-                column_name: summand_expression.cast(nw.Int64)
-                for column_name, summand_expression in summand_expression_of_column.items()
-            },
-        )
-        .group_by(*key_column_names)
-        .agg(*(nw.col(column_name).sum() for column_name in summand_expression_of_column))
-        .with_columns(*(nw.col(column_name).cast(nw.Int64) for column_name in summand_expression_of_column))
+    is_answered_in = {order: ~nw.col(f"sign_{order}").is_null() for order in code_of_order}
+    is_half = (is_answered_in["ab"] & ~is_answered_in["ba"] & (nw.col("queried_ba") == 1)) | (
+        is_answered_in["ba"] & ~is_answered_in["ab"] & (nw.col("queried_ab") == 1)
     )
-    count_expression_of_order, sum_expression_of_order = (
-        {order_name: nw.col(f"{column_prefix}_{order_name}") for order_name in ("ab", "ba", "unknown")}
-        for column_prefix in ("n", "sum")
-    )
-    divisor_expression_of_order = {
-        order_name: nw.when(count_expression > 0).then(count_expression).otherwise(nw.lit(1))
-        for order_name, count_expression in count_expression_of_order.items()
-    }
-    # The sign of the sum of the means of both orders, computed with integers.
-    sum_of_means_expression = (
-        sum_expression_of_order["ab"] * divisor_expression_of_order["ba"] * divisor_expression_of_order["unknown"]
-        + sum_expression_of_order["ba"] * divisor_expression_of_order["ab"] * divisor_expression_of_order["unknown"]
-        + sum_expression_of_order["unknown"] * divisor_expression_of_order["ab"] * divisor_expression_of_order["ba"]
-    )
-    total_count_expression, total_sum_expression = (
-        count_expression_of_order["ab"] + count_expression_of_order["ba"] + count_expression_of_order["unknown"],
-        sum_expression_of_order["ab"] + sum_expression_of_order["ba"] + sum_expression_of_order["unknown"],
-    )
-    is_contradictory_expression = ~(
-        (nw.col("decided") == 0)
-        | (total_sum_expression == total_count_expression)
-        | (total_sum_expression == -total_count_expression)
-    )
-    lacks_other_order_expression = (
-        (count_expression_of_order["ab"] > 0) & (count_expression_of_order["ba"] == 0) & (nw.col("lost_ba") > 0)
-    ) | ((count_expression_of_order["ba"] > 0) & (count_expression_of_order["ab"] == 0) & (nw.col("lost_ab") > 0))
-    n_orders_expression = (
-        indicator(count_expression_of_order["ab"] > 0)
-        + indicator(count_expression_of_order["ba"] > 0)
-        + indicator(count_expression_of_order["unknown"] > 0)
-    )
-    sum_of_orders_expression = indicator(count_expression_of_order["ab"] > 0) - indicator(
-        count_expression_of_order["ba"] > 0
-    )
-    is_excluded_expression = (
-        lacks_other_order_expression | is_contradictory_expression
-        if orders == "consistent"
-        else lacks_other_order_expression
-    )
-    return comparison_total_rows.filter(total_count_expression > 0).select(
+    is_contradictory = nw.col("lowest_sign") != nw.col("highest_sign")
+    is_excluded = is_half | is_contradictory if orders == "consistent" else is_half
+    sum_of_means = nw.sum_horizontal(*(f"sign_{order}" for order in code_of_order))
+    n_orders = nw.sum_horizontal(*map(indicator, is_answered_in.values()))
+    return comparison_rows.select(
         *key_column_names,
-        nw.when(~is_excluded_expression).then(tie_rule(sum_of_means_expression, nw.lit(0))).alias("sign"),
+        nw.when(~is_excluded).then(tie_rule(sum_of_means, nw.lit(FLOAT_NOISE))).alias("sign"),
         # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
-        nw.when(n_orders_expression == 2)
-        .then(sum_of_orders_expression / 2)
-        .otherwise(sum_of_orders_expression / 1)
-        .alias("order"),
-        indicator(lacks_other_order_expression).alias("half"),
-        indicator(is_contradictory_expression & ~lacks_other_order_expression).alias("contradictory"),
+        ((indicator(is_answered_in["ab"]) - indicator(is_answered_in["ba"])) / n_orders).alias("order"),
+        indicator(is_half).alias("half"),
+        indicator(is_contradictory & ~is_half).alias("contradictory"),
     )
 
 
@@ -273,9 +215,13 @@ def merging_notes(
         else "have verdicts of one rater that differ between presentation orders or repeats; the sign of the mean "
         "verdict is used"
     )
-    half_text = "are excluded because they were queried in both orders and have a verdict in only one order"
     return build_notes(
-        (HALF_RULE, n_half_comparisons, f"{n_half_comparisons} comparisons {half_text}{half_advice}"),
+        (
+            HALF_RULE,
+            n_half_comparisons,
+            f"{n_half_comparisons} comparisons are excluded because they were queried in both orders and have a "
+            f"verdict in only one order{half_advice}",
+        ),
         (
             "torn-verdicts",
             n_contradictory_comparisons,
@@ -307,9 +253,17 @@ def compare_in_memory(
     has_human_verdicts = verdicts.filter(pl.col("rater") < n_annotators).height > 0
     is_human_row_expression = nw.col("rater") < n_annotators
     comparison_batches, combined_annotator_batches = [], []
-    for batch_scores, batch_verdicts in _iter_batches(scores, verdicts):
-        verdict_table = nw.from_native(batch_verdicts.lazy()) if batch_verdicts.height else None
-        comparison_rows = rater_comparisons(nw.from_native(batch_scores.lazy()), verdict_table).collect().lazy()
+    # A join of all items may need much memory.
+    n_rows_of_rater_and_item = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
+    n_batches = 1 + int((n_rows_of_rater_and_item**2).sum() or 0) // BATCH_ROWS
+    for batch_index in range(n_batches):
+        batch_scores, batch_verdicts = (
+            filter_rows(rows, pl.col("item") % n_batches == batch_index) for rows in (scores, verdicts)
+        )
+        score_table, verdict_table = (nw.from_native(rows.lazy()) for rows in (batch_scores, batch_verdicts))
+        comparison_rows = (
+            rater_comparisons(score_table, verdict_table if batch_verdicts.height else None).collect().lazy()
+        )
         comparison_batches.append(comparison_rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
         human_rows = comparison_rows.filter(is_human_row_expression)
         if n_annotators > 1:
@@ -320,18 +274,8 @@ def compare_in_memory(
     return pl.concat(comparison_batches), pl.concat(combined_annotator_batches)
 
 
-def _iter_batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """The scores and verdicts of all items in one batch, or in several batches of items if a join of all items needs
-    much memory."""
-    n_rows_of_rater_and_item = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
-    n_batches = 1 + int((n_rows_of_rater_and_item * n_rows_of_rater_and_item).sum() or 0) // BATCH_ROWS
-    for batch_index in range(n_batches):
-        is_in_batch_expression = pl.col("item") % n_batches == batch_index
-        yield filter_rows(scores, is_in_batch_expression), filter_rows(verdicts, is_in_batch_expression)
-
-
 def human_threshold(scores: Floats, ties: float | None) -> float:
     """The largest difference of human scores that counts as a tie: `ties` (None: 0) plus rounding error, in score
     units."""
-    score_range = np.nanmax(scores) - np.nanmin(scores) if np.isfinite(scores).any() else 0.0
-    return float((ties or 0.0) + FLOAT_NOISE * score_range)
+    finite_scores = scores[np.isfinite(scores)]
+    return float((ties or 0.0) + FLOAT_NOISE * (np.ptp(finite_scores) if finite_scores.size else 0.0))

@@ -45,9 +45,8 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
         "battles": _with_kind(_with_role(_verdict_table(study.preferences), _verdict_table(study.second)), rater_rows),
         "raters": rater_rows,
         "items": study.items.frame,
+        "outputs": pl.DataFrame() if study.outputs is None else _long_texts(study.outputs),
     }
-    if study.outputs is not None:
-        table_of_name["outputs"] = _long_texts(study.outputs)
     return {table_name: table for table_name, table in table_of_name.items() if table.height}
 
 
@@ -58,19 +57,12 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     """
     output_rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
     is_first_row_expression = pl.int_range(pl.len()).over("item") == 0
-    has_values_row = outputs.sources.select(
+    has_values = outputs.sources.select(
         (pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any()
-    )
-    item_column_names = [
-        "source",
-        "references",
-        *(column_name for column_name, has_values in has_values_row.row(0, named=True).items() if has_values),
-    ]
+    ).row(0, named=True)
+    item_column_names = ["source", "references", *(name for name in has_values if has_values[name])]
     text_rows = output_rows.select(
-        "item",
-        "system",
-        "text",
-        *(pl.when(is_first_row_expression).then(pl.col(column_name)) for column_name in item_column_names),
+        "item", "system", "text", pl.when(is_first_row_expression).then(pl.col(item_column_names)).name.keep()
     )
     if not outputs.images.height:
         return text_rows
@@ -87,29 +79,24 @@ def _verdict_table(preferences: Preferences) -> pl.DataFrame:
     probabilities and seconds without any value are left out."""
     if not preferences.frame.height:
         return preferences.frame
-    empty_column_names = [
-        column_name
-        for optional_column_names in (CHANCES, (SECONDS,))
-        if preferences.frame.select(pl.any_horizontal(pl.col(optional_column_names).is_not_null()).any()).item()
-        is False
-        for column_name in optional_column_names
-    ]
+    empty_column_names = [name for name in (*CHANCES, SECONDS) if preferences.frame[name].is_null().all()]
     unanswered_rows = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
-    return pl.concat(
-        [preferences.frame, unanswered_rows] if unanswered_rows.height else [preferences.frame], how="diagonal"
-    ).drop(empty_column_names)
+    tables = [preferences.frame, unanswered_rows] if unanswered_rows.height else [preferences.frame]
+    return pl.concat(tables, how="diagonal").drop(empty_column_names)
 
 
 def _with_role(first_rows: pl.DataFrame, second_rows: pl.DataFrame) -> pl.DataFrame:
     """The first opinions, followed by the second opinions. If there are second opinions, the column `role` is added."""
     if not second_rows.height:
         return first_rows
-    role_tables = [
-        table.with_columns(role=pl.lit(role))
-        for table, role in ((first_rows, PRIMARY), (second_rows, SECOND))
-        if table.height
-    ]
-    return pl.concat(role_tables, how="diagonal")
+    return pl.concat(
+        [
+            table.with_columns(role=pl.lit(role))
+            for table, role in ((first_rows, PRIMARY), (second_rows, SECOND))
+            if table.height
+        ],
+        how="diagonal",
+    )
 
 
 def _with_kind(frame: pl.DataFrame, rater_rows: pl.DataFrame) -> pl.DataFrame:
@@ -142,8 +129,7 @@ def _with_labels(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
     metric_rows = study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1)
     unlabelled_rows = study.unlabelled.join(metric_rows, how="cross").with_columns(repeat=pl.lit("0"))
     all_rows = pl.concat([label_rows, unlabelled_rows], how="diagonal_relaxed").with_columns(invalid=pl.lit(""))
-    column_names = ["item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid"]
-    return all_rows.select(*column_names, *(name for name in ("role",) if name in all_rows.columns))
+    return all_rows.select("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", pl.col("^role$"))
 
 
 def check_suffix(path: str | Path) -> str:
@@ -215,10 +201,5 @@ def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: boo
     """A table without lists as blocks of csv. With `quote_formulas`, formulas are escaped."""
     escaped_table = without_formulas(table) if quote_formulas else table
     yield escaped_table.head(0).write_csv(separator=separator).encode()
-    for row_block in row_blocks(escaped_table):
+    for row_block in escaped_table.iter_slices(ROWS):
         yield row_block.write_csv(separator=separator, include_header=False).encode()
-
-
-def row_blocks(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The rows of a table in blocks."""
-    return table.iter_slices(ROWS)

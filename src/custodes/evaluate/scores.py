@@ -17,7 +17,7 @@ from custodes.answers.shared_arguments import Ties
 from custodes.data.comparisons import MOST_CELLS
 from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
-from custodes.data.raters import MissingCode, Scale
+from custodes.data.raters import Scale, missing_code
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.accuracy import acc_eq
@@ -352,11 +352,10 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floa
         first_annotator, first_scale = annotators_and_scales[0]
         if not scale.comparable(first_scale):
             missing_code_of_rater = {
-                rater: MissingCode.from_scores(persons[annotator_names.index(rater)])
-                for rater in (first_annotator, annotator)
+                rater: missing_code(persons[annotator_names.index(rater)]) for rater in (first_annotator, annotator)
             }
             missing_codes_text = "; ".join(
-                f"{rater}: {missing_code}" for rater, missing_code in missing_code_of_rater.items() if missing_code
+                f"{rater}: {code_text}" for rater, code_text in missing_code_of_rater.items() if code_text
             )
             advice_text = (
                 f"{missing_codes_text}; if a value means missing, leave the cell empty"

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 
 from custodes.data.loading import load_table
 from custodes.data.notes import Note, build_notes
@@ -68,11 +70,9 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     text_series_pair = [_text_column(frame, column_name) for column_name in ("output_1", "output_2")]
     rater_labels, has_human_raters = _annotators(frame, is_anonymous=is_anonymous, where=where)
     verdict_texts = without_empty(label_column(frame, "preference", where=where, empty=True)).replace("", UNPARSED)
-    graded_preferences = verdict_texts.cast(pl.Float64, strict=False)
-    is_old_draw = graded_preferences == 0
-    graded_preferences = graded_preferences.set(~graded_preferences.is_between(1, 2).fill_null(False), None).set(
-        is_old_draw.fill_null(False), 1.5
-    )
+    numbers = verdict_texts.cast(pl.Float64, strict=False)
+    is_old_draw = (numbers == 0).fill_null(False)
+    graded_preferences = numbers.set(is_old_draw, 1.5).set(~(is_old_draw | numbers.is_between(1, 2)), None)
     item_labels = _items(instructions, system_series_pair, text_series_pair)
     verdict_table = pl.DataFrame(
         {
@@ -105,7 +105,6 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         ),
     )
     group_labels = label_column(frame, "dataset", where=where, empty=True)
-    cluster_labels = instructions.set(instructions == item_labels, "")
     return log_study(
         verdict_table,
         where=where,
@@ -113,7 +112,12 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         allowed=ALLOWED,
         failure_code=UNPARSED,
         items=pl.DataFrame(
-            {"item": item_labels, "group": group_labels, "dataset": group_labels, "cluster": cluster_labels}
+            {
+                "item": item_labels,
+                "group": group_labels,
+                "dataset": group_labels,
+                "cluster": instructions.set(instructions == item_labels, ""),
+            }
         ),
         kind="human" if has_human_raters else "",
         outputs=build_outputs(
@@ -138,13 +142,16 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
         if n_fractional_preferences and second_systems.n_unique() == 1
         else ""
     )
-    note_message = (
-        f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are graded (not whole "
-        "numbers); each counts as a full win of the preferred output. AlpacaEval's win rate is the mean of "
-        f"(preference − 1){rate_text}; with at least two systems besides the reference, it is in the table 'reference' "
-        "of leaderboard"
+    return build_notes(
+        (
+            "graded-preference",
+            n_fractional_preferences,
+            f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are graded (not whole "
+            "numbers); each counts as a full win of the preferred output. AlpacaEval's win rate is the mean of "
+            f"(preference − 1){rate_text}; with at least two systems besides the reference, it is in the table "
+            "'reference' of leaderboard",
+        )
     )
-    return build_notes(("graded-preference", n_fractional_preferences, note_message))
 
 
 def _text_column(frame: pl.DataFrame, column_name: str) -> pl.Series:
@@ -156,16 +163,12 @@ def _text_column(frame: pl.DataFrame, column_name: str) -> pl.Series:
 def _annotators(frame: pl.DataFrame, *, is_anonymous: bool, where: str) -> tuple[pl.Series, bool]:
     """The annotators, and whether the annotators are human. Only files of human annotations have numbers as
     annotators."""
-    annotator_column_name = next(
-        (column_name for column_name in ("annotator", "annotator_index") if column_name in frame.columns), None
-    )
+    annotator_column_name = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
     if annotator_column_name is None:
-        rater_name = "human" if is_anonymous else "annotator"
-        return pl.Series("rater", [rater_name] * frame.height), is_anonymous
-    rater_labels = label_column(frame, annotator_column_name, where=where).alias("rater")
-    if rater_labels.str.contains(r"^[0-9]+$").all():
-        return "human_" + rater_labels, True
-    return rater_labels, False
+        return pl.Series(["human" if is_anonymous else "annotator"] * frame.height), is_anonymous
+    rater_labels = label_column(frame, annotator_column_name, where=where)
+    has_numbers = bool(rater_labels.str.contains(r"^[0-9]+$").all())
+    return "human_" + rater_labels if has_numbers else rater_labels, has_numbers
 
 
 def _items(
@@ -179,8 +182,8 @@ def _items(
             for systems, texts in zip(system_series_pair, text_series_pair, strict=True)
         ]
     )
-    text_count_table = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
-    ambiguous_instructions = text_count_table.filter(pl.col("text") > 1)["instruction"].unique()
+    text_count_rows = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
+    ambiguous_instructions = text_count_rows.filter(pl.col("text") > 1)["instruction"].unique()
     item_labels = [
         f"{instruction} #{sha256(repr(text_pair).encode()).hexdigest()[:6]}"
         if is_ambiguous_instruction
@@ -210,24 +213,23 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
             f"{path.name}: no annotator {part!r}{suggestion(part or '', annotator_names)}; annotators: "
             f"{join_labels(annotator_names)}"
         )
-    paths_and_tables = [(annotation_path, load_table(annotation_path)) for annotation_path in selected_paths]
-    for annotation_path, loaded_table in paths_and_tables:  # errors name the file and the row
-        read_alpacaeval(loaded_table.frame, where=str(annotation_path.relative_to(path)), invalid=invalid)
-    column_names = {column_name for layout_columns in COLUMNS for column_name in layout_columns} | set(OPTIONAL_COLUMNS)
-    annotation_frames = [
-        loaded_table.frame.select(
-            column_name for column_name in loaded_table.frame.columns if column_name in column_names
-        )
-        for _, loaded_table in paths_and_tables
-    ]
-    annotation_frames, renaming_texts = _rename_by_folder(selected_paths, annotation_frames)
+    tables = [load_table(annotation_path) for annotation_path in selected_paths]
+    for annotation_path, table in zip(selected_paths, tables, strict=True):  # errors name the file and the row
+        read_alpacaeval(table.frame, where=str(annotation_path.relative_to(path)), invalid=invalid)
+    used_columns = cs.by_name(*OPTIONAL_COLUMNS, *chain.from_iterable(COLUMNS), require_all=False)
+    annotation_frames, renaming_texts = _rename_by_folder(
+        selected_paths, [table.frame.select(used_columns) for table in tables]
+    )
     study = read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid)
     note_message = (
         f"{path.name}: systems are named after their folders, not as in the files "
         f"({join_labels(renaming_texts, limit=3)})"
     )
-    study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renaming_texts), note_message))))
-    return replace(study, digest=digest_of(*(loaded_table.digest for _, loaded_table in paths_and_tables)))
+    return replace(
+        study,
+        notes=(*study.notes, *build_notes(("folder-name", len(renaming_texts), note_message))),
+        digest=digest_of(*(table.digest for table in tables)),
+    )
 
 
 def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
@@ -257,11 +259,7 @@ def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> 
 
 
 def _files(path: Path) -> list[Path]:
-    return (
-        sorted(annotation_path for glob_pattern in DEPTHS for annotation_path in path.glob(glob_pattern))
-        if path.is_dir()
-        else []
-    )
+    return sorted(annotation_path for glob_pattern in DEPTHS for annotation_path in path.glob(glob_pattern))
 
 
 READER = TableReader(name="alpacaeval", columns=COLUMNS, make=read_alpacaeval)

@@ -129,40 +129,31 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     (n_peeks,), (n_marked_comparisons,) = (
         connection.execute(count_query).fetchone() for count_query in (PEEK_QUERY, MARK_QUERY)
     )
-    battle_rows, rating_rows, metric_verdict_rows = (
-        frame_of_view["battles"],
-        frame_of_view["ratings"],
-        frame_of_view["metric"],
+    all_battle_rows, rating_rows, metric_verdict_rows, text_rows = (
+        frame_of_view[view_name] for view_name in ("battles", "ratings", "metric", "outputs")
     )
-    n_waiting_answers = battle_rows.join(frame_of_view["waiting"], on=PAIR_KEY, how="semi").height
-    battle_rows = battle_rows.join(frame_of_view["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
-    if not frame_of_view["battles"].height and not rating_rows.height and not frame_of_view["outputs"].height:
+    battle_rows = all_battle_rows.join(frame_of_view["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
+    n_waiting_answers = all_battle_rows.height - battle_rows.height
+    if all_battle_rows.is_empty() and rating_rows.is_empty() and text_rows.is_empty():
         raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
     preferences, second_preferences, verdict_notes = _verdicts(
         pl.concat([battle_rows, metric_verdict_rows], how="diagonal"), where
     )
-    empty_study = Study(raters=Raters.infer({}))
-    score_study = read_ratings(rating_rows, where=where, invalid="error") if rating_rows.height else empty_study
-    score_study = _with_labels(score_study, connection)
-    answering_rater_rows = pl.concat([battle_rows.select("rater"), rating_rows.select("rater")])
-    annotator_rows = frame_of_view["raters"].join(answering_rater_rows, on="rater", how="semi", maintain_order="left")
-    rater_metadata = Raters.infer(
+    score_study = Study(raters=Raters.infer({}))
+    if rating_rows.height:
+        score_study = _with_labels(read_ratings(rating_rows, where=where, invalid="error"), connection)
+    answering_raters = pl.concat([battle_rows["rater"], rating_rows["rater"]]).implode()
+    annotator_rows = frame_of_view["raters"].filter(pl.col("rater").is_in(answering_raters))
+    rater_metadata, _ = Raters.infer(
         {**dict.fromkeys(annotator_rows["rater"], "human"), **dict.fromkeys(metric_verdict_rows["rater"], "metric")}
-    )
-    if annotator_rows.height:
-        rater_metadata, _ = rater_metadata.merge_side_table(
-            annotator_rows.with_columns(
-                person=pl.lit("true"),
-                cost=cost_per_answer or None,
-                cost_unit=pl.lit(currency if cost_per_answer else None),
-            )
+    ).merge_side_table(
+        annotator_rows.with_columns(
+            person=pl.lit("true"),
+            cost=cost_per_answer or None,
+            cost_unit=pl.lit(currency if cost_per_answer else None),
         )
-    outputs = (
-        Outputs.from_sources(frame_of_view["outputs"], _decode_references(frame_of_view["sources"], where))
-        if frame_of_view["outputs"].height
-        else None
     )
-    item_properties, _ = Items.make(frame_of_view["items"], where=where)
+    source_rows = _decode_references(frame_of_view["sources"], where)
     n_second_opinions = _count_questions(second_preferences.frame, "system_a", "system_b") + _count_questions(
         score_study.second_ratings.frame, "system"
     )
@@ -207,8 +198,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         labels=score_study.labels,
         looks=sort_pair_labels(frame_of_view["looks"]),
         raters=rater_metadata,
-        items=item_properties,
-        outputs=outputs,
+        items=Items.make(frame_of_view["items"], where=where)[0],
+        outputs=Outputs.from_sources(text_rows, source_rows) if text_rows.height else None,
         notes=(*verdict_notes, *score_study.notes, *notes),
         name=where,
         digest=digest_of(*(frame.write_ndjson() for frame in frame_of_view.values())),
@@ -229,17 +220,11 @@ def _with_labels(score_study: Study, connection: sqlite3.Connection) -> Study:
     scale_words = label_words(pl.Series(json.loads(labels_json or "[]"), dtype=pl.String)).to_list()
     if question_mode != "rate" or highest_rating - lowest_rating != 1 or len(set(filter(None, scale_words))) != 2:
         return score_study
-    if is_binary(scale_words) and len({POLARITY[word] for word in scale_words}) == 2:
-        scores_and_codes = [
-            (lowest_rating + label_index, POLARITY[word]) for label_index, word in enumerate(scale_words)
-        ]
-        scale_words = sorted(scale_words, key=POLARITY.__getitem__)
-    elif is_binary(scale_words):
+    codes = [POLARITY[word] for word in scale_words] if is_binary(scale_words) else [0, 1]
+    if len(set(codes)) < 2:
         return score_study
-    else:
-        scores_and_codes = [(lowest_rating, 0), (highest_rating, 1)]
-    code_of_score = {float(score): float(code) for score, code in scores_and_codes}
-    scale = LabelScale(words=tuple(scale_words))
+    code_of_score = {float(lowest_rating): float(codes[0]), float(highest_rating): float(codes[1])}
+    scale = LabelScale(words=tuple(scale_words[codes.index(code)] for code in (0, 1)))
     rating_frames = [
         ratings.frame.with_columns(pl.col("score").replace_strict(code_of_score, return_dtype=pl.Float64))
         for ratings in (score_study.ratings, score_study.second_ratings)
@@ -256,9 +241,8 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
     """The rows of the views, of incomplete interim analyses (`waiting`) and of the verdicts of the metric."""
     view_names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     missing_view_or_column_names = [name for name in (*VIEWS, "answers") if name not in view_names]
-    for view_name in sorted(
-        view_names.intersection(VIEWS)
-    ):  # SQLite treats the quoted name of a missing column as a text
+    # SQLite treats the quoted name of a missing column as a text.
+    for view_name in sorted(view_names.intersection(VIEWS)):
         column_names = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (view_name,))}
         missing_view_or_column_names += [f"{view_name}.{name}" for name in VIEWS[view_name] if name not in column_names]
     if missing_view_or_column_names:
@@ -270,11 +254,11 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
         view_name: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view_name}", schema)
         for view_name, schema in VIEWS.items()
     }
-    query_of_view["waiting"] = (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String))
-    metric_schema = {
-        name: VIEWS["battles"][name] for name in (*PAIR_KEY, "rater", "kind", "aspect", "preference", "role")
+    metric_columns = (*PAIR_KEY, "rater", "kind", "aspect", "preference", "role")
+    query_of_view |= {
+        "waiting": (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String)),
+        "metric": (METRIC, {name: VIEWS["battles"][name] for name in metric_columns}),
     }
-    query_of_view["metric"] = (METRIC, metric_schema)
     frame_of_view = {
         name: pl.DataFrame(connection.execute(sql_query).fetchall(), schema=schema, orient="row", strict=False)
         for name, (sql_query, schema) in query_of_view.items()
@@ -303,8 +287,7 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     if not rows.height:
         return Preferences(), Preferences(), []
     preferences, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
-    is_second_opinion = second_rows(rows, where=where)
-    assert is_second_opinion is not None
+    is_second_opinion, _ = second_rows(rows, where=where)
     unrated_rows = rows.filter(pl.col("preference").is_null())
     note_message = (
         f"{where}: {unrated_rows.height} comparisons could not be rated by the annotator and count as "

@@ -89,9 +89,8 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where, role="cluster"
     )
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
-    text_tuples, source_tuples = _texts(
-        frame, verdict_table, turn_labels.cast(pl.Int64, strict=False).fill_null(0), where=where
-    )
+    turn_numbers = turn_labels.cast(pl.Int64, strict=False).fill_null(0)
+    text_tuples, source_tuples = _texts(frame, verdict_table, turn_numbers, where=where)
     return log_study(
         verdict_rows,
         where=where,
@@ -106,9 +105,9 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     """The raters, and notes on the raters."""
+    if {"judge", "rater"} <= set(frame.columns):
+        raise InputError(f"{where}: columns 'judge' and 'rater' have the same meaning; remove one")
     if "rater" in frame.columns:
-        if "judge" in frame.columns:
-            raise InputError(f"{where}: columns 'judge' and 'rater' have the same meaning; remove one")
         return read_judges(frame.rename({"rater": "judge"}), where=where), []
     if "judge" not in frame.columns:
         return pl.Series("rater", ["human"] * frame.height), one_annotator_notes(
@@ -117,22 +116,16 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     judge_names = read_judges(frame, where=where)
     is_arena_user = judge_names.str.starts_with(f"{USERS}_")
     n_users = judge_names.filter(is_arena_user).n_unique()
-    users_note_message = f"{where}: {n_users} users of the arena are treated as one rater, {USERS!r}"
-    return judge_names.set(is_arena_user, USERS), build_notes((USERS_TOGETHER, n_users, users_note_message))
+    return judge_names.set(is_arena_user, USERS), build_notes(
+        (USERS_TOGETHER, n_users, f"{where}: {n_users} users of the arena are treated as one rater, {USERS!r}")
+    )
 
 
 def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
-    flag_series_list = [label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT]
-    winner_words = [
-        next(
-            iter(ONE_HOT[column_name] for column_name, flag in zip(ONE_HOT, row_flags, strict=True) if flag == "1"), ""
-        )
-        if sorted(row_flags) == ["0", "0", "1"]
-        else f"{'/'.join(row_flags)}"
-        for row_flags in zip(*flag_series_list, strict=True)
-    ]
-    return pl.Series("winner", winner_words)
+    flag_columns = [label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT]
+    flag_texts = pl.DataFrame(flag_columns).select(pl.concat_str(pl.all(), separator="/")).to_series()
+    return flag_texts.replace(dict(zip(("1/0/0", "0/1/0", "0/0/1"), ONE_HOT.values(), strict=True))).alias("winner")
 
 
 def _texts(
@@ -148,9 +141,7 @@ def _texts(
     source_tuples: list[tuple[str, str | None, list[str]]] = []
     prompt_cells = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
     row_tuples = zip(
-        verdict_table["item"],
-        verdict_table["system_a"],
-        verdict_table["system_b"],
+        *(verdict_table[column_name] for column_name in ("item", "system_a", "system_b")),
         turn_numbers,
         *(frame[column_name] for column_name in conversation_column_names),
         prompt_cells,

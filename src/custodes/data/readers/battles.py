@@ -7,11 +7,12 @@ import re
 from collections.abc import Sequence
 
 import polars as pl
+import polars.selectors as cs
 
 from custodes.data.mapping.cell_types import CATEGORIES
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, normalise_name, split_name
 from custodes.data.notes import Note, build_notes
-from custodes.data.preferences import CHANCES, SECONDS, Preferences, column_option
+from custodes.data.preferences import CHANCES, SECONDS, column_option
 from custodes.data.raters import Raters, rater_kinds
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdict_words import interpret_cells, read_orders, without_empty
@@ -43,7 +44,6 @@ CONTRADICTED, CLEARER = 0.5, 2.0
 proportion of comparisons that are contradictory in this reading. The second limit is the ratio of this proportion to
 the proportion in the reading as positions."""
 
-SIGNS = {True: -1.0, False: 1.0}
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
 
 
@@ -70,10 +70,9 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     has_rater_column = "rater" in frame.columns or "kind" in frame.columns
     required_column_names = (*layout_column_names, "rater") if has_rater_column else layout_column_names
     rater_notes = [] if has_rater_column else one_annotator_notes(frame, where=where, missing_column_name="rater")
-    is_second_opinion = second_rows(frame, where=where)
-    optional_column_names = OPTIONAL if is_second_opinion is None else (*OPTIONAL, "role")
+    is_second_opinion, role_columns = second_rows(frame, where=where)
+    optional_column_names = (*OPTIONAL, *role_columns)
     notes = check_columns(frame, where=where, required=required_column_names, optional=optional_column_names)
-    key_column_names = [column_name for column_name in ("aspect", "repeat") if column_name in frame.columns]
     verdict_table = pl.DataFrame(
         [
             label_column(frame, "item", where=where),
@@ -82,9 +81,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             label_column(frame, "rater", where=where)
             if has_rater_column
             else pl.repeat("human", frame.height, eager=True).alias("rater"),
-            *(label_column(frame, column_name, where=where, empty=True) for column_name in key_column_names),
             without_empty(label_column(frame, verdict_column_name, where=where, empty=True)).alias("verdict"),
-            *([label_column(frame, "invalid", where=where, empty=True)] if "invalid" in frame.columns else []),
+            *(label_column(frame, name, where=where, empty=True) for name in ("aspect", "repeat", "invalid")),
             *(frame[column_name] for column_name in (*CHANCES, SECONDS) if column_name in frame.columns),
         ]
     )
@@ -106,13 +104,11 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         *rater_notes,
     ]
     kind_of_rater = rater_kinds(frame, where=where) if has_rater_column else {"human": "human"}
-    second_opinions = Preferences()
-    if is_second_opinion is not None:
-        preferences, second_opinions = preferences.split_opinions(
-            is_second_opinion, verdict_rows["preference"].is_not_null()
-        )
+    first_opinions, second_opinions = preferences.split_opinions(
+        is_second_opinion, verdict_rows["preference"].is_not_null()
+    )
     return Study(
-        preferences=preferences,
+        preferences=first_opinions,
         second=second_opinions,
         raters=Raters.infer(kind_of_rater),
         notes=tuple(notes),
@@ -151,13 +147,10 @@ def interpret_verdicts(
         )
     # If cells name positions and all orders are unknown, the columns of systems are in displayed order.
     order_signs = order_signs.set(is_position_cell & (order_signs == 0), 1.0)
-    preference_signs = (
-        cell_meaning_rows["preference"]
-        .set(is_position_cell & (order_signs < 0), None)
-        .fill_null(-cell_meaning_rows["place"])
-    )
+    column_signs = cell_meaning_rows["preference"].set(is_position_cell & (order_signs < 0), None)
     verdict_rows = verdict_table.with_columns(
-        preference=preference_signs, order=order_signs.replace_strict(ORDERS, return_dtype=pl.String)
+        preference=column_signs.fill_null(-cell_meaning_rows["place"]),
+        order=order_signs.replace_strict(ORDERS, return_dtype=pl.String),
     )
     n_both_bad_verdicts = int(cell_meaning_rows["both_bad"].sum())
     return verdict_rows, [
@@ -177,29 +170,18 @@ def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name:
     filled_column_names = [
         column_name for column_name in frame.columns if frame[column_name].null_count() < frame.height
     ]
-    bare_name_of_column = {
-        column_name: re.sub(r"_(name|id|model)$", "", normalise_name(column_name))
-        for column_name in filled_column_names
-    }
-    usual_rater_names = {"judge", *NAMES["rater"]}
-    rater_column_name = next(
-        (
-            column_name
-            for column_name in filled_column_names
-            if {bare_name_of_column[column_name], normalise_name(column_name)} & usual_rater_names
-        ),
-        None,
-    )
-    if rater_column_name is not None:
-        raise InputError(
-            f"{where}: no column has the role rater, but {rater_column_name!r} may name the raters; try "
-            f"{column_option('rater', rater_column_name)} (in Python columns={{'rater': {rater_column_name!r}}}), or "
-            "remove the column if one person gave all verdicts"
-        )
-    note_message = (
+    for rater_column_name in filled_column_names:
+        name = normalise_name(rater_column_name)
+        if not {name, re.sub(r"_(name|id|model)$", "", name)}.isdisjoint({"judge", *NAMES["rater"]}):
+            raise InputError(
+                f"{where}: no column has the role rater, but {rater_column_name!r} may name the raters; try "
+                f"{column_option('rater', rater_column_name)} (in Python columns={{'rater': {rater_column_name!r}}}), "
+                "or remove the column if one person gave all verdicts"
+            )
+    message = (
         f"{where}: there is no column {missing_column_name!r}, so all verdicts are attributed to one annotator, 'human'"
     )
-    return build_notes(("rater-assumed", True, note_message))
+    return [Note(rule="rater-assumed", message=message)]
 
 
 def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -214,13 +196,12 @@ def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str)
         list(present_column_names.difference(*layout_column_sets))
     ):
         return frame, []
-    row_numbers = pl.int_range(1, frame.height + 1, eager=True)
-    item_labels = pl.select(pl.format("{}/{}", pl.lit(where), row_numbers)).to_series().alias("item")
-    note_message = (
+    message = (
         f"{where}: no column names the item, so each row is an item of its own, and verdicts in different rows are "
         "not matched; if a column has the item, map it to the role item"
     )
-    return frame.with_columns(item_labels), build_notes(("row-is-item", True, note_message))
+    item_expression = pl.format("{}/{}", pl.lit(where), pl.int_range(1, pl.len() + 1))
+    return frame.with_columns(item=item_expression), [Note(rule="row-is-item", message=message)]
 
 
 def _item_columns(column_names: Sequence[str]) -> list[str]:
@@ -235,23 +216,15 @@ def item_per_row_notes(
 
     `role` is the role that the note suggests for this column: `item` or `cluster`.
     """
-    candidate_column_names = [
-        column_name
-        for column_name in unused_column_names
-        if column_name in frame.columns and not frame[column_name].dtype.is_nested()
-    ]
-    repeating_column_names = [
-        column_name
-        for column_name in _item_columns(candidate_column_names)
-        if 1 < frame[column_name].n_unique() <= frame.height / 2
-    ]
-    if not repeating_column_names or frame[item_column_name].n_unique() < frame.height:
-        return []
-    note_message = (
-        f"{where}: {item_column_name} differs in every row, but values of {repeating_column_names[0]!r} repeat; if "
-        f"{repeating_column_names[0]!r} is the {role}, try {column_option(role, repeating_column_names[0])}"
-    )
-    return build_notes(("item-in-each-row", True, note_message))
+    flat_table = frame.select(cs.by_name(*unused_column_names, require_all=False) - cs.nested())
+    for column_name in _item_columns(flat_table.columns) if frame[item_column_name].is_unique().all() else ():
+        if 1 < frame[column_name].n_unique() <= frame.height / 2:
+            message = (
+                f"{where}: {item_column_name} differs in every row, but values of {column_name!r} repeat; if "
+                f"{column_name!r} is the {role}, try {column_option(role, column_name)}"
+            )
+            return [Note(rule="item-in-each-row", message=message)]
+    return []
 
 
 def _ambiguous_place_notes(
@@ -260,8 +233,6 @@ def _ambiguous_place_notes(
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
     is_reversed_position = is_ambiguous_cell & (verdict_table["order"] == "ba")
-    if not is_reversed_position.any():
-        return []
     pair_direction_expression = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
     comparison_rows = verdict_table.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),
@@ -269,23 +240,16 @@ def _ambiguous_place_notes(
         taken=pl.col("preference") * pair_direction_expression,
         place=pl.col("preference")
         * pair_direction_expression
-        * is_reversed_position.filter(verdict_table["preference"].is_not_null()).replace_strict(SIGNS),
+        * is_reversed_position.filter(verdict_table["preference"].is_not_null()).replace_strict({True: -1, False: 1}),
     )
-    key_column_names = [
-        column_name
-        for column_name in ("item", "low", "high", "rater", "aspect", "repeat")
-        if column_name in comparison_rows.columns
-    ]
     contradiction_flag_rows = (
-        comparison_rows.group_by(key_column_names)
+        comparison_rows.group_by(cs.by_name("item", "low", "high", "rater", "aspect", "repeat", require_all=False))
         .agg(pl.len(), pl.col("taken", "place").n_unique() > 1)
         .filter(pl.col("len") > 1)
     )
     contradiction_rates = contradiction_flag_rows.select(pl.col("taken", "place").mean()).row(0)
     words_text = ", ".join(verdict_table.filter(is_ambiguous_cell)["verdict"].unique(maintain_order=True).head(2))
-    column_contradiction_rate, position_contradiction_rate = (
-        contradiction_rates if contradiction_flag_rows.height else (0.0, 0.0)
-    )
+    column_contradiction_rate, position_contradiction_rate = (rate or 0.0 for rate in contradiction_rates)
     rates_text = (
         f"{100 * column_contradiction_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
         f"{100 * position_contradiction_rate:.0f} % if the cells mean the position"
@@ -297,12 +261,15 @@ def _ambiguous_place_notes(
             f"{where}: {verdict_column_name} {words_text} may mean a column or a position and is read as the "
             f"name of a column ({rates_text}). Write left and right for positions, or model_a and model_b for columns"
         )
-    note_message = (
-        f"{where}: {verdict_column_name} {words_text} is read as the name of a column, whatever the presentation "
-        f"order{f' ({rates_text})' if contradiction_flag_rows.height else ''}; if a position is meant, write left or "
-        "right"
+    return build_notes(
+        (
+            "place-or-column",
+            int(is_reversed_position.sum()),
+            f"{where}: {verdict_column_name} {words_text} is read as the name of a column, whatever the presentation "
+            f"order{f' ({rates_text})' if contradiction_flag_rows.height else ''}; if a position is meant, write left "
+            "or right",
+        )
     )
-    return build_notes(("place-or-column", int(is_reversed_position.sum()), note_message))
 
 
 READER = TableReader(name="battles", columns=COLUMNS, make=read_battles)

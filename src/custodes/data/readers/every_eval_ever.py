@@ -18,6 +18,7 @@ from uuid import UUID
 import msgspec
 import polars as pl
 
+from custodes.data.outputs import SCHEMA, SOURCES, Outputs
 from custodes.data.readers.logs import (
     LogRecords,
     has_keys,
@@ -99,19 +100,22 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
             if len(dataset_names) > 1 and aggregate_result
             else sample.sample_id
         )
-        repeat_label = str((sample.metadata or {}).get("repeat", "0"))
         log_records.kinds.setdefault(rater_name, metric_details.get("kind", "metric"))
-        aspect = metric_details.get("aspect", "")
         log_records.scores.append(
-            (item_label, sample.model_id, rater_name, aspect, repeat_label, sample.evaluation.score)
+            (
+                item_label,
+                sample.model_id,
+                rater_name,
+                metric_details.get("aspect", ""),
+                str((sample.metadata or {}).get("repeat", "0")),
+                sample.evaluation.score,
+            )
         )
         if aggregate_result is not None and aggregate_result.metric_config.lower_is_better:
             log_records.lower.add(rater_name)
         answer_texts = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
-        output_texts = list(sample.output.raw) if sample.output else answer_texts[-1:]
-        log_records.texts.append(
-            (item_label, sample.model_id, output_texts[0] if output_texts and output_texts[0] else None)
-        )
+        output_texts = sample.output.raw[:1] if sample.output else answer_texts[-1:]
+        log_records.texts.append((item_label, sample.model_id, "".join(output_texts) or None))
         log_records.sources.append((item_label, sample.input.raw or "", list(sample.input.reference)))
     return log_records.study()
 
@@ -119,21 +123,14 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
     """The aggregate results in the folders, by evaluation and by id or name of the result."""
     result_of_evaluation_and_name: dict[tuple[str, str], Any] = {}
-    for aggregate_path in (
-        aggregate_path for folder in sorted(folders) for aggregate_path in sorted(folder.glob("*.json"))
-    ):
-        if has_keys(aggregate_path, "evaluation_id", "evaluation_results"):
-            parsed_aggregate = parse_log(
-                log_bytes(aggregate_path),
-                RESULTS,
-                where=aggregate_path.name,
-                what="an aggregate file of Every Eval Ever",
+    for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
+        if has_keys(path, "evaluation_id", "evaluation_results"):
+            aggregate = parse_log(
+                log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever"
             )
-            for aggregate_result in parsed_aggregate.evaluation_results:
-                for result_name in filter(
-                    None, (aggregate_result.evaluation_name, aggregate_result.evaluation_result_id)
-                ):
-                    result_of_evaluation_and_name[parsed_aggregate.evaluation_id, result_name] = aggregate_result
+            for result in aggregate.evaluation_results:
+                names = filter(None, (result.evaluation_name, result.evaluation_result_id))
+                result_of_evaluation_and_name |= {(aggregate.evaluation_id, name): result for name in names}
     return result_of_evaluation_and_name
 
 
@@ -155,20 +152,16 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
             rating_rows_with_item = rating_rows_with_item.with_columns(
                 score=pl.when(is_code).then(pl.col("score").replace(number_of_code)).otherwise("score")
             )
-    text_of_item_and_system, source_row_of_item = {}, {}
-    if study.outputs is not None:
-        text_of_item_and_system = {
-            (item, system_name): text for item, system_name, text in study.outputs.texts.iter_rows()
-        }
-        source_row_of_item = {
-            source_row["item"]: source_row for source_row in study.outputs.sources.iter_rows(named=True)
-        }
+    outputs = study.outputs or Outputs(texts=pl.DataFrame(schema=SCHEMA), sources=pl.DataFrame(schema=SOURCES))
+    text_of_item_and_system = {(item, system_name): text for item, system_name, text in outputs.texts.iter_rows()}
+    source_row_of_item = {source_row["item"]: source_row for source_row in outputs.sources.iter_rows(named=True)}
     timestamp = f"{time.time():.0f}"
     for (system_name,), system_rows in rating_rows_with_item.group_by("system", maintain_order=True):
         evaluation_id = f"{study.name}/{system_name}/{timestamp}"
         developer, _, model_name = str(system_name).rpartition("/")
         file_uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)
-        relative_path = "/".join(map(_path_part, (study.name, developer or "unknown", model_name, str(file_uuid))))
+        path_parts = (study.name, developer or "unknown", model_name, str(file_uuid))
+        relative_path = "/".join(re.sub(r"[^\w.-]+", "_", part).strip(".") or "unknown" for part in path_parts)
         sample_lines = [
             _format_sample(
                 rating_row,
@@ -193,18 +186,12 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
         yield write_atomically(f"{path_without_suffix}.json", msgspec.json.encode(aggregate_object))
 
 
-def _path_part(name: str) -> str:
-    """A name as a part of a path."""
-    return re.sub(r"[^\w.-]+", "_", name).strip(".") or "unknown"
-
-
 def _result_name(row: dict[str, Any]) -> str:
     return f"{row['rater']}/{row['aspect']}" if row["aspect"] else str(row["rater"])
 
 
 def _format_sample(row: dict[str, Any], evaluation_id: str, text: str, source_row: dict[str, Any]) -> dict[str, Any]:
     """The line of one score."""
-    score = row["score"]
     return {
         "schema_version": VERSION,
         "evaluation_id": evaluation_id,
@@ -216,7 +203,7 @@ def _format_sample(row: dict[str, Any], evaluation_id: str, text: str, source_ro
         "input": {"raw": source_row.get("source", ""), "reference": list(source_row.get("references", []))},
         "output": {"raw": [text]},
         "answer_attribution": [],
-        "evaluation": {"score": score, "is_correct": score == 1},
+        "evaluation": {"score": row["score"], "is_correct": row["score"] == 1},
         **({"metadata": {"repeat": row["repeat"]}} if row["repeat"] != "0" else {}),
     }
 

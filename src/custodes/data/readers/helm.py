@@ -73,19 +73,17 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
                 f"{where}: {folder.name} lacks {join_labels(sorted(missing_file_names))}; {FORMAT_NAME} needs {SPEC} "
                 f"and {STATS}"
             )
-        bytes_of_file = {
-            file_name: log_records.load(folder / file_name, f"{folder.name}/{file_name}") for file_name in file_names
-        }
         parsed_object_of_file = {
             file_name: parse_log(
-                bytes_of_file[file_name], LAYOUTS[file_name], where=f"{folder.name}/{file_name}", what=FORMAT_NAME
+                log_records.load(folder / file_name, f"{folder.name}/{file_name}"),
+                LAYOUTS[file_name],
+                where=f"{folder.name}/{file_name}",
+                what=FORMAT_NAME,
             )
             for file_name in file_names
         }
-        model_name, task_name = (
-            parsed_object_of_file[SPEC].adapter_spec.model,
-            _without_model(parsed_object_of_file[SPEC].name),
-        )
+        run_spec = parsed_object_of_file[SPEC]
+        model_name, task_name = run_spec.adapter_spec.model, _without_model(run_spec.name)
         log_records.run(task_name, model_name, str(folder))
         for instance in parsed_object_of_file[STATS]:
             item_label = _item_label(task_name, instance.instance_id, instance.perturbation)
@@ -106,21 +104,22 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
             log_records.sources.append((item_label, instance.input.text, list(filter(None, references))))
             if request_state.result and request_state.result.completions:
                 log_records.texts.append((item_label, model_name, request_state.result.completions[0].text))
-    notes = build_notes(
-        (
-            "other-splits",
-            n_statistics_of_other_split.total(),
-            f"{where}: {n_statistics_of_other_split.total()} statistics of other splits are not read "
-            f"({join_labels(n_statistics_of_other_split)})",
-        ),
-        (
-            "direction-unknown",
-            True,
-            f"{where}: HELM does not record for which metrics lower is better, so higher counts as better; for "
-            "metrics with the opposite direction, give a raters file with higher_is_better",
-        ),
+    return log_records.study(
+        notes=build_notes(
+            (
+                "other-splits",
+                n_statistics_of_other_split.total(),
+                f"{where}: {n_statistics_of_other_split.total()} statistics of other splits are not read "
+                f"({join_labels(n_statistics_of_other_split)})",
+            ),
+            (
+                "direction-unknown",
+                True,
+                f"{where}: HELM does not record for which metrics lower is better, so higher counts as better; for "
+                "metrics with the opposite direction, give a raters file with higher_is_better",
+            ),
+        )
     )
-    return log_records.study(notes=notes)
 
 
 def _item_label(task: str, instance_id: Label, perturbation: Any) -> str:
@@ -130,12 +129,12 @@ def _item_label(task: str, instance_id: Label, perturbation: Any) -> str:
 def _without_model(name: str) -> str:
     """The name of a run without the model arguments. This name is equal for runs of different models."""
     scenario_name, _, arguments_text = name.partition(":")
-    other_arguments = [
+    other_arguments = ",".join(
         argument
         for argument in arguments_text.split(",")
         if argument and not argument.startswith(("model=", "model_deployment="))
-    ]
-    return f"{scenario_name}:{','.join(other_arguments)}" if other_arguments else scenario_name
+    )
+    return f"{scenario_name}:{other_arguments}" if other_arguments else scenario_name
 
 
 READER = log_reader(

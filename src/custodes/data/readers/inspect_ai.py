@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,8 +59,7 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     """
     log_records = LogRecords(where=where)
     unfinished_log_texts: list[str] = []
-    text_counts_of_rater: dict[str, Counter[str]] = defaultdict(Counter)
-    n_lists_of_rater: Counter[str] = Counter()
+    raters_and_other_values: list[tuple[str, str | None]] = []  # texts, and None for lists
     for file in files:
         log, samples = _parsed_log(file, log_records.load(file, file.name))
         task_name, model_name = log.eval.task, log.eval.model
@@ -72,69 +70,59 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
             item_label = f"{task_name}/{format_label(sample.id)}"
             log_records.groups.setdefault(item_label, task_name)
             references = [sample.target] if isinstance(sample.target, str) else sample.target
-            source_text = _plain(sample.input, sample.attachments)
-            log_records.sources.append((item_label, source_text, list(filter(None, references))))
-            if sample.output and sample.output.choices:
-                answer_text = _plain(sample.output.choices[0].message.content, sample.attachments)
+            log_records.sources.append(
+                (item_label, _plain(sample.input, sample.attachments), list(filter(None, references)))
+            )
+            for choice in sample.output.choices[:1] if sample.output else ():
+                answer_text = _plain(choice.message.content, sample.attachments)
                 log_records.texts.append((item_label, model_name, answer_text))
             for scorer_name, score in (sample.scores or {}).items():
                 value_of_name = score.value if isinstance(score.value, dict) else {"": score.value}
                 for value_name, score_value in value_of_name.items():
                     rater_name = f"{scorer_name}/{value_name}" if value_name else scorer_name
                     score_number = parse_number(score_value, GRADES)
-                    if isinstance(score_value, list | dict):
-                        n_lists_of_rater[rater_name] += 1
-                    elif score_number is None and score_value is not None:
-                        text_counts_of_rater[rater_name][str(score_value)[:40]] += 1
+                    if score_number is None and score_value is not None:
+                        text = None if isinstance(score_value, list | dict) else str(score_value)[:40]
+                        raters_and_other_values.append((rater_name, text))
                     else:
                         log_records.score(item_label, model_name, rater_name, score_number, repeat=str(sample.epoch))
-    text_counts_of_numeric_rater = {
-        rater_name: text_counts
-        for rater_name, text_counts in text_counts_of_rater.items()
-        if rater_name in log_records.kinds
-    }
-    n_lost_scores = sum(text_counts.total() for text_counts in text_counts_of_numeric_rater.values())
-    if text_counts_of_numeric_rater and invalid == "error":
-        examples_text = join_labels(
-            (
-                f"{rater_name} {score_text!r}"
-                for rater_name, text_counts in text_counts_of_numeric_rater.items()
-                for score_text in text_counts
-            ),
-            limit=3,
-        )
+    lost_scores = [
+        f"{rater_name} {text!r}"
+        for rater_name, text in raters_and_other_values
+        if text is not None and rater_name in log_records.kinds
+    ]
+    if lost_scores and invalid == "error":
         raise InputError(
-            f"{where}: {n_lost_scores} scores are text although their scorer also gives numbers ({examples_text}); "
-            "allowed: "
-            f"numbers and {', '.join(grade.upper() if len(grade) == 1 else grade for grade in GRADES)}. To drop and "
-            "count these scores, use --invalid drop (in Python invalid='drop')"
+            f"{where}: {len(lost_scores)} scores are text although their scorer also gives numbers "
+            f"({join_labels(dict.fromkeys(lost_scores), limit=3)}); allowed: numbers and "
+            f"{', '.join(grade.upper() if len(grade) == 1 else grade for grade in GRADES)}. To drop and count these "
+            "scores, use --invalid drop (in Python invalid='drop')"
         )
-    non_number_count_of_rater = n_lists_of_rater + Counter(
-        {
-            rater_name: text_counts.total()
-            for rater_name, text_counts in text_counts_of_rater.items()
-            if rater_name not in text_counts_of_numeric_rater
-        }
+    raters_of_other_values = [
+        rater_name
+        for rater_name, text in raters_and_other_values
+        if text is None or rater_name not in log_records.kinds
+    ]
+    return log_records.study(
+        notes=build_notes(
+            (
+                "unfinished-log",
+                len(unfinished_log_texts),
+                f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_log_texts)}",
+            ),
+            (
+                "unreadable-score",
+                len(lost_scores),
+                f"{where}: {len(lost_scores)} scores are text without a numeric meaning and were dropped",
+            ),
+            (
+                "score-not-number",
+                len(raters_of_other_values),
+                f"{where}: {len(raters_of_other_values)} scores are lists or text, not numbers, and were dropped "
+                f"({join_labels(dict.fromkeys(raters_of_other_values))})",
+            ),
+        )
     )
-    notes = build_notes(
-        (
-            "unfinished-log",
-            len(unfinished_log_texts),
-            f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_log_texts)}",
-        ),
-        (
-            "unreadable-score",
-            n_lost_scores,
-            f"{where}: {n_lost_scores} scores are text without a numeric meaning and were dropped",
-        ),
-        (
-            "score-not-number",
-            non_number_count_of_rater.total(),
-            f"{where}: {non_number_count_of_rater.total()} scores are lists or text, not numbers, and were dropped "
-            f"({join_labels(non_number_count_of_rater)})",
-        ),
-    )
-    return log_records.study(notes=notes)
 
 
 def _parsed_log(file: Path, file_bytes: bytes) -> tuple[Any, Iterable[Any]]:
@@ -158,12 +146,11 @@ def _parsed_log(file: Path, file_bytes: bytes) -> tuple[Any, Iterable[Any]]:
             zip_member(archive, member_name, member_location), layout, where=member_location, what=FORMAT_NAME
         )
 
-    sample_names = (
-        member_name
+    return read_member(header_name, LOG), (
+        read_member(member_name, SAMPLE)
         for member_name in member_names
         if member_name.startswith("samples/") and member_name.endswith(".json")
     )
-    return read_member(header_name, LOG), (read_member(member_name, SAMPLE) for member_name in sample_names)
 
 
 def _plain(content: Any, text_of_attachment: dict[str, str]) -> str:

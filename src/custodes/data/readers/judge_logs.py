@@ -74,21 +74,25 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             kind="metric",
         )
     ratings, notes = _read_scores(frame, key_table, where=where)
-    item_properties, _ = Items.make(item_table.unique("item", keep="first", maintain_order=True), where=where)
-    rater_metadata = Raters.infer(dict.fromkeys(rater_series.unique(maintain_order=True), "metric"))
-    return Study(ratings=ratings, raters=rater_metadata, items=item_properties, notes=tuple(notes), name=where)
+    return Study(
+        ratings=ratings,
+        raters=Raters.infer(dict.fromkeys(rater_series, "metric")),
+        items=Items.make(item_table.unique("item", keep="first", maintain_order=True), where=where)[0],
+        notes=tuple(notes),
+        name=where,
+    )
 
 
 def _read_games(frame: pl.DataFrame, key_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """A table with one row per game. In both games, the winner is given as a model. In the first game, model_1 was
     shown first."""
-    system_series_list = [
-        label_column(frame, column_name, where=where).alias(f"system_{side}")
-        for column_name, side in (("model_1", "a"), ("model_2", "b"))
-    ]
     # If a log compares scores, the judge saw no pair, and the second game is a copy of the first game.
-    is_scored = label_column(frame, "m1_score", where=where, empty=True) != ""
-    judgment_rows = key_table.with_columns(*system_series_list, row=pl.int_range(1, pl.len() + 1), scored=is_scored)
+    judgment_rows = key_table.with_columns(
+        system_a=label_column(frame, "model_1", where=where),
+        system_b=label_column(frame, "model_2", where=where),
+        row=pl.int_range(1, pl.len() + 1),
+        scored=label_column(frame, "m1_score", where=where, empty=True) != "",
+    )
     game_tables = [
         judgment_rows.with_columns(
             verdict=without_empty(label_column(frame, column_name, where=where, empty=True)),
@@ -206,21 +210,18 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
         schema={"row": pl.Int64, "order": pl.String, "verdict": pl.String},
         orient="row",
     )
-    verdict_table = judgment_rows.join(game_table, on="row", maintain_order="left")
-    if verdict_table.is_empty():
+    if game_table.is_empty():
         raise InputError(f"{where}: no row has a game; give a file of judgments with 'games'")
-    sign_of_verdict_word = {
-        verdict_word: sign for verdict_word, sign in UNSURE.items() if ">" in verdict_word or "<" in verdict_word
-    } | dict.fromkeys(TIES, 0.0)
-    preference_signs = look_up(normalise_words(verdict_table["verdict"]), sign_of_verdict_word)
-    verdict_table = verdict_table.with_columns(preference=preference_signs).with_columns(
-        preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
+    sign_of_verdict_word = {word: sign for word, sign in UNSURE.items() if not {"<", ">"}.isdisjoint(word)}
+    preference_signs = look_up(normalise_words(game_table["verdict"]), sign_of_verdict_word | dict.fromkeys(TIES, 0.0))
+    game_table = game_table.with_columns(
+        preference=pl.when(pl.col("order") == "ba").then(-preference_signs).otherwise(preference_signs)
     )
     baseline_message = (
         f"{where}: the log does not name the baseline (gpt-4-0314 by default), which is called {BASELINE!r} here"
     )
     return log_study(
-        verdict_table,
+        judgment_rows.join(game_table, on="row", maintain_order="left"),
         where=where,
         invalid=invalid,
         allowed="A>>B, A>B, A=B, B>A, B>>A, null",
@@ -246,8 +247,8 @@ def _games(game_cells: pl.Series, *, where: str) -> Iterator[tuple[int, str, str
                 raise InputError(
                     f"{where}: game {game_index + 1} of row {row_number} has no 'score'; keys: {join_labels(game)}"
                 )
-            score_text = "" if game is None else NO_SCORE if game["score"] is None else str(game["score"])
-            yield row_number, "ab" if game_index % 2 else "ba", score_text
+            score = "" if game is None else game["score"]
+            yield row_number, "ab" if game_index % 2 else "ba", NO_SCORE if score is None else str(score)
 
 
 ARENAHARD = TableReader(name="arenahard", columns=ARENAHARD_COLUMNS, make=read_arenahard)
@@ -260,12 +261,19 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     order.
     """
     check_columns(frame, where=where, required=LLMBAR_COLUMNS, optional=("repeat",))
-    series_of_column = {
-        column_name: label_column(frame, column_name, where=where) for column_name in LLMBAR_COLUMNS[:4]
-    }
-    judgment_table = pl.DataFrame([*series_of_column.values(), label_column(frame, "repeat", where=where, empty=True)])
-    error_hint = "number the runs of a judge in a column 'repeat', or remove the duplicate row"
-    check_unique(judgment_table, judgment_table.columns, where=where, what="judgment", hint=error_hint)
+    judgment_table = pl.DataFrame(
+        [
+            label_column(frame, column_name, where=where, empty=column_name == "repeat")
+            for column_name in (*LLMBAR_COLUMNS[:4], "repeat")
+        ]
+    )
+    check_unique(
+        judgment_table,
+        judgment_table.columns,
+        where=where,
+        what="judgment",
+        hint="number the runs of a judge in a column 'repeat', or remove the duplicate row",
+    )
     judgment_rows = judgment_table.select(
         item=pl.concat_str("dataset", "item", separator="/"),
         system_a=pl.lit("output_1"),
@@ -299,15 +307,14 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     )
     dataset_table = pl.DataFrame(
         [judgment_rows["item"], judgment_table["dataset"].alias("group"), judgment_table["dataset"]]
-    ).unique(maintain_order=True)
-    item_properties, _ = Items.make(dataset_table, where=where)
+    )
     judge_names = judgment_rows["rater"].unique(maintain_order=True)
     if GOLD in judge_names:
         raise InputError(f"{where}: a judge is named {GOLD!r}, the name of the human rater; rename the judge")
     return Study(
         preferences=preferences,
         raters=Raters.infer({GOLD: "human", **dict.fromkeys(judge_names, "metric")}),
-        items=item_properties,
+        items=Items.make(dataset_table.unique(maintain_order=True), where=where)[0],
         notes=tuple(notes),
         name=where,
         sides=True,

@@ -19,8 +19,7 @@ from custodes.data.table import check_unique, format_counts, label_column, secon
 from custodes.errors import InputError, join_labels
 
 Labels = tuple[pl.DataFrame, list[Note]]
-"""A table with a row per label (item, system, repeat, rater, aspect, kind and word), and notes. A table with
-second opinions also has the column `is_second`."""
+"""A table with a row per label (item, system, repeat, is_second, rater, aspect, kind and word), and notes."""
 
 OUTPUT_KEY = ["item", "system", "repeat"]
 
@@ -43,17 +42,17 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     InputError
         For an output that occurs twice, and for invalid labels.
     """
-    key_table = _read_keys(frame, layout, where=where)
-    label_table, notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
-    study = _build_study(label_table, notes, where=where)
-    role_column_names = ("role",) if layout.label and second_rows(frame, where=where) is not None else ()
-    unused_column_names = [
+    is_second_opinion, role_columns = second_rows(
+        frame if layout.label else frame.drop("role", strict=False), where=where
+    )
+    key_table = _read_keys(frame, layout, where=where).with_columns(is_second=is_second_opinion)
+    read_layout = _read_long if layout.label else _read_wide
+    study = _build_study(*read_layout(frame, key_table, layout, where=where), where=where)
+    used_column_names = {*layout.assigned_columns, *role_columns, "item", "system"}
+    slice_column_names = [
         column_name
         for column_name in frame.columns
-        if column_name not in {*layout.assigned_columns, *role_column_names, "item", "system"}
-    ]
-    slice_column_names = [
-        column_name for column_name in unused_column_names if not frame[column_name].dtype.is_nested()
+        if column_name not in used_column_names and not frame[column_name].dtype.is_nested()
     ]
     other_column_names = [
         column_name
@@ -65,9 +64,10 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     )
     if layout.label or layout.repeat or layout.rater:
         attribute_table = attribute_table.unique(["item", "system"], keep="first", maintain_order=True)
-    column_of_fact = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
     fact_table = frame.select(
-        pl.col(column_name).alias(role) for role, column_name in column_of_fact.items() if column_name
+        pl.col(getattr(layout, role)).alias(role)
+        for role in ("cluster", "probability", "n_outputs")
+        if getattr(layout, role)
     )
     if fact_table.width:
         study = study.describe(items=item_facts(key_table, fact_table, where=where), items_name=where)
@@ -80,28 +80,29 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
         f"; {message_part}" for message_part in message_parts if message_part
     )
     similar_column_names = _columns_with_same_labels(frame, layout, other_column_names) if guessed else []
-    names = tuple(similar_column_names)
-    missing_kind, complete_layout = (
-        ("annotators", replace(layout, human=names)) if layout.metrics else ("a judge", replace(layout, metrics=names))
-    )
-    similar_message = (
-        f"{where}: the labels in {join_labels(similar_column_names)} are read as slices; if {missing_kind} gave them, "
-        f"read them with {complete_layout}"
-    )
+    missing_kind, missing_field = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
+    complete_layout = replace(layout, **{missing_field: tuple(similar_column_names)})  # type: ignore[arg-type]
     repeated_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
-    repeated_message = (
-        f"{where}: {n_repeating_rows} rows repeat a value of {repeated_column}, so items are numbers of rows, and each "
-        f"row counts as a separate output; if {repeated_column} names the output, keep one row for each of its values"
-    )
-    new_notes = build_notes(
-        ("repeated-ids", n_repeating_rows, repeated_message),
+    notes = build_notes(
+        (
+            "repeated-ids",
+            n_repeating_rows,
+            f"{where}: {n_repeating_rows} rows repeat a value of {repeated_column}, so items are numbers of rows, and "
+            f"each row counts as a separate output; if {repeated_column} names the output, keep one row for each of "
+            "its values",
+        ),
         ("label-columns", guessed, note_message),
-        ("labels-as-slices", len(similar_column_names), similar_message),
+        (
+            "labels-as-slices",
+            len(similar_column_names),
+            f"{where}: the labels in {join_labels(similar_column_names)} are read as slices; if {missing_kind} gave "
+            f"them, read them with {complete_layout}",
+        ),
     )
     return replace(
         study,
         attributes=attribute_table,
-        notes=(*study.notes, *new_notes),
+        notes=(*study.notes, *notes),
         unnamed_system=not layout.systems,
     )
 
@@ -147,10 +148,12 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
     The reviewer is the rater of the human labels. A reviewer with the name of a model is a metric.
     """
-    reviewer_of_row = pl.repeat("", frame.height, dtype=pl.String, eager=True)
-    if layout.rater:
-        reviewer_of_row = label_column(frame, layout.rater, where=where, empty=True)
-    else:
+    reviewer_of_row = (
+        label_column(frame, layout.rater, where=where, empty=True)
+        if layout.rater
+        else pl.repeat("", frame.height, dtype=pl.String, eager=True)
+    )
+    if not layout.rater:
         error_hint = (
             "one row per output; name another column with item=NAME, number the runs in a column with repeat=NAME, or "
             "name the reviewers of rows with rater=NAME"
@@ -181,12 +184,8 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
             distinct_label_rows = label_rows_of_column.drop_nulls("word").unique(
                 ["item", "system", "word"], keep="first", maintain_order=True
             )
-            has_conflicting_labels = distinct_label_rows.select("item", "system").is_duplicated().any()
-            label_rows_of_column = (
-                distinct_label_rows
-                if distinct_label_rows.height and not has_conflicting_labels
-                else label_rows_of_column
-            )
+            if distinct_label_rows.height and distinct_label_rows.select("item", "system").is_unique().all():
+                label_rows_of_column = distinct_label_rows
         label_tables_of_columns.append(label_rows_of_column)
     return pl.concat(label_tables_of_columns), []
 
@@ -217,7 +216,6 @@ def _check_reviews(label_rows: pl.DataFrame, judge: str, reviewer_column: str, *
 
 def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with one row per label. Rows with `role` `second` are second opinions."""
-    is_second_opinion = second_rows(frame, where=where)
     kind_labels = label_column(frame, layout.kind, where=where)
     rater_labels = label_column(frame, layout.rater, where=where, empty=True) if layout.rater else kind_labels
     label_table = key_table.with_columns(
@@ -226,22 +224,22 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
-    if is_second_opinion is not None:
-        label_table = label_table.with_columns(is_second=is_second_opinion)
     error_hint = "number the runs in a column, and name this column with repeat=NAME"
     key_column_names = ["item", "system", "rater", "kind", "aspect", "repeat"]
     check_unique(label_table, key_column_names, where=where, what="label", hint=error_hint)
     invalid_reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
-    note_message = (
-        f"{where}: {invalid_reasons.len()} labels are invalid and count as not labelled "
-        f"({format_counts(invalid_reasons)})"
+    return label_table, build_notes(
+        (
+            "invalid-label",
+            invalid_reasons.len(),
+            f"{where}: {invalid_reasons.len()} labels are invalid and count as not labelled "
+            f"({format_counts(invalid_reasons)})",
+        )
     )
-    return label_table, build_notes(("invalid-label", invalid_reasons.len(), note_message))
 
 
 def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
-    """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word. The column
-    `is_second` is optional. A rater of two kinds raises `InputError`."""
+    """The study of a table with a row per label (see `Labels`). A rater of two kinds raises `InputError`."""
     rater_kind_rows = label_table.select("rater", "kind").unique(maintain_order=True)
     raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"]
     if raters_of_two_kinds.len():
@@ -266,22 +264,21 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             unknown_words = words_of_rater[rater_name].filter(
                 label_codes.is_null() & words_of_rater[rater_name].is_not_null()
             )
-            note_message = (
-                f"{where}: {unknown_words.len()} labels of {rater_name} are not among {join_labels(scale.words)} and "
-                f"count as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
+            notes += build_notes(
+                (
+                    "unknown-label",
+                    unknown_words.len(),
+                    f"{where}: {unknown_words.len()} labels of {rater_name} are not among {join_labels(scale.words)} "
+                    f"and count as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})",
+                )
             )
-            notes += build_notes(("unknown-label", unknown_words.len(), note_message))
             score_tables_of_raters.append(rater_rows.with_columns(score=label_codes).drop_nulls("score"))
-    rating_rows, output_key_column_names = pl.concat(score_tables_of_raters), list(OUTPUT_ASPECT)
+    rating_rows = pl.concat(score_tables_of_raters)
     if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
-    kind_of_rater = dict(rater_kind_rows.iter_rows())
-    kind_of_rater = {
-        rater_name: rater_kind or ("human" if looks_human(rater_name) else "metric")
-        for rater_name, rater_kind in kind_of_rater.items()
-    }
+    raters_with_labels = set(rating_rows["rater"])
     raters_without_labels = [
-        rater_name for rater_name in kind_of_rater if not rating_rows.filter(pl.col("rater") == rater_name).height
+        rater_name for rater_name in rater_kind_rows["rater"] if rater_name not in raters_with_labels
     ]
     notes += build_notes(
         (
@@ -290,29 +287,28 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             f"{where}: raters without a label: {join_labels(raters_without_labels)}",
         )
     )
-    is_second_opinion = pl.col("is_second") if "is_second" in rating_rows.columns else pl.lit(False)
     first_ratings, second_ratings = (
         Ratings(
             frame=opinion_rows.select(
                 pl.col(column_name).cast(column_type) for column_name, column_type in SCHEMA.items()
             )
         )
-        for opinion_rows in (rating_rows.filter(~is_second_opinion), rating_rows.filter(is_second_opinion))
+        for opinion_rows in (rating_rows.filter(~pl.col("is_second")), rating_rows.filter("is_second"))
     )
     return Study(
         ratings=first_ratings,
         second_ratings=second_ratings,
         raters=Raters.infer(
             {
-                rater_name: rater_kind
-                for rater_name, rater_kind in kind_of_rater.items()
-                if rater_name not in raters_without_labels
+                rater_name: rater_kind or ("human" if looks_human(rater_name) else "metric")
+                for rater_name, rater_kind in rater_kind_rows.iter_rows()
+                if rater_name in raters_with_labels
             }
         ),
         labels=scale_of_aspect,
-        unlabelled=label_table.select(output_key_column_names)
+        unlabelled=label_table.select(*OUTPUT_ASPECT)
         .unique(maintain_order=True)
-        .join(rating_rows, on=output_key_column_names, how="anti"),
+        .join(rating_rows, on=list(OUTPUT_ASPECT), how="anti"),
         notes=tuple(notes),
         name=where,
     )

@@ -62,17 +62,11 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     task_by_direction_of_rater: dict[str, dict[bool, str]] = {}
     systems_named_after_folders: dict[str, None] = {}
     non_number_count_of_metric: Counter[str] = Counter()
-    latest_file_of_folder_and_task: dict[tuple[Path, str], Path] = {}
-    older_file_names: list[str] = []
-    for file in sorted(files):  # in the order of their dates
-        name_match = NAME.fullmatch(file.name)
-        folder_and_task = (file.parent, name_match["task"] if name_match else file.stem)
-        older_file_names += (
-            [latest_file_of_folder_and_task[folder_and_task].name]
-            if folder_and_task in latest_file_of_folder_and_task
-            else []
-        )
-        latest_file_of_folder_and_task[folder_and_task] = file
+    latest_file_of_folder_and_task = {
+        (file.parent, _task_name(file)): file
+        for file in sorted(files)  # in the order of their dates
+    }
+    older_files = set(files).difference(latest_file_of_folder_and_task.values())
     for (_, task_name), file in latest_file_of_folder_and_task.items():
         run_results = _results(file)
         model_name = run_results.model_name or file.resolve().parent.name
@@ -93,27 +87,28 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     log_records.lower = {
         rater_name for rater_name, task_by_direction in task_by_direction_of_rater.items() if False in task_by_direction
     }
-    notes = build_notes(
-        (
-            "older-runs",
-            len(older_file_names),
-            f"{where}: only the last of several runs is read; these files are not read: "
-            f"{join_labels(older_file_names)}",
-        ),
-        (
-            "system-from-folder",
-            len(systems_named_after_folders),
-            f"{where}: no results file names the model, so systems are named after their folders: "
-            f"{join_labels(systems_named_after_folders)}",
-        ),
-        (
-            "score-not-number",
-            non_number_count_of_metric.total(),
-            f"{where}: {non_number_count_of_metric.total()} values are not single numbers and were dropped "
-            f"({join_labels(non_number_count_of_metric)})",
-        ),
+    return log_records.study(
+        notes=build_notes(
+            (
+                "older-runs",
+                len(older_files),
+                f"{where}: only the last of several runs is read; these files are not read: "
+                f"{join_labels(file.name for file in sorted(older_files))}",
+            ),
+            (
+                "system-from-folder",
+                len(systems_named_after_folders),
+                f"{where}: no results file names the model, so systems are named after their folders: "
+                f"{join_labels(systems_named_after_folders)}",
+            ),
+            (
+                "score-not-number",
+                non_number_count_of_metric.total(),
+                f"{where}: {non_number_count_of_metric.total()} values are not single numbers and were dropped "
+                f"({join_labels(non_number_count_of_metric)})",
+            ),
+        )
     )
-    return log_records.study(notes=notes)
 
 
 def _add_samples(
@@ -155,6 +150,11 @@ def _prompt(arguments: Any) -> str:
     for argument_key in ("gen_args_0", "arg_0"):
         arguments = arguments.get(argument_key) if isinstance(arguments, dict) else None
     return arguments if isinstance(arguments, str) else ""
+
+
+def _task_name(file: Path) -> str:
+    name_match = NAME.fullmatch(file.name)
+    return name_match["task"] if name_match else file.stem
 
 
 def _results(file: Path) -> Any:

@@ -167,10 +167,9 @@ class LogRecords:
     def run(self, task: str, model: str, source: str) -> None:
         """Register a run. A second run of the same model on the same task raises `InputError`."""
         if (task, model) in self.runs:
-            first_source = self.runs[task, model]
             raise InputError(
-                f"{self.where}: {first_source} and {source} are both runs of {model} on {task}; give only one of "
-                "these runs"
+                f"{self.where}: {self.runs[task, model]} and {source} are both runs of {model} on {task}; give only "
+                "one of these runs"
             )
         self.runs[task, model] = source
 
@@ -204,13 +203,11 @@ class LogRecords:
                 f"{first_duplicate_row['system']} more than once ({duplicate_rows.height} such scores); give one run "
                 "of each system"
             )
-        rater_table = Raters.infer(self.kinds).frame.with_columns(
-            higher_is_better=~pl.col("rater").is_in([*self.lower])
-        )
+        is_higher_better = ~pl.col("rater").is_in([*self.lower])
         return Study(
             ratings=Ratings.make(score_table, where=self.where)[0] if score_table.height else Ratings(),
             preferences=preferences or Preferences(),
-            raters=Raters(frame=rater_table),
+            raters=Raters(frame=Raters.infer(self.kinds).frame.with_columns(higher_is_better=is_higher_better)),
             items=Items.make(group_table, where=self.where)[0],
             outputs=outputs,
             notes=(
@@ -259,13 +256,11 @@ def log_reader(
     """
 
     def logs(path: Path) -> Iterator[Path]:
-        path_globs = (
-            "*/" * subfolder_level + name_pattern for subfolder_level in range(depth + 1) for name_pattern in patterns
-        )
         return (
             log_path
-            for path_glob in path_globs
-            for log_path in sorted(path.glob(path_glob))
+            for n_levels in range(depth + 1)
+            for name_pattern in patterns
+            for log_path in sorted(path.glob("*/" * n_levels + name_pattern))
             if log_path.is_file() and is_log(log_path)
         )
 
@@ -287,16 +282,13 @@ def log_reader(
 def parse_number(value: object, number_of_word: Mapping[str, float] = {}) -> float | None:
     """A value as a number; None if the value cannot be converted. True is 1, a text is read as a number, and
     `number_of_word` has the numbers of words."""
-    if isinstance(value, bool | int | float):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf
-    if not isinstance(value, str):
-        return None
-    word = value.strip().lower()
+    number_or_word = value
+    if isinstance(value, str):
+        word = value.strip().lower()
+        number_or_word = number_of_word.get(word, None if "_" in word else word)  # float() would read 1_0 as 10
     try:
-        # float() would read 1_0 as 10
-        return number_of_word[word] if word in number_of_word else None if "_" in word else float(word)
+        return float(number_or_word) if isinstance(number_or_word, bool | int | float | str) else None
+    except OverflowError:
+        return math.inf
     except ValueError:
         return None

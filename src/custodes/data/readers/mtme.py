@@ -83,13 +83,11 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     member_regex = re.compile(
         rf"(?:\./)?{root_regex}((?:{'|'.join(PARTS)})/{re.escape(language_pair)}(?:\.[^/]+|/[^/]+))"
     )
-    bytes_of_member = {
-        member_match[1]: member_bytes for member_match, member_bytes in _iter_members(path, member_regex)
-    }
     text_of_file = {
-        member_name: utf8_text(bytes_of_member[member_name], member_name) for member_name in sorted(bytes_of_member)
+        member_match[1]: utf8_text(member_bytes, member_match[1])
+        for member_match, member_bytes in _iter_members(path, member_regex)
     }
-    return _study(text_of_file, language_pair, name=f"{path_name}::{test_set_label}")
+    return _study(dict(sorted(text_of_file.items())), language_pair, name=f"{path_name}::{test_set_label}")
 
 
 def _select_test_set(labels: Collection[str], part: str | None, *, where: str) -> str:
@@ -117,25 +115,23 @@ def _iter_members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Mat
     are skipped.
     """
     if path.is_dir():
-        for depth_glob in ("", "*/", "*/*/"):
-            for file_path in (
-                file_path
-                for folder_name in PARTS
-                for subpath_glob in ("*", "*/*")
-                for file_path in path.glob(f"{depth_glob}{folder_name}/{subpath_glob}")
-            ):
-                name_match = pattern.fullmatch(file_path.relative_to(path).as_posix())
-                if name_match and file_path.is_file():
-                    yield name_match, b"" if file_path.name.endswith(UNUSED_SUFFIXES) else read_file_bytes(file_path)
+        for file_path in (
+            file_path
+            for depth_glob in ("", "*/", "*/*/")
+            for folder_name in PARTS
+            for subpath_glob in ("*", "*/*")
+            for file_path in path.glob(f"{depth_glob}{folder_name}/{subpath_glob}")
+        ):
+            name_match = pattern.fullmatch(file_path.relative_to(path).as_posix())
+            if name_match and file_path.is_file():
+                yield name_match, b"" if file_path.name.endswith(UNUSED_SUFFIXES) else read_file_bytes(file_path)
         return
     total_size = 0
     try:
         with tarfile.open(path) as tar_file:
             for tar_member in tar_file:
-                name_match = (
-                    pattern.fullmatch(tar_member.name) if tar_member.isreg() and not tar_member.issparse() else None
-                )
-                if not name_match:
+                name_match = pattern.fullmatch(tar_member.name)
+                if not name_match or not tar_member.isreg() or tar_member.issparse():
                     continue
                 if tar_member.size > LARGEST_MEMBER:
                     raise InputError(
@@ -190,8 +186,8 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
                 where=file_name,
                 n_segments=len(source_lines),
             )
-            item_expression = pl.col("item") if score_level == "seg" else pl.lit("")
-            score_tables.append(score_table.with_columns(item_expression.alias("item"), rater=pl.lit(rater_name)))
+            item_labels = pl.col("item") if score_level == "seg" else pl.lit("")
+            score_tables.append(score_table.with_columns(item=item_labels, rater=pl.lit(rater_name)))
     score_table = pl.concat(score_tables)
     unused_file_names = [
         file_name.rpartition("/")[2] for file_name in text_of_file if file_name.endswith(UNUSED_SUFFIXES)
@@ -290,12 +286,10 @@ def _lines(text: str) -> list[str]:
 
 
 def _read_word_pairs(text: str, column_names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
-    line_series = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
-    first_column_name, second_column_name = column_names
-    word_pair_table = line_series.str.extract_groups(
-        rf"^(?<{first_column_name}>\S+)\s+(?<{second_column_name}>\S+)$"
-    ).struct.unnest()
-    refuse(word_pair_table[first_column_name].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
+    lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
+    groups_regex = r"^(?<{}>\S+)\s+(?<{}>\S+)$".format(*column_names)
+    word_pair_table = lines.str.extract_groups(groups_regex).struct.unnest()
+    refuse(word_pair_table[column_names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
     return word_pair_table
 
 

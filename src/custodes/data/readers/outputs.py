@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +38,10 @@ OUTPUT_FIELDS = ("text", "image", "images")
 TEXT_SUFFIXES = (".txt", ".md")
 MTME_FOLDERS = ("system-outputs", "human-scores", "metric-scores")
 """Folders of mt-metrics-eval, whose files have a line per segment."""
-FOLDER_ROLES = {
-    "source": ("source", "src", "prompt", "input", "question", "document", "article"),
-    "references": ("reference", "ref", "gold", "target", "ground_truth"),
-    "context": ("context", "background", "evidence"),
+ROLE_OF_FOLDER = {
+    **dict.fromkeys(("source", "src", "prompt", "input", "question", "document", "article"), "source"),
+    **dict.fromkeys(("reference", "ref", "gold", "target", "ground_truth"), "references"),
+    **dict.fromkeys(("context", "background", "evidence"), "context"),
 }
 """Names of folders (singular or plural) with texts of the items."""
 
@@ -62,12 +64,9 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
     fact_series_list = [fact_table["item"], label_column(fact_table, "source", where=where, empty=True)]
     for column_name in (column_name for column_name in CELLS if column_name in fact_table.columns):
-        is_plain_context = column_name == "context" and not fact_table[column_name].dtype.is_nested()
-        column_cells = (
-            label_column(fact_table, column_name, where=where, empty=True)
-            if is_plain_context
-            else fact_table[column_name]
-        )
+        column_cells = fact_table[column_name]
+        if column_name == "context" and not column_cells.dtype.is_nested():
+            column_cells = label_column(fact_table, column_name, where=where, empty=True)
         converted_cells = [
             CELLS[column_name](cell, column_name, f"{where}, row {row_number}")
             for row_number, cell in enumerate(column_cells, start=1)
@@ -118,21 +117,17 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
         output_of_system = _decode_cell(outputs_cell, location)
         if not isinstance(output_of_system, dict):
             raise InputError(f"{location}: outputs must be an object {{system: text}}")
-        system_names = [
-            str(system_name).strip()
+        systems_and_outputs = [
+            (str(system_name).strip(), output_value)
             for system_name, output_value in output_of_system.items()
             if output_value is not None
         ]
-        if len({*system_names} - {""}) < len(system_names):
+        if len({system for system, _ in systems_and_outputs if system}) < len(systems_and_outputs):
             raise InputError(
                 f"{location}: two outputs have the same system, or a system has no name; give each output a different "
                 f"system"
             )
-        output_records += [
-            (item, str(system_name).strip(), output_value, location)
-            for system_name, output_value in output_of_system.items()
-            if output_value is not None
-        ]
+        output_records += [(item, system, output_value, location) for system, output_value in systems_and_outputs]
     return frame.with_columns(item_labels), output_records, notes
 
 
@@ -140,15 +135,12 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     """The texts in a table with one row per output."""
     required_column_names, optional_column_names = ("item", "system", "text"), ("output_image", *ITEM_FIELDS)
     notes = check_columns(frame, where=where, required=required_column_names, optional=optional_column_names)
-    other_column_names = [
+    score_column_names = [
         column_name
         for column_name in frame.columns
         if column_name not in (*required_column_names, *optional_column_names)
-    ]
-    score_column_names = [
-        column_name
-        for column_name in other_column_names
-        if count_filled_cells(frame[column_name])[1] and not is_fact(column_name)
+        and not is_fact(column_name)
+        and count_filled_cells(frame[column_name])[1]
     ]
     if score_column_names:
         raise UnfitError(
@@ -201,14 +193,15 @@ def _output(output_value: Any, where: str) -> tuple[str | bool | None, list[str]
         field_name: field_value for field_name, field_value in output_value.items() if field_value is not None
     }
     output_text = value_of_field.get("text", "" if value_of_field else None)
-    if not isinstance(output_text, str | None) or len(value_of_field.keys() & {"image", "images"}) > 1:
+    image_fields = value_of_field.keys() & {"image", "images"}
+    if not isinstance(output_text, str | None) or len(image_fields) > 1:
         raise InputError(
             f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
             "one of image and images"
         )
     return output_text, [
         image_name
-        for field_name in value_of_field.keys() & {"image", "images"}
+        for field_name in image_fields
         for image_name in _read_texts(value_of_field[field_name], field_name, where)
     ]
 
@@ -269,15 +262,15 @@ def build_outputs(
     item are used."""
     text_rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
     source_schema = {column_name: SOURCES[column_name] for column_name in ("item", "source", "references")}
-    source_rows = pl.DataFrame(list(sources), source_schema, orient="row")
-    text_rows, source_rows = (
-        text_or_source_rows.with_columns(pl.col("^(item|system)$").str.strip_chars())
-        for text_or_source_rows in (text_rows, source_rows)
+    source_rows = pl.DataFrame(list(sources), source_schema, orient="row").with_columns(
+        pl.col("item").str.strip_chars()
     )
-    first_text_rows, source_rows, notes = select_first_values(
-        text_rows, source_rows.unique("item", keep="first", maintain_order=True), where=where
+    first_text_rows, first_source_rows, notes = select_first_values(
+        text_rows.with_columns(pl.col("item", "system").str.strip_chars()),
+        source_rows.unique("item", keep="first", maintain_order=True),
+        where=where,
     )
-    return (Outputs.from_sources(first_text_rows, source_rows) if text_rows.height else None), notes
+    return (Outputs.from_sources(first_text_rows, first_source_rows) if text_rows.height else None), notes
 
 
 def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
@@ -330,31 +323,21 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     folder_name = path.resolve().name
     if part is not None:
         raise InputError(f"{folder_name}: a folder of texts has no parts; remove '::{part}'")
-    output_tuples: list[tuple[str, str, str]] = []
-    text_of_item_by_role: dict[str, dict[str, str]] = {role: {} for role in FOLDER_ROLES}
-    names_and_bytes_of_files = []
-    for folder in _folders(path):
-        role = _role(folder.name)
-        for text_path in _text_files(folder):
-            file_bytes = read_file_bytes(text_path)
-            names_and_bytes_of_files.append((text_path.relative_to(path).as_posix(), file_bytes))
-            file_text = utf8_text(file_bytes, f"{folder_name}/{folder.name}/{text_path.name}").rstrip("\r\n")
-            if role is None:
-                output_tuples.append((text_path.stem, folder.name, file_text))
-            elif text_path.stem in text_of_item_by_role[role]:
-                raise InputError(f"{folder_name}: {text_path.stem} has two files of {role}; keep one of them")
-            else:
-                text_of_item_by_role[role][text_path.stem] = file_text
-    if not output_tuples:
+    file_tuples, digest_texts = [], []
+    for text_path in (text_path for folder in _folders(path) for text_path in _text_files(folder)):
+        file_bytes = read_file_bytes(text_path)
+        digest_texts.append(f"{text_path.relative_to(path).as_posix()}\0{file_bytes.hex()}\0")
+        file_text = utf8_text(file_bytes, f"{folder_name}/{text_path.parent.name}/{text_path.name}").rstrip("\r\n")
+        file_tuples.append((text_path.stem, text_path.parent.name, file_text, _role(text_path.parent.name)))
+    file_rows = pl.DataFrame(file_tuples, schema={**SCHEMA, "role": pl.String}, orient="row")
+    output_frame = file_rows.filter(pl.col("role").is_null()).drop("role")
+    if output_frame.is_empty():
         raise InputError(f"{folder_name}: no outputs; give a folder for each system, SYSTEM/ITEM.txt")
-    output_frame = pl.DataFrame(output_tuples, schema=["item", "system", "text"], orient="row")
-    filled_text_of_item_by_role = {
-        role: text_of_item for role, text_of_item in text_of_item_by_role.items() if text_of_item
-    }
-    output_frame = output_frame.with_columns(
-        pl.col("item").replace_strict(text_of_item, default=None, return_dtype=pl.String).alias(role)
-        for role, text_of_item in filled_text_of_item_by_role.items()
-    )
+    for (role,), role_rows in file_rows.drop_nulls("role").group_by("role", maintain_order=True):
+        for repeated_item in role_rows["item"].filter(role_rows["item"].is_duplicated()):
+            raise InputError(f"{folder_name}: {repeated_item} has two files of {role}; keep one of them")
+        text_of_item = role_rows.select("item", pl.col("text").alias(str(role)))
+        output_frame = output_frame.join(text_of_item, on="item", how="left", maintain_order="left")
     study = read_outputs(output_frame, where=folder_name, invalid=invalid)
     n_items, system_names = output_frame["item"].n_unique(), output_frame["system"].unique(maintain_order=True)
     n_missing_outputs = n_items * system_names.len() - output_frame.height
@@ -370,12 +353,7 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
             f"{folder_name}: {n_missing_outputs} of {n_items * system_names.len()} outputs have no file",
         ),
     )
-    digest = digest_of(
-        *(f"{relative_path}\0{file_bytes.hex()}\0" for relative_path, file_bytes in names_and_bytes_of_files)
-    )
-    return Study(
-        raters=study.raters, outputs=study.outputs, notes=(*notes, *study.notes), name=folder_name, digest=digest
-    )
+    return replace(study, notes=(*notes, *study.notes), digest=digest_of(*digest_texts))
 
 
 def _folders(path: Path) -> Iterator[Path]:
@@ -383,24 +361,23 @@ def _folders(path: Path) -> Iterator[Path]:
 
 
 def _text_files(folder: Path) -> list[Path]:
-    visible_files = (file for file in sorted(folder.iterdir()) if not file.name.startswith("."))
-    return [file for file in visible_files if file.is_file() and file.suffix.lower() in TEXT_SUFFIXES]
+    return [
+        file
+        for file in sorted(folder.iterdir())
+        if file.is_file() and file.suffix.lower() in TEXT_SUFFIXES and not file.name.startswith(".")
+    ]
 
 
 def _role(name: str) -> str | None:
     """The role of the files in a folder with this name, such as `sources`; None for outputs."""
-    singular_name = normalise_name(name).removesuffix("s")
-    return next((role for role, folder_names in FOLDER_ROLES.items() if singular_name in folder_names), None)
+    return ROLE_OF_FOLDER.get(normalise_name(name).removesuffix("s"))
 
 
 def _is_texts_folder(path: Path) -> bool:
-    try:
-        if not path.is_dir() or holds_table(path) or any((path / folder_name).is_dir() for folder_name in MTME_FOLDERS):
-            return False
-        system_folders = [folder for folder in _folders(path) if _role(folder.name) is None and _text_files(folder)]
-    except OSError:
-        return False
-    return len(system_folders) > 1
+    with suppress(OSError):
+        if path.is_dir() and not holds_table(path) and not any((path / name).is_dir() for name in MTME_FOLDERS):
+            return sum(_role(folder.name) is None and bool(_text_files(folder)) for folder in _folders(path)) > 1
+    return False
 
 
 TEXTS_FOLDER = PathReader(name="texts_folder", fits=_is_texts_folder, make=read_texts_folder)

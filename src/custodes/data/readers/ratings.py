@@ -24,8 +24,8 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     Rows with `role` `second` are second opinions (`Study.second_ratings`). `unit` is the word for rows of the file in
     notes.
     """
-    is_second_opinion = second_rows(frame, where=where)
-    ignored_column_names = ("kind",) if is_second_opinion is None else ("kind", "role")
+    is_second_opinion, role_columns = second_rows(frame, where=where)
+    ignored_column_names = ("kind", *role_columns)
     ratings, notes = Ratings.make(frame, where=where, ignore=ignored_column_names, unit=unit)
     unused_column_names = [
         column_name
@@ -33,13 +33,16 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
         if column_name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
     ]
     notes += build_notes(*unused_people_notes(frame, unused_column_names, where=where))
-    second_ratings = Ratings()
-    if is_second_opinion is not None:
-        ratings, second_ratings = ratings.split_opinions(
-            is_second_opinion, number_column(frame, "score", where=where).is_not_null()
-        )
-    rater_metadata = Raters.infer(rater_kinds(frame, where=where))
-    return Study(ratings=ratings, second_ratings=second_ratings, raters=rater_metadata, notes=tuple(notes), name=where)
+    first_ratings, second_ratings = ratings.split_opinions(
+        is_second_opinion, number_column(frame, "score", where=where).is_not_null()
+    )
+    return Study(
+        ratings=first_ratings,
+        second_ratings=second_ratings,
+        raters=Raters.infer(rater_kinds(frame, where=where)),
+        notes=tuple(notes),
+        name=where,
+    )
 
 
 READER = TableReader(name="ratings", columns=(("item", "system", "rater", "score"),), make=read_ratings)
@@ -69,8 +72,8 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         frame, {rater_name: {"rater": rater_name} for rater_name in rater_names}, key_column_names=WIDE_KEY, where=where
     )
     ratings, notes = Ratings.make(long_table, where=where, unit="cells")
-    rater_metadata = Raters.infer({rater_name: HUMAN if rater_name == HUMAN else "" for rater_name in rater_names})
-    return Study(ratings=ratings, raters=rater_metadata, notes=tuple(notes), name=where)
+    kind_of_rater = {rater_name: HUMAN if rater_name == HUMAN else "" for rater_name in rater_names}
+    return Study(ratings=ratings, raters=Raters.infer(kind_of_rater), notes=tuple(notes), name=where)
 
 
 WIDE = TableReader(name="wide", columns=(("item", "system"),), make=read_wide, absent=("rater", "score"))

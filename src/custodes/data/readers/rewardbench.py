@@ -189,10 +189,9 @@ def _texts(cell: Any, location: str) -> list[str]:
     """The texts of the right or of the wrong completions, from a list, JSON of a list, or one text."""
     if isinstance(cell, str):
         try:
-            texts = TEXTS.decode(cell)
+            return TEXTS.decode(cell)
         except msgspec.MsgspecError:
-            texts = [cell]
-        return texts
+            return [cell]
     return list(convert_to_layout(cell or [], list[str], where=location, what="the data of RewardBench"))
 
 
@@ -206,11 +205,10 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
             )
         records.groups[item] = subset
         system_names = _position_names(len(right_texts), len(wrong_texts))
-        completion_texts = (
-            completion_text if isinstance(completion_text, str) else None
-            for completion_text in (*right_texts, *wrong_texts)
-        )
-        records.texts += zip([item] * len(system_names), system_names, completion_texts, strict=True)
+        records.texts += [
+            (item, system, text if isinstance(text, str) else None)
+            for system, text in zip(system_names, (*right_texts, *wrong_texts), strict=True)
+        ]
         preferred_pairs += [
             (item, right_system, wrong_system)
             for right_system in system_names[: len(right_texts)]
@@ -220,8 +218,8 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
-    pair_table = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
-    verdict_rows = pair_table.with_columns(rater=pl.lit(HUMAN_RATER), preference=1)
+    pair_rows = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
+    verdict_rows = pair_rows.with_columns(rater=pl.lit(HUMAN_RATER), preference=1)
     return records.study(preferences=Preferences.make(verdict_rows, where=records.where)[0], sides=True)
 
 
@@ -248,13 +246,17 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
     ref_numbers, subset_labels = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
     _check_pairs(ref_numbers, subset_labels, where=where)
     log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human", **dict.fromkeys(metric_column_names, "metric")})
-    numbered_subsets = enumerate(subset_labels.gather_every(2), start=1)
     study = _study(
         log_records,
-        [(str(pair_number), subset_label, [None], [None]) for pair_number, subset_label in numbered_subsets],
+        [
+            (str(pair_number), subset_label, [None], [None])
+            for pair_number, subset_label in enumerate(subset_labels.gather_every(2), start=1)
+        ],
     )
-    system_names = ["chosen" if is_chosen else "rejected" for is_chosen in ref_numbers]
-    key_rows = pl.DataFrame({"item": pl.Series(range(2, frame.height + 2)) // 2, "system": system_names})
+    key_rows = pl.select(
+        item=pl.int_range(2, frame.height + 2) // 2,
+        system=pl.when(ref_numbers == 1).then(pl.lit("chosen")).otherwise(pl.lit("rejected")),
+    )
     score_tables = [
         key_rows.with_columns(rater=pl.lit(metric_name), score=number_column(frame, metric_name, where=where))
         for metric_name in metric_column_names
@@ -270,15 +272,10 @@ def _check_pairs(ref_numbers: pl.Series, subset_labels: pl.Series, *, where: str
     )
     if ref_numbers.len() % 2:
         raise InputError(f"{where}: the number of rows is odd ({ref_numbers.len()}); a pair needs two rows")
-    is_mismatched_pair = (ref_numbers.gather_every(2) == ref_numbers.gather_every(2, 1)) | (
-        subset_labels.gather_every(2) != subset_labels.gather_every(2, 1)
-    )
-    is_mismatched_row = pl.Series(
-        [is_row_mismatched for is_mismatched in is_mismatched_pair for is_row_mismatched in (is_mismatched, False)],
-        dtype=pl.Boolean,
-    )
+    is_first_row = pl.int_range(ref_numbers.len(), eager=True) % 2 == 0
+    has_no_partner = (ref_numbers == ref_numbers.shift(-1)) | (subset_labels != subset_labels.shift(-1))
     refuse(
-        is_mismatched_row,
+        is_first_row & has_no_partner,
         lambda rows, _: (
             f"{where}: row {rows} and the next row are not a pair; the rows of a pair have the same subset, and ref 1 "
             f"and 0"

@@ -127,13 +127,13 @@ def interpret_cells(
     """
     normalised_words = normalise_words(verdict_cells)
     signs_by_number, has_system_numbers = _interpret_numbers(verdict_cells, where=where, allows_ties=is_own_format)
-    sign_of_word = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
-    signs_by_column_word, signs_by_position_word = (
-        look_up(normalised_words, sign_of_word),
-        look_up(normalised_words, PLACES),
-    )
-    signs_by_code = pl.select(pl.coalesce(signs_by_number, signs_by_column_word, signs_by_position_word)).to_series()
-    signs_by_system_name = _match_system_names(verdict_cells, first_systems, second_systems)
+    signs_by_position_word = look_up(normalised_words, PLACES)
+    signs_by_code = signs_by_number.fill_null(
+        look_up(normalised_words, UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0))
+    ).fill_null(signs_by_position_word)
+    # A name counts exactly, or up to case and surrounding marks.
+    columns = (verdict_cells, first_systems, second_systems)
+    signs_by_system_name = match_system(*columns).fill_null(match_system(*map(_normalise_labels, columns)))
     if is_own_format and verdict_cells.is_in(SIGNS).all():
         signs_by_system_name = signs_by_system_name.clear(verdict_cells.len())
     refuse(
@@ -149,7 +149,7 @@ def interpret_cells(
     ) & signs_by_system_name.is_null()
     return pl.DataFrame(
         {
-            "preference": pl.select(pl.coalesce(signs_by_code, signs_by_system_name)).to_series(),
+            "preference": signs_by_code.fill_null(signs_by_system_name),
             "place": signs_by_position_word.set(signs_by_system_name.is_not_null(), None),
             "unsure": is_column_or_position_cell & (signs_by_code != 0).fill_null(False),
             "both_bad": normalised_words.is_in(BOTH_BAD),
@@ -162,36 +162,10 @@ def guess_meaning(word: str, system_names: Collection[str]) -> str:
     normalised_word = normalise_words(pl.Series([word])).item()
     if any(tie_word in normalised_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
-    known_word_of_normalised_word = {
-        normalise_words(pl.Series([known_word])).item(): known_word for known_word in [*SUGGESTIONS, *system_names]
-    }
-    return next(
-        (
-            known_word_of_normalised_word[close_word]
-            for close_word in get_close_matches(normalised_word, known_word_of_normalised_word, n=1, cutoff=0.75)
-        ),
-        "",
-    )
-
-
-def _match_system_names(verdict_cells: pl.Series, first_systems: pl.Series, second_systems: pl.Series) -> pl.Series:
-    """1 or -1 if a cell names the first or the second system of the row, exactly or up to case and surrounding
-    marks."""
-    distinct_normalised_cells, *distinct_normalised_labels = (
-        _normalise_labels(column.unique()) for column in (verdict_cells, first_systems, second_systems)
-    )
-    if (
-        not distinct_normalised_cells.filter(distinct_normalised_cells != "")
-        .is_in(pl.concat(distinct_normalised_labels).implode())
-        .any()
-    ):
-        return pl.repeat(None, verdict_cells.len(), dtype=pl.Float64, eager=True)
-    cell_and_label_columns = [verdict_cells, first_systems.str.strip_chars(), second_systems.str.strip_chars()]
-    signs_by_exact_name, signs_by_normalised_name = (
-        match_system(*cell_and_label_columns),
-        match_system(*map(_normalise_labels, cell_and_label_columns)),
-    )
-    return pl.select(pl.coalesce(signs_by_exact_name, signs_by_normalised_name)).to_series()
+    known_words = pl.Series([*SUGGESTIONS, *system_names])
+    known_word_of_normalised_word = dict(zip(normalise_words(known_words), known_words, strict=True))
+    close_words = get_close_matches(normalised_word, known_word_of_normalised_word, n=1, cutoff=0.75)
+    return known_word_of_normalised_word[close_words[0]] if close_words else ""
 
 
 def match_system(cells: pl.Series, first_labels: pl.Series, second_labels: pl.Series) -> pl.Series:
@@ -251,19 +225,13 @@ def read_orders(
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
     normalised_order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
-    signs_by_flag = pl.select(
-        pl.coalesce(
-            _interpret_order_numbers(normalised_order_words, where=where), look_up(normalised_order_words, FLAGS)
-        )
-    ).to_series()
-    signs_by_system_name = match_system(
-        order_cells, verdict_table["system_a"].str.strip_chars(), verdict_table["system_b"].str.strip_chars()
+    signs_by_flag = _interpret_order_numbers(normalised_order_words, where=where).fill_null(
+        look_up(normalised_order_words, FLAGS)
     )
+    signs_by_system_name = match_system(order_cells, verdict_table["system_a"], verdict_table["system_b"])
     if is_own_format and order_cells.is_in(OWN_ORDERS).all():
         signs_by_system_name = signs_by_system_name.clear(order_cells.len())
-    order_signs = pl.select(
-        pl.coalesce(signs_by_system_name, look_up(normalised_order_words, ORDER_NAMES), signs_by_flag)
-    ).to_series()
+    order_signs = signs_by_system_name.fill_null(look_up(normalised_order_words, ORDER_NAMES)).fill_null(signs_by_flag)
     is_unread_order = (
         order_signs.is_null()
         & ~normalised_order_words.is_in(UNKNOWN)
@@ -271,7 +239,6 @@ def read_orders(
     )
     refuse_values(order_cells, is_unread_order, where=where, allowed=ALLOWED_ORDERS)
     order_signs = order_signs.fill_null(0.0)
-    is_alphabetical_expression = pl.col("system_a") < pl.col("system_b")
     comparison_rows = verdict_table.select(
         "rater",
         *(
@@ -280,19 +247,19 @@ def read_orders(
         ),
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
-        turn=pl.when(is_alphabetical_expression).then(1.0).otherwise(-1.0),
+        turn=pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0),
         stated=order_signs,
         flagged=signs_by_flag.is_not_null(),
         free=signs_by_flag.is_not_null() | (order_signs == 0),
     )
     if not has_duplicate_key(comparison_rows, COMPARISON).any():  # no comparison occurs twice, so none in two orders
         return order_signs.alias("shown"), []
-    comparison_rows = comparison_rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
-    has_same_first_system_expression = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
+    is_facing = pl.col("turn").n_unique().over(COMPARISON) == 2
+    has_same_first_system = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
     comparison_rows = comparison_rows.with_columns(
-        swapped=pl.col("facing") & has_same_first_system_expression & pl.col("free"),
-        torn=pl.col("facing") & ~has_same_first_system_expression,
-        against=pl.col("facing") & has_same_first_system_expression & ~pl.col("free"),
+        swapped=is_facing & has_same_first_system & pl.col("free"),
+        torn=is_facing & ~has_same_first_system,
+        against=is_facing & has_same_first_system & ~pl.col("free"),
     )
     refuse(
         comparison_rows["against"],
@@ -302,37 +269,33 @@ def read_orders(
             "displayed order, write original and swapped as orders"
         ),
     )
-    if not comparison_rows["swapped"].any():
-        return comparison_rows["stated"].alias("shown"), []
-    swapped_rate_of_rater_expression = (
-        pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
-    )
-    has_flagged_swap_expression = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
-    is_in_displayed_order_expression = (
+    swapped_rate_of_rater = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
+    has_swap_of_rater = pl.col("swapped").any().over("rater")
+    is_in_displayed_order = (
         pl.col("free")
         & ~pl.col("torn").any().over("rater")
         & (
             pl.col("swapped")
-            | has_flagged_swap_expression
-            | ((swapped_rate_of_rater_expression >= MIN_SHARE) & pl.col("swapped").any().over("rater"))
+            | ((pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged"))
+            | ((swapped_rate_of_rater >= MIN_SHARE) & has_swap_of_rater)
         )
     )
-    comparison_rows = comparison_rows.with_columns(
-        shown=pl.when(is_in_displayed_order_expression).then(1.0).otherwise("stated")
-    )
+    comparison_rows = comparison_rows.with_columns(shown=pl.when(is_in_displayed_order).then(1.0).otherwise("stated"))
     n_swapped_comparisons = comparison_rows.filter("swapped").select(COMPARISON).n_unique()
-    swapping_rater_rows = comparison_rows.filter(pl.col("swapped").any().over("rater"))
-    n_unknown_orders = swapping_rater_rows.filter(pl.col("shown") == 0).height
+    n_unknown_orders = comparison_rows.filter(has_swap_of_rater & (pl.col("shown") == 0)).height
     unknown_text = (
         f"; the order of {n_unknown_orders} further verdicts is unknown, as too few comparisons occur in both orders"
         if n_unknown_orders
         else ""
     )
-    message = (
-        f"{where}: {n_swapped_comparisons} comparisons occur as (A, B) and as (B, A) and are read as the two "
-        f"presentation orders; the system named first was shown first{unknown_text}"
+    return comparison_rows["shown"], build_notes(
+        (
+            "order-by-names",
+            n_swapped_comparisons,
+            f"{where}: {n_swapped_comparisons} comparisons occur as (A, B) and as (B, A) and are read as the two "
+            f"presentation orders; the system named first was shown first{unknown_text}",
+        )
     )
-    return comparison_rows["shown"], build_notes(("order-by-names", n_swapped_comparisons, message))
 
 
 def _interpret_order_numbers(order_words: pl.Series, *, where: str) -> pl.Series:
@@ -340,7 +303,7 @@ def _interpret_order_numbers(order_words: pl.Series, *, where: str) -> pl.Series
     column with only 1 is ambiguous."""
     numbers = order_words.cast(pl.Int64, strict=False)
     distinct_numbers = set(numbers.drop_nulls())
-    is_clear_code = distinct_numbers <= {0, 1, 2} and (0 in distinct_numbers) != (2 in distinct_numbers)
+    is_clear_code = distinct_numbers in ({0}, {2}, {0, 1}, {1, 2})
     refuse(
         numbers.is_not_null() & (not is_clear_code),
         lambda rows, _: (
@@ -348,5 +311,4 @@ def _interpret_order_numbers(order_words: pl.Series, *, where: str) -> pl.Series
             "unclear, as the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"
         ),
     )
-    sign_of_number = {0: 1.0, 1: -1.0} if 0 in distinct_numbers else {1: 1.0, 2: -1.0}
-    return look_up(numbers, sign_of_number)
+    return look_up(numbers, {0: 1.0, 1: -1.0} if 0 in distinct_numbers else {1: 1.0, 2: -1.0})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
+import polars.selectors as cs
 
 from custodes.data.items import Items
 from custodes.data.notes import Note, build_notes
@@ -47,10 +48,9 @@ def read_verdicts(
     if "row" not in verdict_table.columns:
         verdict_table = verdict_table.with_row_index("row", offset=1)
     nonempty_verdict_rows = verdict_table.filter(pl.col("verdict") != "")
-    unparsed_reply_rows = nonempty_verdict_rows.filter(
-        (pl.col("verdict") == failure_code) & pl.col("preference").is_null()
-    )
-    unreadable_rows = nonempty_verdict_rows.filter((pl.col("verdict") != failure_code) & pl.col("preference").is_null())
+    rows_without_preference = nonempty_verdict_rows.filter(pl.col("preference").is_null())
+    unparsed_reply_rows = rows_without_preference.filter(pl.col("verdict") == failure_code)
+    unreadable_rows = rows_without_preference.filter(pl.col("verdict") != failure_code)
     drop_limit_text = "" if invalid == "force" else _drop_limit_message(nonempty_verdict_rows, unreadable_rows)
     if unreadable_rows.height and (invalid == "error" or drop_limit_text):
         system_names = {*verdict_table["system_a"], *verdict_table["system_b"]} if allowed == ALLOWED else None
@@ -63,37 +63,41 @@ def read_verdicts(
             else "; correct them, or drop and count them with --invalid drop (in Python invalid='drop')"
         )
         raise InputError(f"{where}: {unreadable_text}; allowed: {allowed}, or empty{advice_text}")
-    preference_table = verdict_table.drop("verdict", "row")
     preferences, notes = Preferences.make(
-        preference_table, where=where, unreadable=verdict_table["verdict"] != "", unused=unused_column_names
-    )
-    n_unreadable = unreadable_rows.height
-    dropped_text = (
-        f"{where}: {n_unreadable} verdicts could not be read and were dropped "
-        f"({format_counts(unreadable_rows['rater'])})"
-    )
-    unparsed_text = (
-        f"{where}: {unparsed_reply_rows.height} replies of judges could not be parsed and count as not rated "
-        f"({format_counts(unparsed_reply_rows['rater'])})"
+        verdict_table.drop("verdict", "row"),
+        where=where,
+        unreadable=verdict_table["verdict"] != "",
+        unused=unused_column_names,
     )
     return preferences, [
         *notes,
         *build_notes(
-            ("judge-failed", unparsed_reply_rows.height, unparsed_text),
-            ("unreadable-verdict", n_unreadable, dropped_text),
+            (
+                "judge-failed",
+                unparsed_reply_rows.height,
+                f"{where}: {unparsed_reply_rows.height} replies of judges could not be parsed and count as not rated "
+                f"({format_counts(unparsed_reply_rows['rater'])})",
+            ),
+            (
+                "unreadable-verdict",
+                unreadable_rows.height,
+                f"{where}: {unreadable_rows.height} verdicts could not be read and were dropped "
+                f"({format_counts(unreadable_rows['rater'])})",
+            ),
         ),
     ]
 
 
 def _drop_limit_message(nonempty_verdict_rows: pl.DataFrame, unreadable_rows: pl.DataFrame) -> str:
     """A message if there are too many unreadable verdicts to drop; otherwise ''."""
-    verdict_counts_by_rater = nonempty_verdict_rows.group_by("rater", maintain_order=True).len("asked")
-    unreadable_rates_by_rater = verdict_counts_by_rater.join(
-        unreadable_rows.group_by("rater").len("lost"), on="rater", maintain_order="left"
-    ).select("rater", "lost", share=pl.col("lost") / pl.col("asked"))
-    rows_of_raters_above_limit = unreadable_rates_by_rater.filter(
-        (pl.col("share") > MAX_DROP_RATE) & (pl.col("lost") > 1)
-    ).sort("share", descending=True)
+    rows_of_raters_above_limit = (
+        nonempty_verdict_rows.group_by("rater", maintain_order=True)
+        .len("n_verdicts")
+        .join(unreadable_rows.group_by("rater").len("n_unreadable"), on="rater", maintain_order="left")
+        .select("rater", "n_unreadable", rate=pl.col("n_unreadable") / pl.col("n_verdicts"))
+        .filter(pl.col("rate") > MAX_DROP_RATE, pl.col("n_unreadable") > 1)
+        .sort("rate", descending=True)
+    )
     total_unreadable_rate = unreadable_rows.height / max(nonempty_verdict_rows.height, 1)
     if total_unreadable_rate <= MAX_DROP_RATE and rows_of_raters_above_limit.is_empty():
         return ""
@@ -120,13 +124,6 @@ def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_n
         .sort("len", descending=True, maintain_order=True)
     )
     n_unreadable = unreadable_rows.height
-    if word_count_table.height == 1 and n_unreadable > 1:
-        verdict_text, first_row, _ = word_count_table.row(0)
-        return (
-            f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read (all {n_unreadable:,} are "
-            f"{_format_word(verdict_text, system_names)}, "
-            f"from row {first_row})"
-        )
     examples_text = join_labels(
         (
             f"{_format_word(verdict_text, system_names)} {f'{n:,} times from' if n > 1 else 'in'} row {first_row}"
@@ -134,6 +131,9 @@ def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_n
         ),
         limit=3,
     )
+    if word_count_table.height == 1 and n_unreadable > 1:
+        verdict_text, first_row, _ = word_count_table.row(0)
+        examples_text = f"all {n_unreadable:,} are {_format_word(verdict_text, system_names)}, from row {first_row}"
     return f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read ({examples_text})"
 
 
@@ -232,11 +232,9 @@ def _distinguishing_column(unused_table: pl.DataFrame, key_table: pl.DataFrame) 
     """The name of a column with few values that differ between all rows with the same key; '' if there is no such
     column."""
     row_keys = key_table.to_series()
-    is_duplicated_key = row_keys.is_duplicated()
-    max_n_distinct_values = min(FEW, int(is_duplicated_key.sum()) / 2)
-    for unused_column in unused_table.filter(is_duplicated_key).iter_columns():
-        if unused_column.dtype.is_nested() or not 1 < unused_column.n_unique() <= max_n_distinct_values:
-            continue
-        if not pl.DataFrame([row_keys.filter(is_duplicated_key), unused_column]).is_duplicated().any():
+    repeated_keys = row_keys.filter(row_keys.is_duplicated())
+    for unused_column in unused_table.filter(row_keys.is_duplicated()).select(~cs.nested()).iter_columns():
+        has_few_values = 1 < unused_column.n_unique() <= min(FEW, repeated_keys.len() / 2)
+        if has_few_values and not pl.DataFrame([repeated_keys, unused_column]).is_duplicated().any():
             return unused_column.name
     return ""

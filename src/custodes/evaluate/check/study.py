@@ -14,7 +14,7 @@ from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note
 from custodes.data.patterns import confusable_groups, escape_confusable
 from custodes.data.preferences import EMPTY, UNREADABLE
-from custodes.data.raters import RANGE_MARGIN, MissingCode
+from custodes.data.raters import RANGE_MARGIN, missing_code
 from custodes.data.study import NO_METRIC, UNKNOWN_KIND_RULE, Study
 from custodes.errors import join_labels
 from custodes.evaluate.annotators.annotator_answers import annotator_answers
@@ -119,9 +119,9 @@ def _reversed_annotators(study: Study) -> Iterator[Problem]:
 def _missing_code_problems(study: Study) -> list[Problem]:
     """Return raters with a value far from all other scores of the rater, which may be a code for a missing score."""
     text_of_rater = {
-        str(rater): f"{rater}{label_of(str(aspect))}: {missing_code}"
+        str(rater): f"{rater}{label_of(str(aspect))}: {code_text}"
         for (rater, aspect), rater_rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True)
-        if (missing_code := MissingCode.from_scores(rater_rows["score"].to_numpy()))
+        if (code_text := missing_code(rater_rows["score"].to_numpy()))
     }
     return problems_of("missing-code", list(text_of_rater), codes=join_labels(text_of_rater.values(), limit=3))
 
