@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, table_sums
+from custodes.stats.strength.davidson import row_products
 
 _SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # standard deviations of system effects and pair deviations, in logits
 _TAIL = 2.0  # degrees of freedom of the t distribution of system effects; allows outliers
@@ -171,26 +172,8 @@ def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, d
 
     Deviations of rows are eliminated, so a step solves equations with one unknown per column.
     """
-    from scipy.sparse import csr_array
-
     (n_points, n_columns), deviation_sd_column = effect_sds.shape, deviation_sds[:, np.newaxis]
-    n_entries_per_row = int(design.indptr[1])  # number of entries of each row
-    column_indices, entry_values = (
-        design.indices.reshape(-1, n_entries_per_row),
-        design.data.reshape(-1, n_entries_per_row),
-    )
-    product_column_codes = (column_indices[:, :, np.newaxis] * n_columns + column_indices[:, np.newaxis]).reshape(
-        len(n_counted), -1
-    )
-    products_of_entries = (entry_values[:, :, np.newaxis] * entry_values[:, np.newaxis]).reshape(len(n_counted), -1)
-    sparse_entry_products = csr_array(
-        (
-            products_of_entries.ravel(),
-            product_column_codes.ravel(),
-            np.arange(len(n_counted) + 1) * n_entries_per_row**2,
-        ),
-        shape=(len(n_counted), n_columns**2),
-    )
+    products_of_design = row_products(design)
     column_modes, row_modes = np.zeros((n_points, n_columns)), np.zeros((n_points, len(n_counted)))
     for _ in range(_STEPS):
         hit_probabilities = 1 / (1 + np.exp(-(column_modes @ design.T + row_modes)))
@@ -200,7 +183,7 @@ def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, d
         )
         row_precision = curvatures + 1 / deviation_sd_column**2
         prior_precision = (_TAIL + 1) / (_TAIL * effect_sds**2 + column_modes**2)
-        column_precision = ((curvatures - curvatures**2 / row_precision) @ sparse_entry_products).reshape(
+        column_precision = ((curvatures - curvatures**2 / row_precision) @ products_of_design).reshape(
             n_points, n_columns, n_columns
         )
         column_precision[:, np.arange(n_columns), np.arange(n_columns)] += prior_precision
