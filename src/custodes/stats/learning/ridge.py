@@ -135,8 +135,8 @@ def _center(values: Floats, is_present: Floats, is_training: Bools) -> tuple[Flo
     """Means (columns,) of the training rows, deviations (rows, columns) of all rows from them, and standard deviations
     (columns,) of the training rows.
 
-    `values` and `is_present` (rows, columns) are 0 for missing values, which have the deviation 0. The mean of a column without values is NaN. A standard deviation within
-    rounding error is 0.
+    `values` and `is_present` (rows, columns) are 0 for missing values, which have the deviation 0. The mean of a column
+    without values is NaN. A standard deviation within rounding error is 0.
     """
     training_weights = is_training.astype(np.float64)
     n_present = training_weights @ is_present
