@@ -53,7 +53,7 @@ def nested_fold_scores(
             )
         )
     single_methods = [method for method in candidate_methods if not method.mean_of]
-    fits_of_splits = fit_and_predict(
+    *_, predictions_of_splits = fit_and_predict(
         task, settings, single_methods, splits, rng=rng, progress=progress, desc="inner folds"
     )
     scores_of_repeat_and_outer_fold: dict[tuple[int, int], list[dict[str, float]]] = {
@@ -61,14 +61,14 @@ def nested_fold_scores(
         for repeat, fold_numbers in enumerate(fold_numbers_of_repeats)
         for fold_number in fold_numbers
     }
-    for (repeat, *held_out_folds), split, split_fits in zip(
-        repeats_and_fold_pairs, splits, fits_of_splits, strict=True
+    for (repeat, *held_out_folds), split, split_predictions in zip(
+        repeats_and_fold_pairs, splits, predictions_of_splits, strict=True
     ):
         for scored_inner_fold, outer_fold in (held_out_folds, held_out_folds[::-1]):
             is_scored_output = folds[repeat].ravel()[split.held] == scored_inner_fold
             predictions_of_method = {
                 method.name: method_predictions[is_scored_output]
-                for method, method_predictions in zip(single_methods, split_fits.predicted, strict=True)
+                for method, method_predictions in zip(single_methods, split_predictions, strict=True)
             }
             scores_of_repeat_and_outer_fold[repeat, outer_fold].append(
                 _score_methods(task, settings, split.held[is_scored_output], predictions_of_method, candidate_methods)
@@ -105,14 +105,13 @@ def held_out_scores(
         hold_out_fold(fold_of_output, fold_number, str(fold_number))
         for fold_number in range(int(fold_of_output.max()) + 1)
     ]
-    fits_of_splits = (
-        fit_and_predict(task, settings, unfitted_methods, splits, rng=rng, progress=progress, desc="inner folds")
-        if unfitted_methods
-        else []
-    )
-    for split, split_fits in zip(splits, fits_of_splits, strict=False):
-        for method, method_predictions in zip(unfitted_methods, split_fits.predicted, strict=True):
-            predictions_of_method[method.name][split.held] = method_predictions
+    if unfitted_methods:
+        *_, predictions_of_splits = fit_and_predict(
+            task, settings, unfitted_methods, splits, rng=rng, progress=progress, desc="inner folds"
+        )
+        for split, split_predictions in zip(splits, predictions_of_splits, strict=True):
+            for method, method_predictions in zip(unfitted_methods, split_predictions, strict=True):
+                predictions_of_method[method.name][split.held] = method_predictions
     scores_of_folds = [
         _score_methods(
             task,

@@ -52,15 +52,12 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the differences in the objective between methods on the same folds."""
     first_method_indices, second_method_indices = np.triu_indices(len(trial.methods), 1)
     differences_with_influences = trial.moves.contrast(first_method_indices, second_method_indices)
-    lower_bounds, upper_bounds = differences_with_influences.interval(
-        "units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0)
-    )
     return {
         "method_a": [trial.methods[method_index] for method_index in first_method_indices],
         "method_b": [trial.methods[method_index] for method_index in second_method_indices],
-        "difference": differences_with_influences.value,
-        "difference_low": lower_bounds,
-        "difference_high": upper_bounds,
+        **differences_with_influences.columns(
+            "difference", "units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0)
+        ),
     }
 
 

@@ -67,9 +67,6 @@ def trade_off_columns(
         return {}, _notes(trial, np.nan)
     step_indices = np.arange(len(STEPS))
     losses_with_influences = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
-    loss_lower_bounds, loss_upper_bounds = losses_with_influences.interval(
-        "units", confidence=step_settings.confidence, folds=(trial_of_steps.n_folds, 0)
-    )
     del partiality_table_columns["method"]
     chosen_step_index = STRENGTHS.index(strength)
     table_columns = {
@@ -82,9 +79,9 @@ def trade_off_columns(
             clusters=trial_of_steps.n_clusters,
             bounds=CORRELATION,
         ),
-        "loss": losses_with_influences.value,
-        "loss_low": loss_lower_bounds,
-        "loss_high": loss_upper_bounds,
+        **losses_with_influences.columns(
+            "loss", "units", confidence=step_settings.confidence, folds=(trial_of_steps.n_folds, 0)
+        ),
         **partiality_table_columns,
     }
     return table_columns, _notes(trial, float(partiality_table_columns["largest_partiality"][chosen_step_index]))

@@ -106,6 +106,13 @@ class Moves(NamedTuple):
         half_width = np.maximum(half_width, items_half_width)
         return self.value - half_width, self.value + half_width
 
+    def columns(
+        self, name: str, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)
+    ) -> dict[str, Floats]:
+        """Statistic and bounds of its `interval` as the columns of a table, with the suffixes `_low` and `_high`."""
+        low, high = self.interval(over, confidence=confidence, folds=folds)
+        return {name: self.value, f"{name}_low": low, f"{name}_high": high}
+
 
 def _half_width(variance: Floats, freedom: Floats | int, confidence: float) -> Floats:
     """Half-width of an interval; NaN without degrees of freedom."""

@@ -172,7 +172,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     def square_sum_by_pair(values: Floats) -> Floats:
         """Return the sum over clusters of the squared sum of values (n,) in the cluster, for each pair."""
         squared_sums = n_equal_clusters * np.bincount(pair_unit_of_battle, weights=values) ** 2
-        return np.bincount(pair_unit_codes // n_units, weights=squared_sums, minlength=n_pairs)
+        return np.bincount(pair_unit_codes // n_units, weights=squared_sums, minlength=n_pairs).astype(np.float64)
 
     n_clusters_of_pair = np.bincount(pair_unit_codes // n_units, weights=n_equal_clusters, minlength=n_pairs)
     has_shared_cluster = n_clusters_of_pair < outcome_counts.sum(axis=1)
