@@ -205,13 +205,6 @@ class PruningStep(NamedTuple):
     score: float
 
 
-class Pruning(NamedTuple):
-    """The steps of backward elimination, from all columns to one, and the columns with the best held-out score."""
-
-    steps: tuple[PruningStep, ...]
-    best: NDArray[np.intp]
-
-
 def prune_columns(
     x: Floats,
     y: Floats,
@@ -220,7 +213,7 @@ def prune_columns(
     score: Callable[[Floats, NDArray[Any]], float],
     settings: Settings,
     seed: int,
-) -> Pruning:
+) -> tuple[tuple[PruningStep, ...], NDArray[np.intp]]:
     """Backward elimination: remove the least important column repeatedly.
 
     Parameters
@@ -235,9 +228,9 @@ def prune_columns(
     Returns
     -------
     :
-        The steps, and the columns of the step with the highest score. Among steps with equal scores, the step with the
-        fewest columns is used. Each step fits one model per fold, and importance is the mean over these models. If
-        columns are equally important, the last one of them is removed.
+        The steps, from all columns to one, and the columns of the step with the highest score. Among steps with equal
+        scores, the step with the fewest columns is used. Each step fits one model per fold, and importance is the mean
+        over these models. If columns are equally important, the last one of them is removed.
 
     Raises
     ------
@@ -253,7 +246,7 @@ def prune_columns(
     >>> x = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [3.0, 5.0]] * 4)
     >>> fold = np.repeat([0, 1], 8)
     >>> loss = lambda predicted, fold: -float(((predicted - x[:, 0]) ** 2).mean())
-    >>> prune_columns(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0).best.tolist()
+    >>> prune_columns(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0)[1].tolist()
     [0]
     """
     remaining_columns = np.arange(x.shape[1])
@@ -272,4 +265,4 @@ def prune_columns(
         )
         remaining_columns = np.delete(remaining_columns, least_important_position)
     step_scores = np.nan_to_num([step.score for step in steps], nan=-np.inf)
-    return Pruning(tuple(steps), steps[len(steps) - 1 - int(np.argmax(step_scores[::-1]))].columns)
+    return tuple(steps), steps[len(steps) - 1 - int(np.argmax(step_scores[::-1]))].columns

@@ -3,6 +3,7 @@ sums."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -70,12 +71,13 @@ def pair_sums(
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
     n_outputs, human_and_predicted_scores = len(human_scores), np.vstack([human_scores, predicted_scores])
-    compute_sums = {
+    sums_of_kind: dict[Objective, Callable[[Floats, Ints, Floats], Floats]] = {
         "kendall": _sign_sums,
         "spearman": _difference_sums,
         "pearson": _difference_sums,
         "accuracy": partial(_order_sums, item_of_output),
-    }[kind]
+    }
+    compute_sums = sums_of_kind[kind]
     single_label, equal_weights = np.zeros(n_outputs, dtype=np.intp), np.ones(n_outputs)
     row_sums, *same_label_sums = (
         compute_sums(human_and_predicted_scores, label_of_output, equal_weights)[:, rows]
