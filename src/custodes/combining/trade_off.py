@@ -34,10 +34,10 @@ def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) 
     unseen_rates = np.full_like(seen_rates, np.nan)
     if system_predictions is not None:
         rates_of_tested_methods = _unseen_rates(trial.of, system_predictions, trial.terms.confidence)
-        for method_index, method_name in enumerate(trial.methods):
-            if method_name in system_predictions.methods:
-                tested_index = system_predictions.methods.index(method_name)
-                unseen_rates[:, method_index] = rates_of_tested_methods[:, tested_index]
+        _, method_indices, tested_indices = np.intersect1d(
+            trial.methods, system_predictions.methods, return_indices=True
+        )
+        unseen_rates[:, method_indices] = rates_of_tested_methods[:, tested_indices]
     unseen_columns = _columns(trial.of, unseen_rates)
     return {
         "method": trial.methods,

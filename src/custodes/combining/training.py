@@ -68,14 +68,12 @@ class Part(NamedTuple):
     inner: Scores = MappingProxyType({})
 
 
-def hold_out_fold(fold_of_output: Ints, held_out_fold: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
-    """Return the split that holds out fold k of `fold_of_output` (items, systems)."""
-    return Part(
-        label,
-        (fold_of_output >= 0) & (fold_of_output != held_out_fold),
-        np.flatnonzero((fold_of_output == held_out_fold).ravel()),
-        inner,
-    )
+def hold_out_fold(
+    fold_of_output: Ints, held_out_folds: int | Sequence[int], label: str, inner: Scores = MappingProxyType({})
+) -> Part:
+    """Return the split that holds out one or several folds of `fold_of_output` (items, systems)."""
+    is_held_out_output = np.isin(fold_of_output, held_out_folds)
+    return Part(label, (fold_of_output >= 0) & ~is_held_out_output, np.flatnonzero(is_held_out_output.ravel()), inner)
 
 
 def fit_and_predict(

@@ -7,9 +7,9 @@ import pytest
 import xgboost
 from scipy import stats
 
-from custodes.stats.learning.boost import Settings, prune_columns
+from custodes.stats.learning.boost import prune_columns
 
-SETTINGS: Settings = {"rounds": 12, "depth": 2, "rate": 0.3, "subsample": 0.7}
+SETTINGS = {"rounds": 12, "depth": 2, "rate": 0.3, "subsample": 0.7}
 OPTIONS = {
     "max_depth": 2,
     "learning_rate": 0.3,

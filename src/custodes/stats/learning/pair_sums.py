@@ -3,9 +3,8 @@ sums."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +15,14 @@ from custodes.stats.correlation import concordance, tie_counts
 from custodes.stats.learning.objective import Objective, ordered_pairs
 
 
-class PairSums(NamedTuple):
-    """Sums for some of the n outputs (the rows), over the pairs of each row with all n outputs.
-
-    `row` (q, rows) are the sums for each of the rows over all outputs. `column` (q, n) are the sums for each output
-    over the rows. `inside` (2, q, rows) are the sums for each of the rows over the outputs of the same unit, and over
-    the outputs of the same system.
-    """
-
-    row: Floats
-    column: Floats
-    inside: Floats
-
-
 def pair_sums(
     kind: Objective,
     human_scores: Floats,
     predicted_scores: Floats,
     rows: NDArray[np.intp],
     item_of_output: Ints,
-    labels: tuple[Ints, Ints],
-) -> PairSums:
+    labels: Sequence[Ints],
+) -> tuple[Floats, Floats, Floats]:
     """Sums over pairs of some outputs with all outputs, from which an agreement coefficient is computed: q = 1 + 2 m
     sums.
 
@@ -56,18 +42,19 @@ def pair_sums(
     item_of_output
         The item of each output (n,). Each item lies in one unit and has at most one output of each system.
     labels
-        The unit and the system of each output (n,).
+        Labels of each output (n,): its unit, and its system.
 
     Returns
     -------
     :
-        The sums by output.
+        The sums (q, rows) of each of the rows over its pairs with all outputs; the sums (q, n) of each output over its
+        pairs with the rows; and the sums (labels, q, rows) of each of the rows over the outputs with the same label.
 
     Examples
     --------
-    >>> sums = pair_sums("kendall", np.array([1.0, 2, 3]), np.array([[1.0, 3, 2]]), np.arange(3), np.zeros(3, int),
-    ...     (np.arange(3), np.arange(3)))
-    >>> sums.row.tolist()
+    >>> scores, predictions, item = np.array([1.0, 2, 3]), np.array([[1.0, 3, 2]]), np.zeros(3, int)
+    >>> row_sums, *_ = pair_sums("kendall", scores, predictions, np.arange(3), item, (np.arange(3), np.arange(3)))
+    >>> row_sums.tolist()
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
     n_outputs, human_and_predicted_scores = len(human_scores), np.vstack([human_scores, predicted_scores])
@@ -85,7 +72,7 @@ def pair_sums(
     )
     weight_of_row = np.bincount(rows, minlength=n_outputs).astype(np.float64)
     column_sums = compute_sums(human_and_predicted_scores, single_label, weight_of_row)
-    return PairSums(row_sums, column_sums, np.stack(same_label_sums))
+    return row_sums, column_sums, np.stack(same_label_sums)
 
 
 def _sign_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats) -> Floats:
