@@ -81,13 +81,11 @@ def estimate_generalisation(
     if settings.folds == "item" and settings.unseen != "none":
         tested_methods = tuple(method for method in combining_methods if method.fast or settings.unseen == "all")
         slow_methods = [method.name for method in combining_methods if method not in tested_methods]
-        message_template = (
-            "fits of {} are slow, so these methods are not tested on unseen systems and data sets; to test them, set "
-            "unseen='all'"
+        slow_text = (
+            f"fits of {', '.join(slow_methods)} are slow, so these methods are not tested on unseen systems and data "
+            "sets; to test them, set unseen='all'"
         )
-        note_rules_counts_and_messages.append(
-            ("unseen-not-tried", len(slow_methods), message_template.format(", ".join(slow_methods)))
-        )
+        note_rules_counts_and_messages.append(("unseen-not-tried", len(slow_methods), slow_text))
         if tested_methods:
             predictions_or_reason = without_systems(trial, (*tested_methods, BEST), rng, progress)
             system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason

@@ -149,8 +149,7 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
     initial_rng = deepcopy(rng)
     folds = outer_folds(task, settings.folds, repeats=settings.repeats, rng=rng)
     repeat_fold_pairs = jobs_of(folds)
-    method_names = [method.name for method in settings.methods]
-    methods_and_best = settings.methods if BEST.name in method_names else (*settings.methods, BEST)
+    methods_and_best = settings.methods if BEST in settings.methods else (*settings.methods, BEST)
     predictions = np.full((len(folds), len(methods_and_best), *task.human.shape), np.nan)
     candidate_methods = tuple(
         dict.fromkeys(candidate_method for method in settings.methods for candidate_method in method.among)
@@ -190,7 +189,7 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         terms=settings,
         folds=folds,
         predicted=predictions[:, :n_methods],
-        single=predictions[:, [method.name for method in methods_and_best].index(BEST.name)],
+        single=predictions[:, methods_and_best.index(BEST)],
         seconds=seconds[:n_methods],
         used=used[:n_methods],
         times=task.design.draw_byte_weights(settings.resamples, rng),

@@ -135,9 +135,8 @@ def validate(
     combined_metric = CombinedMetric.load(model)
     objective_name = check_one_of("objective", objective or combined_metric.objective, OBJECTIVES)
     renamed_study = _rename_raters(study, rename)
-    tables_of_targets, notes = [], list[Note]()
-    for target_name in _targets(renamed_study, combined_metric, selection):
-        target_tables, target_notes = _validate_target(
+    tables_and_notes_of_targets = [
+        _validate_target(
             renamed_study,
             combined_metric,
             target_name,
@@ -146,9 +145,12 @@ def validate(
             confidence,
             {**selection, "aspect": None},
         )
-        tables_of_targets.append(target_tables)
-        notes += target_notes
-    return Validate.from_parts(tables_of_targets, notes)
+        for target_name in _targets(renamed_study, combined_metric, selection)
+    ]
+    return Validate.from_parts(
+        [target_tables for target_tables, _ in tables_and_notes_of_targets],
+        [note for _, target_notes in tables_and_notes_of_targets for note in target_notes],
+    )
 
 
 def _rename_raters(study: Study, rename: Rename) -> Study:
@@ -233,11 +235,8 @@ def _validate_target(
     else:
         _check_scales(study, combined_metric, metric_scores[target_task.rated.ravel()])
     is_scored_output = np.isfinite(metric_scores).any(axis=1)
-    combined_scores = np.full(target_task.human.size, np.nan)
-    kind_of_output = combined_metric.kinds(study, items, systems)
-    combined_scores[is_scored_output] = combined_metric.predict(
-        metric_scores[is_scored_output], None if kind_of_output is None else kind_of_output[is_scored_output]
-    )
+    predictions = combined_metric.predict(metric_scores, combined_metric.kinds(study, items, systems))
+    combined_scores = np.where(is_scored_output, predictions, np.nan)
     rivals, why_no_best_single = _rivals(study, combined_metric, target_task, objective_name)
     compared_scores = np.stack(
         [combined_scores.reshape(target_task.human.shape), *(rival_scores for *_, rival_scores in rivals)]
