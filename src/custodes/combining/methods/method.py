@@ -239,13 +239,9 @@ class TrainingData(ReadOnlyArrays):
         """
         predictions, mean_rating = formula.predict(self.x), self.y.mean()
         prediction_variance = float(predictions.var()) if np.ptp(predictions) > 0 else 0.0
-        slope = (
-            float(((predictions - predictions.mean()) * (self.y - mean_rating)).mean()) / prediction_variance
-            if prediction_variance > 0
-            else 0.0
-        )
+        covariance = float(((predictions - predictions.mean()) * (self.y - mean_rating)).mean())
         # If predictions correlate negatively with the ratings, the slope stays positive but is almost 0.
-        slope = slope if slope > 0 else 1e-6
+        slope = covariance / prediction_variance if prediction_variance > 0 and covariance > 0 else 1e-6
         return replace(
             formula,
             weights=slope * formula.weights,

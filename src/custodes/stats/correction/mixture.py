@@ -137,27 +137,20 @@ def mixture_posterior(
         # tables with few draws are left out, because the variation of their weights is uncertain
         has_uneven_weights = ~is_finished & (n_draws >= _FIRST) & (n_draws * _ENOUGH > MOST_DRAWS * n_effective)
         for table_index in unfinished_indices[has_uneven_weights]:
-            tempering_options: dict[str, Any] = {
-                "confidence": confidence,
-                "precision": target_errors[table_index],
-                "gamma": gamma,
-            }
-            indices_and_estimates.append(
-                (
-                    np.array([table_index]),
-                    tempering_posterior(distinct_tables.rows[table_index], seed=seed, **tempering_options),
-                )
+            tempered_estimate = tempering_posterior(
+                distinct_tables.rows[table_index],
+                seed=seed,
+                confidence=confidence,
+                precision=target_errors[table_index],
+                gamma=gamma,
             )
+            indices_and_estimates.append((np.array([table_index]), tempered_estimate))
         finished_index_arrays.append(unfinished_indices[is_finished])
         unfinished_indices = unfinished_indices[~(is_finished | has_uneven_weights)]
-    table_indices = np.concatenate(finished_index_arrays)
+    finished_indices = np.concatenate(finished_index_arrays)
+    finished_estimate = draw_sums.estimate(finished_indices, cautious=confidence is not None)
     indices_and_estimates.append(
-        (
-            table_indices,
-            with_bounds(
-                draw_sums.estimate(table_indices, cautious=confidence is not None), bounds_of_table[:, table_indices]
-            ),
-        )
+        (finished_indices, with_bounds(finished_estimate, bounds_of_table[:, finished_indices]))
     )
     return distinct_tables.expand_estimate(Estimate.from_parts(indices_and_estimates).symmetrise(is_even_table))
 

@@ -108,40 +108,40 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     used_rows, n_columns = np.flatnonzero(fold >= 0), x.shape[1]
     fold_of_row = fold[used_rows]
     fold_numbers = np.unique(fold_of_row)
-    values = np.column_stack([x[used_rows], np.atleast_2d(y)[:, used_rows].T])
-    is_present = (~np.isnan(values)).astype(np.float64)
-    np.nan_to_num(values, copy=False)
+    column_values = np.column_stack([x[used_rows], np.atleast_2d(y)[:, used_rows].T])
+    is_present = (~np.isnan(column_values)).astype(np.float64)
+    column_values = np.where(is_present > 0, column_values, 0.0)
     parts = []
     for left_out_fold in [-1, *fold_numbers] if len(fold_numbers) > 1 else [-1]:
         is_held_out = fold_of_row == left_out_fold
-        means, _, standard_deviations = _center(values, is_present, ~is_held_out)
+        means, _, standard_deviations = _center(column_values, is_present, ~is_held_out)
         half_widths = _LIMIT * standard_deviations
         half_widths[n_columns:] = np.inf  # targets are not clipped
         low, high = means - half_widths, means + half_widths
-        clipped_values = np.fmin(np.fmax(values, low), high) * is_present
+        clipped_values = np.fmin(np.fmax(column_values, low), high) * is_present
         means, deviations, standard_deviations = _center(clipped_values, is_present, ~is_held_out)
         scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
         column_scaling = Scaling(low[:n_columns], high[:n_columns], means[:n_columns], scales[:n_columns])
         scales[n_columns:] = 1.0  # targets are not scaled
         standardised_values = deviations / np.nan_to_num(scales, nan=np.inf)
-        held_out_products = standardised_values[is_held_out].T @ standardised_values[is_held_out]
-        training_products = standardised_values.T @ standardised_values - held_out_products
-        parts.append((column_scaling, means, training_products / (~is_held_out).sum(), held_out_products))
+        training_values, held_out_values = standardised_values[~is_held_out], standardised_values[is_held_out]
+        mean_training_products = training_values.T @ training_values / len(training_values)
+        parts.append((column_scaling, means, mean_training_products, held_out_values.T @ held_out_values))
     scalings, *arrays_of_parts = zip(*parts, strict=True)
     return Products(list(scalings), *map(np.stack, arrays_of_parts))
 
 
-def _center(values: Floats, is_present: Floats, is_training: Bools) -> tuple[Floats, Floats, Floats]:
+def _center(column_values: Floats, is_present: Floats, is_training: Bools) -> tuple[Floats, Floats, Floats]:
     """Means (columns,) of the training rows, deviations (rows, columns) of all rows from them, and standard deviations
     (columns,) of the training rows.
 
-    `values` and `is_present` (rows, columns) are 0 for missing values, which have the deviation 0. The mean of a column
-    without values is NaN. A standard deviation within rounding error is 0.
+    `column_values` and `is_present` (rows, columns) are 0 for missing values, which have the deviation 0. The mean of a
+    column without values is NaN. A standard deviation within rounding error is 0.
     """
     training_weights = is_training.astype(np.float64)
     n_present = training_weights @ is_present
-    means = ratio(training_weights @ values, n_present)
-    deviations = (values - np.nan_to_num(means)) * is_present
+    means = ratio(training_weights @ column_values, n_present)
+    deviations = (column_values - np.nan_to_num(means)) * is_present
     standard_deviations = np.sqrt(ratio(training_weights @ (deviations * deviations), n_present))
     return means, deviations, np.where(standard_deviations > CONSTANT * np.abs(means), standard_deviations, 0.0)
 

@@ -90,9 +90,9 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     rate_draws = np.empty((1 + resamples, n_systems))
     for draw_slice, resample_weights in iter_group_weights(n_clusters_of_unit, resamples, rng, size_per_column=n_pairs):
         rate_of_first = ratio(sum_points(resample_weights), sum_possible_points(resample_weights))
-        rates = np.concatenate([rate_of_first, 1 - rate_of_first])
-        n_opponents = np.asarray(system_indicators @ ~np.isnan(rates))
-        rate_draws[draw_slice] = ratio(np.asarray(system_indicators @ np.nan_to_num(rates)), n_opponents).T
+        rate_of_column = np.concatenate([rate_of_first, 1 - rate_of_first])
+        n_opponents = np.asarray(system_indicators @ ~np.isnan(rate_of_column))
+        rate_draws[draw_slice] = ratio(np.asarray(system_indicators @ np.nan_to_num(rate_of_column)), n_opponents).T
     return rate_draws
 
 
