@@ -9,6 +9,7 @@ all outputs, the outer folds serve as inner folds. The fits without these folds 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -17,7 +18,7 @@ import numpy as np
 from custodes.combining.methods import Method, with_means
 from custodes.combining.settings import Terms
 from custodes.combining.task import Task
-from custodes.combining.training import Part, Scores, fit_and_predict, hold_out_fold
+from custodes.combining.training import Scores, fit_and_predict, hold_out_fold
 from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.objective import objective
@@ -36,39 +37,28 @@ def nested_fold_scores(
     The inner folds of an outer fold are the other outer folds. The fit for a score uses neither the outer fold nor the
     inner fold that is scored.
     """
-    fold_numbers_of_repeats = [np.unique(fold_of_output[fold_of_output >= 0]).tolist() for fold_of_output in folds]
-    repeats_and_fold_pairs = [
+    fold_pairs = [
         (repeat, *fold_pair)
-        for repeat, fold_numbers in enumerate(fold_numbers_of_repeats)
-        for fold_pair in combinations(fold_numbers, 2)
+        for repeat, fold_of_output in enumerate(folds)
+        for fold_pair in combinations(np.unique(fold_of_output[fold_of_output >= 0]).tolist(), 2)
     ]
-    splits = []
-    for repeat, *held_out_folds in repeats_and_fold_pairs:
-        is_held_out_output = np.isin(folds[repeat], held_out_folds)
-        splits.append(
-            Part(
-                str((repeat, *held_out_folds)),
-                (folds[repeat] >= 0) & ~is_held_out_output,
-                np.flatnonzero(is_held_out_output),
-            )
-        )
+    splits = [
+        hold_out_fold(folds[repeat], held_out_folds, str((repeat, *held_out_folds)))
+        for repeat, *held_out_folds in fold_pairs
+    ]
     single_methods = [method for method in candidate_methods if not method.mean_of]
-    fits_of_splits = fit_and_predict(
+    *_, predictions_of_splits = fit_and_predict(
         task, settings, single_methods, splits, rng=rng, progress=progress, desc="inner folds"
     )
-    scores_of_repeat_and_outer_fold: dict[tuple[int, int], list[dict[str, float]]] = {
-        (repeat, fold_number): []
-        for repeat, fold_numbers in enumerate(fold_numbers_of_repeats)
-        for fold_number in fold_numbers
-    }
-    for (repeat, *held_out_folds), split, split_fits in zip(
-        repeats_and_fold_pairs, splits, fits_of_splits, strict=True
+    scores_of_repeat_and_outer_fold: dict[tuple[int, int], list[dict[str, float]]] = defaultdict(list)
+    for (repeat, *held_out_folds), split, split_predictions in zip(
+        fold_pairs, splits, predictions_of_splits, strict=True
     ):
         for scored_inner_fold, outer_fold in (held_out_folds, held_out_folds[::-1]):
             is_scored_output = folds[repeat].ravel()[split.held] == scored_inner_fold
             predictions_of_method = {
                 method.name: method_predictions[is_scored_output]
-                for method, method_predictions in zip(single_methods, split_fits.predicted, strict=True)
+                for method, method_predictions in zip(single_methods, split_predictions, strict=True)
             }
             scores_of_repeat_and_outer_fold[repeat, outer_fold].append(
                 _score_methods(task, settings, split.held[is_scored_output], predictions_of_method, candidate_methods)
@@ -105,14 +95,13 @@ def held_out_scores(
         hold_out_fold(fold_of_output, fold_number, str(fold_number))
         for fold_number in range(int(fold_of_output.max()) + 1)
     ]
-    fits_of_splits = (
-        fit_and_predict(task, settings, unfitted_methods, splits, rng=rng, progress=progress, desc="inner folds")
-        if unfitted_methods
-        else []
-    )
-    for split, split_fits in zip(splits, fits_of_splits, strict=False):
-        for method, method_predictions in zip(unfitted_methods, split_fits.predicted, strict=True):
-            predictions_of_method[method.name][split.held] = method_predictions
+    if unfitted_methods:
+        *_, predictions_of_splits = fit_and_predict(
+            task, settings, unfitted_methods, splits, rng=rng, progress=progress, desc="inner folds"
+        )
+        for split, split_predictions in zip(splits, predictions_of_splits, strict=True):
+            for method, method_predictions in zip(unfitted_methods, split_predictions, strict=True):
+                predictions_of_method[method.name][split.held] = method_predictions
     scores_of_folds = [
         _score_methods(
             task,

@@ -328,9 +328,11 @@ def combine(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
         )
     selected_study = study.select(**selection)
-    target_names: list[str | None] = [None]
-    if target is not None:
-        target_names = list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, described=True)))
+    target_names = (
+        [None]
+        if target is None
+        else list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, described=True)))
+    )
     if not target_names:
         raise OptionError("target is empty; give an aspect, or leave target out")
     for target_name in target_names:
@@ -356,12 +358,11 @@ def combine(
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
     n_workers = 1 if all(method.fast for method in settings.methods) else os.cpu_count()
     with limit_blas_threads(), ThreadPoolExecutor(n_workers) as thread_pool:
-        if has_several_targets:
-            results_or_errors = list(
-                progress(thread_pool.map(answer, target_names), total=len(target_names), desc="combine")
-            )
-        else:
-            results_or_errors = [answer(target_names[0])]
+        results_or_errors = (
+            list(progress(thread_pool.map(answer, target_names), total=len(target_names), desc="combine"))
+            if has_several_targets
+            else [answer(target_names[0])]
+        )
     target_results = [result_or_error for result_or_error in results_or_errors if isinstance(result_or_error, Combine)]
     error_of_target = {
         target_name: result_or_error
@@ -397,7 +398,7 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     initial_rng = deepcopy(rng)
     model_rng, unseen_rng = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = cross_validate(task, settings, rng, progress)
-    generalisation = estimate_generalisation(trial, unseen_rng, progress)
+    gain_columns, gain_notes, system_predictions = estimate_generalisation(trial, unseen_rng, progress)
     normalisation, training = training_data(task, settings, task.rated, model_rng, trial.inner)
     _, formula = training.learn(settings.methods[0])
     base_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
@@ -412,10 +413,10 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     table_frames = Combine.part(
         task.target,
         comparison=comparison_columns(trial, scores_of_repeats),
-        generalisation=generalisation.columns,
+        generalisation=gain_columns,
         differences=difference_columns(trial),
         favoritism=favoritism_table,
-        partiality=partiality_columns(trial, generalisation.systems),
+        partiality=partiality_columns(trial, system_predictions),
         trade_off=trade_off_table,
         calibration=calibration_columns(task, formula),
         weights=weight_columns(trial, formula, base_method, training, rng),
@@ -442,5 +443,5 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
         },
     )
     notes_on_fit = fit_notes(trial, formula, base_method, normalisation, scores_of_repeats)
-    notes = [*task.notes, *notes_on_fit, *generalisation.notes, *notes, *favoritism_notes, *trade_off_notes]
+    notes = [*task.notes, *notes_on_fit, *gain_notes, *notes, *favoritism_notes, *trade_off_notes]
     return Combine.from_parts([table_frames], notes, model=model, held_out=held_out_metric_ratings)

@@ -48,25 +48,18 @@ class WithoutSystems(NamedTuple):
     fold: Ints
 
 
-class Generalisation(NamedTuple):
-    """Columns of the table `generalisation`, and notes.
-
-    `systems` has the predictions by models that are fitted without some systems, if there are such models.
-    """
-
-    columns: dict[str, Any]
-    notes: list[Note]
-    systems: WithoutSystems | None = None
-
-
-def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Progress) -> Generalisation:
+def estimate_generalisation(
+    trial: Trial, rng: np.random.Generator, progress: Progress
+) -> tuple[dict[str, Any], list[Note], WithoutSystems | None]:
     """Return the gain of all methods on unseen items, and of some methods on unseen systems and data sets.
 
-    `unseen` in the settings selects the methods that are tested on unseen systems and data sets.
+    The gains are columns of a table; notes follow, and the predictions by models that are fitted without some systems,
+    if there are such models. `unseen` in the settings selects the methods that are tested on unseen systems and data
+    sets.
     """
     settings, combining_methods = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
     if not combining_methods:
-        return Generalisation({}, [])
+        return {}, [], None
     system_predictions: WithoutSystems | None = None
     is_item_in_fold = np.asarray((trial.folds[0] >= 0).any(axis=1))
     method_indices = np.array(
@@ -88,13 +81,11 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
     if settings.folds == "item" and settings.unseen != "none":
         tested_methods = tuple(method for method in combining_methods if method.fast or settings.unseen == "all")
         slow_methods = [method.name for method in combining_methods if method not in tested_methods]
-        message_template = (
-            "fits of {} are slow, so these methods are not tested on unseen systems and data sets; to test them, set "
-            "unseen='all'"
+        slow_text = (
+            f"fits of {', '.join(slow_methods)} are slow, so these methods are not tested on unseen systems and data "
+            "sets; to test them, set unseen='all'"
         )
-        note_rules_counts_and_messages.append(
-            ("unseen-not-tried", len(slow_methods), message_template.format(", ".join(slow_methods)))
-        )
+        note_rules_counts_and_messages.append(("unseen-not-tried", len(slow_methods), slow_text))
         if tested_methods:
             predictions_or_reason = without_systems(trial, (*tested_methods, BEST), rng, progress)
             system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
@@ -116,7 +107,7 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
         column_name: np.concatenate([np.asarray(column_mapping[column_name]) for column_mapping in column_mappings])
         for column_name in column_mappings[0]
     }
-    return Generalisation(
+    return (
         joined_columns,
         build_notes(*note_rules_counts_and_messages, aspect=aspect_of(trial.of.target)),
         system_predictions,
@@ -144,9 +135,7 @@ def _rows(
     """
     n_methods = len(methods)
     gains_with_influences = scores_with_influences.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
-    gain_lower_bounds, gain_upper_bounds = gains_with_influences.interval(
-        resampled_unit, confidence=confidence, folds=folds
-    )
+    gain_columns = gains_with_influences.columns("gain", resampled_unit, confidence=confidence, folds=folds)
     return {
         "unseen": [unseen_name] * n_methods,
         "method": [method.name for method in methods],
@@ -154,10 +143,8 @@ def _rows(
         "score": scores_with_influences.value[:n_methods],
         "seen": seen_scores,
         "single": np.repeat(scores_with_influences.value[n_methods:], n_methods),
-        "gain": gains_with_influences.value,
-        "gain_low": gain_lower_bounds,
-        "gain_high": gain_upper_bounds,
-        "conclusion": [conclusion(gain_lower_bound) for gain_lower_bound in gain_lower_bounds],
+        **gain_columns,
+        "conclusion": [conclusion(gain_lower_bound) for gain_lower_bound in gain_columns["gain_low"]],
     }
 
 
@@ -200,11 +187,11 @@ def without_systems(
         split._replace(train=split.train & (system_fold_of_output != system_fold))
         for split, (*_, system_fold) in zip(splits, repeats_and_folds, strict=True)
     ]
-    fits_of_splits = fit_and_predict(
+    *_, predictions_of_splits = fit_and_predict(
         task, trial.terms, methods, splits, rng=rng, progress=progress, desc="unseen systems"
     )
-    for (repeat, _, system_fold), split, split_fits in zip(repeats_and_folds, splits, fits_of_splits, strict=True):
-        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, system_fold, split.held] = split_fits.predicted
+    for (repeat, _, fold), split, held_out in zip(repeats_and_folds, splits, predictions_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, fold, split.held] = held_out
     return WithoutSystems(tuple(method.name for method in methods), predictions, fold_of_system)
 
 
@@ -251,11 +238,11 @@ def _groups(
         hold_out_fold(fold_of_output, fold_number, str(fold_number))
         for fold_number in range(int(fold_of_output.max()) + 1)
     ]
-    fits_of_splits = fit_and_predict(
+    *_, predictions_of_splits = fit_and_predict(
         task, trial.terms, methods_and_best, splits, rng=rng, progress=progress, desc=f"unseen {unit_noun}"
     )
-    for split, split_fits in zip(splits, fits_of_splits, strict=True):
-        predictions.reshape(len(methods_and_best), -1)[:, split.held] = split_fits.predicted
+    for split, held_out_predictions in zip(splits, predictions_of_splits, strict=True):
+        predictions.reshape(len(methods_and_best), -1)[:, split.held] = held_out_predictions
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
     compared_output_masks = [(fold_of_output >= 0) & (item_fold_of_output >= 0) for item_fold_of_output in trial.folds]
     fold_arguments: dict[str, Any] = {

@@ -60,11 +60,10 @@ def kinds_of(study: Study, design: Design, rated: Bools, column_name: str) -> Ki
         raise OptionError(
             f"{OPTION}={column_name!r}: all rated outputs are of one kind; give a column with at least two values"
         )
-    kinds_of_system = [
-        np.unique(kinds_of_one_system[is_rated_output])
-        for kinds_of_one_system, is_rated_output in zip(kind_of_output.T, rated.T, strict=True)
-    ]
-    if all(len(kinds_of_one_system) <= 1 for kinds_of_one_system in kinds_of_system):
+    if all(
+        len(np.unique(kinds_of_system[is_rated_output])) <= 1
+        for kinds_of_system, is_rated_output in zip(kind_of_output.T, rated.T, strict=True)
+    ):
         raise OptionError(
             f"{OPTION}={column_name!r}: all outputs of each system are of one kind, so a calibration would favour "
             f"systems; choose a column that varies within systems"

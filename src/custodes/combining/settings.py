@@ -38,29 +38,32 @@ class Terms:
                 "time; choose another objective"
             )
         check_between("confidence", self.confidence, 0, 1)
-        has_even_handed = EVEN_HANDED in self.methods
         if self.max_partiality is not None:
             check_between("max_partiality", self.max_partiality, 0, 100)
-            if not has_even_handed:
+            if EVEN_HANDED not in self.methods:
                 raise OptionError("max_partiality applies only to the method even-handed; add even-handed to method")
-        for setting_name, minimum in (("repeats", 1), ("top", 1)):
-            if getattr(self, setting_name) is not None:
-                check_at_least(setting_name, getattr(self, setting_name), minimum)
+        check_at_least("repeats", self.repeats, 1)
+        check_at_least("top", 1 if self.top is None else self.top, 1)
 
     def check(self, task: Task) -> None:
         """Raise `OptionError` for settings that do not fit a task."""
-        if self.objective == "accuracy" and not (task.rated.sum(axis=1) > 1).any():
-            raise OptionError(
+        refused_conditions = (
+            (
+                self.objective == "accuracy" and not (task.rated.sum(axis=1) > 1).any(),
                 "objective='accuracy' compares outputs of an item, but annotators rated only one output of each "
-                "item; choose another objective"
-            )
-        if task.verdicts and EVEN_HANDED in self.methods:
-            raise OptionError(
+                "item; choose another objective",
+            ),
+            (
+                task.verdicts and EVEN_HANDED in self.methods,
                 "method='even-handed' does not fit verdicts: the win rate of an output depends on the systems with "
-                "which it was compared; choose another method"
-            )
-        if task.verdicts and self.folds == "system":
-            raise OptionError(
+                "which it was compared; choose another method",
+            ),
+            (
+                task.verdicts and self.folds == "system",
                 "folds='system' does not fit verdicts: the win rate of an output includes verdicts on "
-                "the held-out system; choose other folds"
-            )
+                "the held-out system; choose other folds",
+            ),
+        )
+        for is_refused, message in refused_conditions:
+            if is_refused:
+                raise OptionError(message)

@@ -52,15 +52,12 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the differences in the objective between methods on the same folds."""
     first_method_indices, second_method_indices = np.triu_indices(len(trial.methods), 1)
     differences_with_influences = trial.moves.contrast(first_method_indices, second_method_indices)
-    lower_bounds, upper_bounds = differences_with_influences.interval(
-        "units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0)
-    )
     return {
         "method_a": [trial.methods[method_index] for method_index in first_method_indices],
         "method_b": [trial.methods[method_index] for method_index in second_method_indices],
-        "difference": differences_with_influences.value,
-        "difference_low": lower_bounds,
-        "difference_high": upper_bounds,
+        **differences_with_influences.columns(
+            "difference", "units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0)
+        ),
     }
 
 
@@ -133,17 +130,23 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
     """
     task, settings = trial.of, trial.terms
     why_no_favoritism = (
-        "folds='system': different models predict the systems of an item, so favoritism is not computed"
-        if settings.folds == "system"
-        else "human ratings are verdicts, so favoritism is not computed here; to compute it, join the held-out "
-        "ratings with the verdicts, and call favoritism"
-        if task.verdicts
-        else "no item has human ratings of two outputs, so favoritism is not computed"
-        if not (task.rated.sum(axis=1) > 1).any()
-        else ""
+        (
+            "folds='system': different models predict the systems of an item, so favoritism is not computed",
+            settings.folds == "system",
+        ),
+        (
+            "human ratings are verdicts, so favoritism is not computed here; to compute it, join the held-out "
+            "ratings with the verdicts, and call favoritism",
+            task.verdicts,
+        ),
+        (
+            "no item has human ratings of two outputs, so favoritism is not computed",
+            not (task.rated.sum(axis=1) > 1).any(),
+        ),
     )
-    if why_no_favoritism:
-        return {}, build_notes(("no-favoritism", True, why_no_favoritism), aspect=aspect_of(task.target))
+    for reason, applies in why_no_favoritism:
+        if applies:
+            return {}, build_notes(("no-favoritism", True, reason), aspect=aspect_of(task.target))
     human_score_rows = _score_rows(task, HUMAN, task.human)
     held_out_study = Study(
         ratings=Ratings.make(pl.concat([human_score_rows, ratings.frame.select(human_score_rows.columns)]))[0],

@@ -34,10 +34,10 @@ def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) 
     unseen_rates = np.full_like(seen_rates, np.nan)
     if system_predictions is not None:
         rates_of_tested_methods = _unseen_rates(trial.of, system_predictions, trial.terms.confidence)
-        for method_index, method_name in enumerate(trial.methods):
-            if method_name in system_predictions.methods:
-                tested_index = system_predictions.methods.index(method_name)
-                unseen_rates[:, method_index] = rates_of_tested_methods[:, tested_index]
+        _, method_indices, tested_indices = np.intersect1d(
+            trial.methods, system_predictions.methods, return_indices=True
+        )
+        unseen_rates[:, method_indices] = rates_of_tested_methods[:, tested_indices]
     unseen_columns = _columns(trial.of, unseen_rates)
     return {
         "method": trial.methods,
@@ -67,9 +67,6 @@ def trade_off_columns(
         return {}, _notes(trial, np.nan)
     step_indices = np.arange(len(STEPS))
     losses_with_influences = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
-    loss_lower_bounds, loss_upper_bounds = losses_with_influences.interval(
-        "units", confidence=step_settings.confidence, folds=(trial_of_steps.n_folds, 0)
-    )
     del partiality_table_columns["method"]
     chosen_step_index = STRENGTHS.index(strength)
     table_columns = {
@@ -82,9 +79,9 @@ def trade_off_columns(
             clusters=trial_of_steps.n_clusters,
             bounds=CORRELATION,
         ),
-        "loss": losses_with_influences.value,
-        "loss_low": loss_lower_bounds,
-        "loss_high": loss_upper_bounds,
+        **losses_with_influences.columns(
+            "loss", "units", confidence=step_settings.confidence, folds=(trial_of_steps.n_folds, 0)
+        ),
         **partiality_table_columns,
     }
     return table_columns, _notes(trial, float(partiality_table_columns["largest_partiality"][chosen_step_index]))

@@ -68,26 +68,12 @@ class Part(NamedTuple):
     inner: Scores = MappingProxyType({})
 
 
-def hold_out_fold(fold_of_output: Ints, held_out_fold: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
-    """Return the split that holds out fold k of `fold_of_output` (items, systems)."""
-    return Part(
-        label,
-        (fold_of_output >= 0) & (fold_of_output != held_out_fold),
-        np.flatnonzero((fold_of_output == held_out_fold).ravel()),
-        inner,
-    )
-
-
-class Fits(NamedTuple):
-    """Results of fitting the methods to one training part.
-
-    `seconds` (methods,) is the time of each fit, `used` (methods,) the number of metrics in each formula, and
-    `predicted` (methods, outputs) the predictions of the held-out outputs.
-    """
-
-    seconds: Floats
-    used: Ints
-    predicted: Floats
+def hold_out_fold(
+    fold_of_output: Ints, held_out_folds: int | Sequence[int], label: str, inner: Scores = MappingProxyType({})
+) -> Part:
+    """Return the split that holds out one or several folds of `fold_of_output` (items, systems)."""
+    is_held_out_output = np.isin(fold_of_output, held_out_folds)
+    return Part(label, (fold_of_output >= 0) & ~is_held_out_output, np.flatnonzero(is_held_out_output.ravel()), inner)
 
 
 def fit_and_predict(
@@ -99,10 +85,14 @@ def fit_and_predict(
     rng: np.random.Generator,
     progress: Progress,
     desc: str,
-) -> list[Fits]:
-    """Fit every method to every training part, and predict the held-out outputs of each part."""
+) -> tuple[Floats, Floats, list[Floats]]:
+    """Fit every method to every training part, and predict the held-out outputs of each part.
 
-    def fit(split: Part, rng: np.random.Generator) -> Fits:
+    Returns the mean seconds of a fit (methods,), the mean number of metrics in a formula (methods,), and the
+    predictions (methods, held-out outputs) of each part.
+    """
+
+    def fit(split: Part, rng: np.random.Generator) -> tuple[tuple[float, ...], list[int], Floats]:
         fitted_normalisation, training = training_data(task, settings, split.train, rng, split.inner)
         normalised_scores = fitted_normalisation.apply(task.rows(split.held))
         seconds_of_methods, formulas = zip(*map(training.learn, methods), strict=True)
@@ -110,13 +100,12 @@ def fit_and_predict(
         predictions = [
             add_kind_shifts(formula.predict(normalised_scores), formula.shifts, kind_of_output) for formula in formulas
         ]
-        return Fits(
-            np.array(seconds_of_methods),
-            np.array([len(formula.used_positions) for formula in formulas]),
-            round_predictions(np.stack(predictions)),
-        )
+        n_used_metrics = [len(formula.used_positions) for formula in formulas]
+        return seconds_of_methods, n_used_metrics, round_predictions(np.stack(predictions))
 
     uses_threads = not all(method.fast for method in methods)
-    return map_parts(
+    fits_of_splits = map_parts(
         fit, splits, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=uses_threads
     )
+    seconds, used, predictions = zip(*fits_of_splits, strict=True)
+    return np.mean(seconds, axis=0), np.mean(used, axis=0), list(predictions)

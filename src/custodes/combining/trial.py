@@ -21,7 +21,7 @@ from custodes.progress import Progress
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correlation import Kind
 from custodes.stats.learning import heldout
-from custodes.stats.learning.objective import objective, ordering_accuracy
+from custodes.stats.learning.objective import ordering_accuracy
 from custodes.stats.learning.unseen import Moves, moves
 from custodes.stats.pooled_correlation import pooled_correlation
 
@@ -129,30 +129,17 @@ class Trial:
 
     def repeat_scores(self) -> list[Floats]:
         """Return the objective (folds, methods) in each fold for every repeat; NaN if it is undefined."""
-        human_ratings, n_systems = self.of.human.ravel(), len(self.of.design.systems)
-        scores_of_repeats = []
-        for predictions, fold_of_output in zip(
-            self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True
-        ):
-            positions_of_folds = [
-                np.flatnonzero(fold_of_output.ravel() == fold_number)
-                for fold_number in np.unique(fold_of_output[fold_of_output >= 0])
-            ]
-            objective_functions = [
-                objective(self.terms.objective, human_ratings[output_positions], items=output_positions // n_systems)
-                for output_positions in positions_of_folds
-            ]
-            scores_of_repeats.append(
-                np.stack(
-                    [
-                        objective_function(predictions[:, output_positions])
-                        for objective_function, output_positions in zip(
-                            objective_functions, positions_of_folds, strict=True
-                        )
-                    ]
-                )
-            )
-        return scores_of_repeats
+        return [
+            heldout.fold_statistics(
+                STATISTICS[self.terms.objective],
+                self.of.human,
+                predictions,
+                fold_of_output,
+                units=self.of.design.units,
+                weights=np.ones((1, self.n_clusters)),
+            )[:, 0]
+            for predictions, fold_of_output in zip(self.predicted, self.folds, strict=True)
+        ]
 
 
 def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
@@ -162,8 +149,7 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
     initial_rng = deepcopy(rng)
     folds = outer_folds(task, settings.folds, repeats=settings.repeats, rng=rng)
     repeat_fold_pairs = jobs_of(folds)
-    method_names = [method.name for method in settings.methods]
-    methods_and_best = settings.methods if BEST.name in method_names else (*settings.methods, BEST)
+    methods_and_best = settings.methods if BEST in settings.methods else (*settings.methods, BEST)
     predictions = np.full((len(folds), len(methods_and_best), *task.human.shape), np.nan)
     candidate_methods = tuple(
         dict.fromkeys(candidate_method for method in settings.methods for candidate_method in method.among)
@@ -185,11 +171,11 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         )
         for repeat, fold_number in repeat_fold_pairs
     ]
-    fits_of_splits = fit_and_predict(
+    seconds, used, predictions_of_splits = fit_and_predict(
         task, settings, methods_and_best, splits, rng=rng, progress=progress, desc="combine"
     )
-    for (repeat, _), split, split_fits in zip(repeat_fold_pairs, splits, fits_of_splits, strict=True):
-        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = split_fits.predicted
+    for (repeat, _), split, held_out in zip(repeat_fold_pairs, splits, predictions_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = held_out
     n_methods = len(settings.methods)
     outer_predictions = (
         {method.name: prediction_grid for method, prediction_grid in zip(methods_and_best, predictions[0], strict=True)}
@@ -203,9 +189,9 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         terms=settings,
         folds=folds,
         predicted=predictions[:, :n_methods],
-        single=predictions[:, [method.name for method in methods_and_best].index(BEST.name)],
-        seconds=np.mean([split_fits.seconds for split_fits in fits_of_splits], axis=0)[:n_methods],
-        used=np.mean([split_fits.used for split_fits in fits_of_splits], axis=0)[:n_methods],
+        single=predictions[:, methods_and_best.index(BEST)],
+        seconds=seconds[:n_methods],
+        used=used[:n_methods],
         times=task.design.draw_weights(settings.resamples, rng, dtype=np.uint8),
         inner=choices.held_out_scores(
             task, settings, inner_fold_of_output, candidate_methods, outer_predictions, inner_rng, progress

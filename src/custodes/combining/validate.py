@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,6 @@ from custodes.answers.tables import count, label, score, table
 from custodes.arguments import assignment_list, check_one_of
 from custodes.combining.combined_metric import CombinedMetric, raw_scores
 from custodes.combining.generalisation import ITEMS, LEAST_SYSTEMS, SYSTEMS, conclusion
-from custodes.combining.methods import TrainingData
 from custodes.combining.normalise import LEAST_USED
 from custodes.combining.task import MEAN, Task, aspect_of, task
 from custodes.combining.trial import STATISTICS
@@ -31,9 +30,10 @@ from custodes.errors import InputError, OptionError, join_labels, suggestion
 from custodes.evaluate.rater_scores import few_clusters_notes, name_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
-from custodes.stats.learning.objective import OBJECTIVES, Objective
+from custodes.stats.learning.objective import OBJECTIVES, Objective, objective
 from custodes.stats.learning.ridge import scaling
 from custodes.stats.learning.unseen import Moves, moves
+from custodes.stats.ratios import mean_of_defined
 
 COMBINED, SINGLE, HINDSIGHT = "combined", "best single", "best in hindsight"
 
@@ -135,9 +135,8 @@ def validate(
     combined_metric = CombinedMetric.load(model)
     objective_name = check_one_of("objective", objective or combined_metric.objective, OBJECTIVES)
     renamed_study = _rename_raters(study, rename)
-    tables_of_targets, notes = [], list[Note]()
-    for target_name in _targets(renamed_study, combined_metric, selection):
-        target_tables, target_notes = _validate_target(
+    tables_and_notes_of_targets = [
+        _validate_target(
             renamed_study,
             combined_metric,
             target_name,
@@ -146,9 +145,12 @@ def validate(
             confidence,
             {**selection, "aspect": None},
         )
-        tables_of_targets.append(target_tables)
-        notes += target_notes
-    return Validate.from_parts(tables_of_targets, notes)
+        for target_name in _targets(renamed_study, combined_metric, selection)
+    ]
+    return Validate.from_parts(
+        [target_tables for target_tables, _ in tables_and_notes_of_targets],
+        [note for _, target_notes in tables_and_notes_of_targets for note in target_notes],
+    )
 
 
 def _rename_raters(study: Study, rename: Rename) -> Study:
@@ -212,12 +214,8 @@ def _targets(study: Study, combined_metric: CombinedMetric, selection: Mapping[s
     )
 
 
-class _Rival(NamedTuple):
-    """A single metric: its role `part`, its `name`, and its `scores` (items, systems), for which higher is better."""
-
-    part: str
-    name: str
-    scores: Floats
+_Rival = tuple[str, str, Floats]
+"""A single metric: its role, its name, and its scores (items, systems), for which higher is better."""
 
 
 def _validate_target(
@@ -237,20 +235,19 @@ def _validate_target(
     else:
         _check_scales(study, combined_metric, metric_scores[target_task.rated.ravel()])
     is_scored_output = np.isfinite(metric_scores).any(axis=1)
-    combined_scores = np.full(target_task.human.size, np.nan)
-    kind_of_output = combined_metric.kinds(study, items, systems)
-    combined_scores[is_scored_output] = combined_metric.predict(
-        metric_scores[is_scored_output], None if kind_of_output is None else kind_of_output[is_scored_output]
-    )
+    predictions = combined_metric.predict(metric_scores, combined_metric.kinds(study, items, systems))
+    combined_scores = np.where(is_scored_output, predictions, np.nan)
     rivals, why_no_best_single = _rivals(study, combined_metric, target_task, objective_name)
-    compared_scores = np.stack([combined_scores.reshape(target_task.human.shape), *(rival.scores for rival in rivals)])
+    compared_scores = np.stack(
+        [combined_scores.reshape(target_task.human.shape), *(rival_scores for *_, rival_scores in rivals)]
+    )
     compared_ratings = np.where(np.isfinite(compared_scores).all(axis=0), target_task.human, np.nan)
     n_outputs = int(np.isfinite(compared_ratings).sum())
     n_excluded = int((target_task.rated & ~np.isfinite(compared_ratings)).sum())
     if n_outputs < 2:
         raise InputError(
             f"{study.name}: fewer than two outputs have ratings by annotators, the combined metric and the compared "
-            f"single metrics ({join_labels(dict.fromkeys(rival.name for rival in rivals))})"
+            f"single metrics ({join_labels(dict.fromkeys(rival_name for _, rival_name, _ in rivals))})"
         )
     single_label_of_output = np.zeros(compared_ratings.shape, dtype=np.intp)
     scores_with_influences_of_statistic = {
@@ -346,7 +343,8 @@ def _rivals(
     The metrics are the best single metric of the fit, if it is known and in these data, and the best single metric on
     these data.
     """
-    rivals, why_no_best_single = [], ""
+    rivals: list[_Rival] = []
+    why_no_best_single = ""
     best_single_field_values = combined_metric.validation.get("single")
     if not isinstance(best_single_field_values, dict):
         why_no_best_single = "the model file does not name the best single metric of the fit; fit the model again"
@@ -360,27 +358,19 @@ def _rivals(
                 f"another name in these data, use rename"
             )
         else:
-            rivals.append(
-                _Rival(
-                    SINGLE,
-                    metric_name,
-                    single_scores if best_single_field_values["higher_is_better"] else -single_scores,
-                )
-            )
+            direction_sign = 1.0 if best_single_field_values["higher_is_better"] else -1.0
+            rivals.append((SINGLE, metric_name, direction_sign * single_scores))
     output_positions = np.flatnonzero(target_task.rated.ravel())
-    item_of_output, system_of_output = np.divmod(output_positions, len(target_task.design.systems))
-    training = TrainingData(
-        x=target_task.rows(output_positions),
-        y=target_task.human.ravel()[output_positions],
-        items=item_of_output,
-        systems=system_of_output,
-        groups=target_task.design.units[item_of_output],
-        by=objective_name,
-        rng=np.random.default_rng(0),
+    metric_scores = target_task.rows(output_positions)
+    imputed_scores = np.where(np.isfinite(metric_scores), metric_scores, mean_of_defined(metric_scores, axis=0))
+    objective_of_scores = objective(
+        objective_name,
+        target_task.human.ravel()[output_positions],
+        items=output_positions // len(target_task.design.systems),
     )
-    best_metric_index = int(np.argmax(np.nan_to_num(training.score(training.mean_imputation[0].T), nan=-np.inf)))
+    best_metric_index = int(np.argmax(np.nan_to_num(objective_of_scores(imputed_scores.T), nan=-np.inf)))
     rivals.append(
-        _Rival(HINDSIGHT, target_task.metrics.names[best_metric_index], target_task.metrics.scores[best_metric_index])
+        (HINDSIGHT, target_task.metrics.names[best_metric_index], target_task.metrics.scores[best_metric_index])
     )
     return rivals, why_no_best_single
 
@@ -393,19 +383,14 @@ def _comparison(
     confidence: float,
 ) -> dict[str, Any]:
     table_columns: dict[str, Any] = {
-        "rater": [COMBINED, *(rival.part for rival in rivals)],
-        "metric": [combined_metric.name, *(rival.name for rival in rivals)],
+        "rater": [COMBINED, *(rival_role for rival_role, *_ in rivals)],
+        "metric": [combined_metric.name, *(rival_name for _, rival_name, _ in rivals)],
         "n": n_outputs,
     }
     for statistic_name in STATISTICS:
-        lower_bounds, upper_bounds = scores_with_influences_of_statistic[statistic_name].interval(
-            "units", confidence=confidence
+        table_columns |= scores_with_influences_of_statistic[statistic_name].columns(
+            statistic_name, "units", confidence=confidence
         )
-        table_columns |= {
-            statistic_name: scores_with_influences_of_statistic[statistic_name].value,
-            f"{statistic_name}_low": lower_bounds,
-            f"{statistic_name}_high": upper_bounds,
-        }
     return table_columns
 
 
@@ -431,10 +416,10 @@ def _gains(
     )  # (rivals, items or systems) each
     if n_of_resampled_unit[SYSTEMS] < LEAST_SYSTEMS:
         lower_bounds[:, 1] = upper_bounds[:, 1] = np.nan
-    rival_roles = np.repeat([rival.part for rival in rivals], 2)
+    rival_roles = np.repeat([rival_role for rival_role, *_ in rivals], 2)
     return {
         "rater": rival_roles,
-        "metric": np.repeat([rival.name for rival in rivals], 2),
+        "metric": np.repeat([rival_name for _, rival_name, _ in rivals], 2),
         "unseen": [*n_of_resampled_unit] * len(rivals),
         "n": [*n_of_resampled_unit.values()] * len(rivals),
         "gain": np.repeat(gains_with_influences.value, 2),

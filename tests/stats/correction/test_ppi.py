@@ -69,19 +69,18 @@ def test_without_metric_labels_it_is_the_mean():
     assert margin == pytest.approx(values.mean())
     assert error == pytest.approx(values.std() / np.sqrt(len(values)))
     # If the metric adds no information, human labels are used like any others.
-    assert ppi_margin(Counts(paired, NOTHING, NOTHING)).margin == pytest.approx(
-        np.repeat(SIGNS, paired.sum(axis=1)).mean()
-    )
+    assert ppi_margin(Counts(paired, NOTHING, NOTHING))[0] == pytest.approx(np.repeat(SIGNS, paired.sum(axis=1)).mean())
 
 
 def test_human_only_labels_enter_by_inverse_variance():
     paired, metric_only = np.array([[20, 5, 3], [4, 6, 2], [3, 5, 12]]), np.array([300, 200, 350])
     human_only = np.array([30, 10, 15])
-    alone, with_metric = np.repeat(SIGNS, human_only), ppi_margin(Counts(paired, metric_only, NOTHING))
+    alone = np.repeat(SIGNS, human_only)
+    margin_with_metric, error_with_metric, _ = ppi_margin(Counts(paired, metric_only, NOTHING))
     pooled_variance = np.repeat(SIGNS, paired.sum(axis=1) + human_only).var()
-    precision = 1 / with_metric.error**2, len(alone) / pooled_variance
+    precision = 1 / error_with_metric**2, len(alone) / pooled_variance
     margin, error, _ = ppi_margin(Counts(paired, metric_only, human_only))
-    assert margin == pytest.approx(np.average([with_metric.margin, alone.mean()], weights=precision))
+    assert margin == pytest.approx(np.average([margin_with_metric, alone.mean()], weights=precision))
     assert error == pytest.approx(sum(precision) ** -0.5)
 
 

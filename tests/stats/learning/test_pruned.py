@@ -7,9 +7,9 @@ import pytest
 import xgboost
 from scipy import stats
 
-from custodes.stats.learning.boost import Settings, prune_columns
+from custodes.stats.learning.boost import prune_columns
 
-SETTINGS: Settings = {"rounds": 12, "depth": 2, "rate": 0.3, "subsample": 0.7}
+SETTINGS = {"rounds": 12, "depth": 2, "rate": 0.3, "subsample": 0.7}
 OPTIONS = {
     "max_depth": 2,
     "learning_rate": 0.3,
@@ -55,14 +55,12 @@ def test_every_step_is_that_of_the_definition(seed: int) -> None:
     y = x[:, 1] + np.abs(x[:, 3]) + rng.normal(size=90)
     x[rng.random(x.shape) < 0.1] = np.nan
     fold = rng.integers(0, 3, 90)
-    result = prune_columns(x, y, fold, score=loss(y), settings=SETTINGS, seed=3)
+    steps, best_columns = prune_columns(x, y, fold, score=loss(y), settings=SETTINGS, seed=3)
     expected = reference(x, y, fold)
-    assert [(step.columns.tolist(), step.removed) for step in result.steps] == [
-        (columns, out) for columns, out, _ in expected
-    ]
-    np.testing.assert_allclose([step.score for step in result.steps], [score for *_, score in expected], rtol=1e-5)
+    assert [(step.columns.tolist(), step.removed) for step in steps] == [(columns, out) for columns, out, _ in expected]
+    np.testing.assert_allclose([step.score for step in steps], [score for *_, score in expected], rtol=1e-5)
     best = max(range(5), key=lambda k: expected[k][2])
-    assert result.best.tolist() == expected[best][0]
+    assert best_columns.tolist() == expected[best][0]
 
 
 def test_between_equal_scores_the_fewest_columns_and_an_undefined_one_never() -> None:
@@ -70,15 +68,15 @@ def test_between_equal_scores_the_fewest_columns_and_an_undefined_one_never() ->
     x = rng.normal(size=(40, 4))
     fold = np.arange(40) % 2
     options = {"settings": SETTINGS, "seed": 0}
-    result = prune_columns(x, x[:, 2], fold, score=lambda predicted, fold: 1.0, **options)
-    assert result.best.tolist() == [2]
+    _, best_columns = prune_columns(x, x[:, 2], fold, score=lambda predicted, fold: 1.0, **options)
+    assert best_columns.tolist() == [2]
     for returned in ([0.1, 0.5, np.nan, np.nan], [-0.5, -0.1, np.nan, np.nan]):
         scores = iter(returned)
         assert (
             len(
                 prune_columns(
                     x, x[:, 2], fold, score=lambda predicted, fold, scores_left=scores: next(scores_left), **options
-                ).best
+                )[1]
             )
             == 3
         )
@@ -93,8 +91,8 @@ def test_rows_without_a_fold_are_not_used() -> None:
         seen.append(np.isnan(predicted))
         return float(stats.kendalltau(predicted[fold >= 0], y[fold >= 0]).statistic)
 
-    result = prune_columns(x, y, fold, score=score, settings=SETTINGS, seed=0)
+    steps, _ = prune_columns(x, y, fold, score=score, settings=SETTINGS, seed=0)
     assert all((lost == (fold < 0)).all() for lost in seen)
     poisoned = np.where(fold < 0, 1e6, y)
-    repeated = prune_columns(x, poisoned, fold, score=score, settings=SETTINGS, seed=0)
-    assert [step.score for step in repeated.steps] == [step.score for step in result.steps]
+    repeated_steps, _ = prune_columns(x, poisoned, fold, score=score, settings=SETTINGS, seed=0)
+    assert [step.score for step in repeated_steps] == [step.score for step in steps]

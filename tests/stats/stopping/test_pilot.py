@@ -11,7 +11,6 @@ from custodes.stats.stopping.pilot import (
     _WIDE,
     Pilot,
     _draw_logits,
-    _Modes,
     overlap,
     posterior_shares,
 )
@@ -68,9 +67,9 @@ def test_annotations_overlap_as_the_products_with_a_matrix_say(sign: int) -> Non
 def test_draws_have_the_mean_and_the_covariance_of_the_mode() -> None:
     precision = np.array([[2.0, 0.5, 0.0], [0.5, 3.0, 0.2], [0.0, 0.2, 4.0]])
     column, row, row_precision = np.array([1.0, -0.5, 0.2]), np.array([0.7, -2.0]), np.array([5.0, 8.0])
-    modes = _Modes(column[None], row[None], precision[None], row_precision[None], np.zeros((1, 2)), np.zeros(1))
     matrix = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    draws = _draw_logits(modes, 0, matrix, 200_000, np.random.default_rng(0))
+    modes = column, row, precision, row_precision, np.zeros(2)
+    draws = _draw_logits(matrix, *modes, n_draws=200_000, rng=np.random.default_rng(0))
     np.testing.assert_allclose(draws.mean(axis=0), matrix @ column + row, atol=0.01)
     covariance = matrix @ np.linalg.inv(precision) @ matrix.T + np.diag(1 / row_precision)
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.02)

@@ -14,10 +14,10 @@ from custodes.stats.stopping.sequential import (
     BOUNDARIES,
     crossing_probability,
     group_sequential_bounds,
-    paths,
     predictive_probability,
     sprt,
     stagewise,
+    upper_tail,
 )
 
 
@@ -141,10 +141,10 @@ def test_the_chance_of_a_larger_result_is_that_of_a_simulation(drift: float) -> 
     above, beyond = z[:, :2] > POCOCK[:2], np.abs(z[:, :2]) > POCOCK[:2]
     first = above[:, 0] | (~beyond[:, 0] & above[:, 1])
     reached = ~beyond.any(axis=1)
-    path = paths(POCOCK, LOOKS.astype(np.float64))
+    tail_probability = upper_tail(POCOCK, LOOKS.astype(np.float64))
     for last in (-5.0, 0.0, 4.0, 12.0):
         share = (first | (reached & (score[:, 2] >= last))).mean()
-        chance = path.upper_tail(np.array([drift]), np.array([last]))
+        chance = tail_probability(np.array([drift]), np.array([last]))
         assert chance[0] == pytest.approx(share, abs=4 * np.sqrt(0.25 / replications))
 
 

@@ -32,10 +32,10 @@ def fitted(size: int, *, nu: float = 0.6, n: int = 90, penalised: bool = False) 
 
 def informations(kinds: BattleCounts, model: Fit) -> np.ndarray:
     """Return the information (kinds, p, p) of one battle of each kind."""
-    x = model.design.rows(np.eye(model.design.width))
+    log_nu_column = np.eye(len(model.inverse))[-1]
     result = []
-    for row, (half, tie, both) in zip(x, model.variance, strict=True):
-        columns = np.stack([np.append(row, 0.0), np.append(np.zeros(len(row)), 1.0)])[:, : len(row) + model.has_ties]
+    for row, (half, tie, both) in zip(model.design.toarray(), model.variance, strict=True):
+        columns = np.stack([row, log_nu_column])
         result.append(columns.T @ np.array([[half, both], [both, tie]]) @ columns)
     return np.stack(result)
 
@@ -66,9 +66,8 @@ def test_effective_clusters_come_from_products_of_battles_of_a_cluster() -> None
     battles, kinds, model = fitted(5)
     battles = replace(battles, weight=np.random.default_rng(0).uniform(0.5, 1.5, 90))
     found = count_effective_clusters(model, kinds, battles, n_systems=4)
-    x = model.design.rows(np.eye(model.design.width))
     for system in range(4):
-        c = (x @ model.inverse[: x.shape[1], system])[kinds.kind] ** 2 * model.variance[kinds.kind, 0]
+        c = (model.design @ model.inverse[:, system])[kinds.kind] ** 2 * model.variance[kinds.kind, 0]
         wc, wc2 = battles.weight * c, battles.weight * c**2
         products = sum(wc[battles.unit == u].sum() ** 2 - wc2[battles.unit == u].sum() for u in range(18))
         assert found[system] == pytest.approx(wc.sum() ** 2 / products)
@@ -99,10 +98,10 @@ def test_variances_of_few_clusters_are_widened_to_their_degrees_of_freedom() -> 
 
 def test_battles_of_the_penalty_have_the_moments_of_a_win_and_a_loss() -> None:
     _, _, model = fitted(1, penalised=True)
-    residuals, x = model.residual(model.coefficients), model.design.rows(np.eye(model.design.width))
+    residuals, log_nu_column = model.residual(model.coefficients), np.eye(len(model.inverse))[-1]
     expected = np.zeros_like(model.inverse)
-    for k, row in enumerate(x):
-        columns = np.stack([np.append(row, 0.0), np.append(np.zeros(len(row)), 1.0)])
+    for k, row in enumerate(model.design.toarray()):
+        columns = np.stack([row, log_nu_column])
         for outcome in (0, 2):
             score = residuals[k, outcome] @ columns
             expected += model.pseudo[k] / 2 * np.outer(score, score)

@@ -297,7 +297,7 @@ def test_the_penalty_adds_half_won_battles_in_proportion_to_leverage(nu: float) 
     half, tie = np.array([0.5, 0, -0.5]), np.array([0.0, 1, 0])
     moments = [(p @ half**2) - (p @ half) ** 2, p @ tie * (1 - p @ tie), -(p @ half) * (p @ tie)]
     np.testing.assert_allclose(fitted.variance, np.stack(moments, axis=1), atol=1e-8)
-    rows = [np.stack([np.append(row, 0.0), [0, 0, 0, 0, 0, 1.0]])[:, : 5 + bool(nu)] for row in x]
+    rows = [np.stack([np.append(row, 0.0), [0, 0, 0, 0, 0, 1.0 * bool(nu)]]) for row in x]  # without ties, no log nu
     laws = [np.array([[m[0], m[2]], [m[2], m[1]]]) for m in fitted.variance]
     informations = np.stack([row.T @ law @ row for row, law in zip(rows, laws, strict=True)])
     total = kinds.outcomes.sum(axis=1)
@@ -325,7 +325,7 @@ def test_a_tilt_is_like_additional_wins() -> None:
     kinds = count_by_kind(data, data.weight)
     more = kinds.outcomes.astype(float)
     more[2] += [1.5, 0, -1.5]  # 1.5 losses of this kind become wins
-    tilt = np.zeros(5)
+    tilt = np.zeros(6)
     tilt[[kinds.first[2], kinds.second[2], 4]] = 1.5, -1.5, 1.5 * kinds.covariates[2, 0]
     options = {"component": np.zeros(4, dtype=int), "ties_are_half": False, "penalised": False}
     tilted, moved = fit(kinds, tilt=tilt, **options), fit(replace(kinds, outcomes=more), **options)

@@ -18,6 +18,7 @@ from custodes.stats.learning.even_handed import even_handed
 from custodes.stats.learning.objective import RANK_CORRELATIONS, Objective, objective
 from custodes.stats.learning.ridge import Linear
 from custodes.stats.ranks import mid_ranks
+from custodes.stats.ratios import mean_of_defined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,18 +128,10 @@ class TrainingData(ReadOnlyArrays):
     def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group_of_row, group_sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
-        row_indices_by_group = np.argsort(group_of_row, kind="stable")
-        group_starts = np.cumsum(group_sizes) - group_sizes
+        rows_of_group = np.split(np.argsort(group_of_row, kind="stable"), np.cumsum(group_sizes)[:-1])
         sampled_groups = rng.choice(len(group_sizes), size=len(group_sizes))
+        resampled_data = self.part(np.concatenate([rows_of_group[group] for group in sampled_groups]))
         copy_of_row = np.repeat(np.arange(len(sampled_groups)), group_sizes[sampled_groups])
-        n_preceding_rows_of_copy = (
-            np.cumsum(group_sizes[sampled_groups]) - group_sizes[sampled_groups]
-        )  # number of rows of the preceding copies
-        resampled_data = self.part(
-            row_indices_by_group[
-                (group_starts[sampled_groups] - n_preceding_rows_of_copy)[copy_of_row] + np.arange(len(copy_of_row))
-            ]
-        )
         item_of_row = np.unique(resampled_data.items, return_inverse=True)[1]
         item_of_copied_row = np.unique(copy_of_row * (item_of_row.max() + 1) + item_of_row, return_inverse=True)[1]
         return replace(resampled_data, items=item_of_copied_row, rng=rng)
@@ -154,20 +147,15 @@ class TrainingData(ReadOnlyArrays):
 
         The mean of a column without values is 0.5.
         """
-        has_score = np.isfinite(self.x)
-        n_scores = has_score.sum(axis=0)
-        column_means = np.where(
-            n_scores > 0, np.where(has_score, self.x, 0.0).sum(axis=0) / np.maximum(n_scores, 1), 0.5
-        )
-        return np.where(has_score, self.x, column_means), column_means
+        column_means = np.nan_to_num(mean_of_defined(self.x, axis=0), nan=0.5)
+        return np.where(np.isnan(self.x), column_means, self.x), column_means
 
     def with_top(self, n: int) -> TrainingData:
         """Return training data in which only the n metrics with the highest objective have scores."""
         metric_objectives = np.nan_to_num(self.score(self.mean_imputation[0].T), nan=-np.inf)
-        dropped_metric_indices = np.argsort(-metric_objectives, kind="stable")[n:]
-        return replace(
-            self, x=np.where(np.isin(np.arange(len(metric_objectives)), dropped_metric_indices), np.nan, self.x)
-        )
+        top_limited_scores = self.x.copy()
+        top_limited_scores[:, np.argsort(-metric_objectives, kind="stable")[n:]] = np.nan
+        return replace(self, x=top_limited_scores)
 
     @cached_property
     def target(self) -> Floats:
@@ -218,13 +206,13 @@ class TrainingData(ReadOnlyArrays):
     def shifts(self, formula: Formula) -> Floats:
         """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
         assert self.kinds is not None
-        is_row_of_known_kind = self.kinds >= 0
-        residuals = (self.y - formula.predict(self.x))[is_row_of_known_kind]
-        n_outputs_of_kind = np.bincount(self.kinds[is_row_of_known_kind], minlength=self.n_kinds)
-        return np.asarray(
-            np.bincount(self.kinds[is_row_of_known_kind], residuals, minlength=self.n_kinds)
-            / (n_outputs_of_kind + SHRINKAGE)
+        # the last position is for unknown kinds, -1
+        kind_of_row = np.where(self.kinds >= 0, self.kinds, self.n_kinds)
+        residual_sums, n_outputs_of_kind = (
+            np.bincount(kind_of_row, weights, minlength=self.n_kinds + 1)[: self.n_kinds]
+            for weights in (self.y - formula.predict(self.x), None)
         )
+        return np.asarray(residual_sums / (n_outputs_of_kind + SHRINKAGE))
 
     def inner_folds(self) -> NDArray[np.intp]:
         """Return inner folds (rows,) of whole clusters, in which choices are made."""
@@ -251,13 +239,9 @@ class TrainingData(ReadOnlyArrays):
         """
         predictions, mean_rating = formula.predict(self.x), self.y.mean()
         prediction_variance = float(predictions.var()) if np.ptp(predictions) > 0 else 0.0
-        slope = (
-            float(((predictions - predictions.mean()) * (self.y - mean_rating)).mean()) / prediction_variance
-            if prediction_variance > 0
-            else 0.0
-        )
+        covariance = float(((predictions - predictions.mean()) * (self.y - mean_rating)).mean())
         # If predictions correlate negatively with the ratings, the slope stays positive but is almost 0.
-        slope = slope if slope > 0 else 1e-6
+        slope = covariance / prediction_variance if prediction_variance > 0 and covariance > 0 else 1e-6
         return replace(
             formula,
             weights=slope * formula.weights,

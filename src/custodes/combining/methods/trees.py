@@ -60,10 +60,10 @@ def xgboost_pruned(training: TrainingData) -> Formula:
         return float(np.nanmean(fold_scores)) if np.isfinite(fold_scores).any() else float("nan")
 
     scaled_target, fold_of_row = training.target_standardisation[0], training.inner_folds()
-    pruning = boost.prune_columns(
+    pruning_steps, best_columns = boost.prune_columns(
         training.x, scaled_target, fold_of_row, score=score, settings=boost.SETTINGS, seed=SEED
     )
-    return replace(trees_on(training, pruning.best), pruned=pruning.steps)
+    return replace(trees_on(training, best_columns), pruned=pruning_steps)
 
 
 def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Formula:

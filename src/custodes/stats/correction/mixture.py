@@ -36,7 +36,6 @@ _ENOUGH_QUICK, _ENOUGH = 64, 1000  # minimum number of effective draws for an er
 _EFFECTIVE_RATE = 0.1  # minimum proportion of effective draws, unless there are 1000 effective draws
 _PRECISION_QUICK, _PRECISION = 0.003, 0.005  # target standard error of theta, without and with an interval
 _GROUP = 500_000  # maximum number of draws of a group of tables that share gamma variates
-_COLUMNS = 2048  # maximum number of draws computed at once for one table
 _BLOCK = 32_768  # maximum number of draws computed at once for all tables, so that arrays fit the cache
 _SMALLEST = np.float32(1e-30)
 _NEARLY_NORMAL = 1000.0  # with a larger shape, gamma draws need no weights: up to four sigma, acceptance is above .997
@@ -138,27 +137,20 @@ def mixture_posterior(
         # tables with few draws are left out, because the variation of their weights is uncertain
         has_uneven_weights = ~is_finished & (n_draws >= _FIRST) & (n_draws * _ENOUGH > MOST_DRAWS * n_effective)
         for table_index in unfinished_indices[has_uneven_weights]:
-            tempering_options: dict[str, Any] = {
-                "confidence": confidence,
-                "precision": target_errors[table_index],
-                "gamma": gamma,
-            }
-            indices_and_estimates.append(
-                (
-                    np.array([table_index]),
-                    tempering_posterior(distinct_tables.rows[table_index], seed=seed, **tempering_options),
-                )
+            tempered_estimate = tempering_posterior(
+                distinct_tables.rows[table_index],
+                seed=seed,
+                confidence=confidence,
+                precision=target_errors[table_index],
+                gamma=gamma,
             )
+            indices_and_estimates.append((np.array([table_index]), tempered_estimate))
         finished_index_arrays.append(unfinished_indices[is_finished])
         unfinished_indices = unfinished_indices[~(is_finished | has_uneven_weights)]
-    table_indices = np.concatenate(finished_index_arrays)
+    finished_indices = np.concatenate(finished_index_arrays)
+    finished_estimate = draw_sums.estimate(finished_indices, cautious=confidence is not None)
     indices_and_estimates.append(
-        (
-            table_indices,
-            with_bounds(
-                draw_sums.estimate(table_indices, cautious=confidence is not None), bounds_of_table[:, table_indices]
-            ),
-        )
+        (finished_indices, with_bounds(finished_estimate, bounds_of_table[:, finished_indices]))
     )
     return distinct_tables.expand_estimate(Estimate.from_parts(indices_and_estimates).symmetrise(is_even_table))
 
@@ -185,57 +177,32 @@ def weighted_draws(counts: Counts, variates: NDArray[np.float32]) -> tuple[NDArr
     p_draws, log_weights = np.empty((3, n_tables, n_draws), np.float32), np.empty((n_tables, n_draws), np.float32)
     human_exponents = (counts.human_only - 2).astype(np.float32)
     cell_exponents = (1 - pseudo_counts[..., 0]).astype(np.float32)
-    for first_draw_index in range(0, n_draws, _COLUMNS):
-        draw_range = slice(first_draw_index, min(first_draw_index + _COLUMNS, n_draws))
-        gammas_of_cell = [
-            weighted_gammas(shapes_of_cell, variates[:, draw_range], variate_row)
-            for variate_row, (shapes_of_cell, _) in enumerate(distinct_shapes_of_cell)
-        ]
-        block_size = max(1, _BLOCK // (draw_range.stop - first_draw_index))
-        for table_range in (
-            slice(first_table_index, first_table_index + block_size)
-            for first_table_index in range(0, n_tables, block_size)
-        ):
-            shape_indices = [shape_index_of_table[table_range] for _, shape_index_of_table in distinct_shapes_of_cell]
-            cell_draws = [
-                gamma_draws[block_shape_indices]
-                for (gamma_draws, _), block_shape_indices in zip(gammas_of_cell, shape_indices, strict=True)
-            ]
-            log_sums = np.asarray(
-                sum(
-                    gamma_log_weights[block_shape_indices]
-                    for (_, gamma_log_weights), block_shape_indices in zip(gammas_of_cell, shape_indices, strict=True)
-                )
-            )
-            metric_outcome_draws = cell_draws[9:]
-            metric_outcome_total = metric_outcome_draws[0] + metric_outcome_draws[1] + metric_outcome_draws[2]
-            for metric_outcome in range(3):
-                cell_scale = (
-                    metric_outcome_draws[metric_outcome]
-                    / metric_outcome_total
-                    / np.maximum(
-                        cell_draws[metric_outcome] + cell_draws[3 + metric_outcome] + cell_draws[6 + metric_outcome],
-                        _SMALLEST,
-                    )
-                )
-                for cell_gammas in cell_draws[metric_outcome:9:3]:
-                    cell_gammas *= cell_scale
-            for human_outcome in range(3):
-                human_class_draws = cell_draws[3 * human_outcome : 3 * human_outcome + 3]
-                p_human = np.add(
-                    human_class_draws[0] + human_class_draws[1],
-                    human_class_draws[2],
-                    out=p_draws[human_outcome, table_range, draw_range],
-                )
-                log_sums += human_exponents[table_range, human_outcome, np.newaxis] * np.log(
-                    np.maximum(p_human, _SMALLEST)
-                )
-                class_exponents = cell_exponents[table_range, human_outcome]
-                rare_class_tables = np.flatnonzero(class_exponents)
-                for cell_gammas in human_class_draws if rare_class_tables.size else ():
-                    log_cell_draws = np.log(np.maximum(cell_gammas[rare_class_tables], _SMALLEST))
-                    log_sums[rare_class_tables] += class_exponents[rare_class_tables, np.newaxis] * log_cell_draws
-            log_weights[table_range, draw_range] = log_sums
+    gammas_of_cell = [
+        weighted_gammas(shapes_of_cell, variates, variate_row)
+        for variate_row, (shapes_of_cell, _) in enumerate(distinct_shapes_of_cell)
+    ]
+    block_size = max(1, _BLOCK // n_draws)
+    for first_table_index in range(0, n_tables, block_size):
+        tables = slice(first_table_index, first_table_index + block_size)
+        shape_indices = [shape_index_of_table[tables] for _, shape_index_of_table in distinct_shapes_of_cell]
+        cell_draws = np.stack(
+            [gamma_draws[indices] for (gamma_draws, _), indices in zip(gammas_of_cell, shape_indices, strict=True)]
+        )
+        log_sums = np.asarray(
+            sum(log_acceptance[i] for (_, log_acceptance), i in zip(gammas_of_cell, shape_indices, strict=True))
+        )
+        joint_draws, metric_draws = cell_draws[:9].reshape(3, 3, -1, n_draws), cell_draws[9:]  # [human, metric]
+        joint_draws *= metric_draws / metric_draws.sum(axis=0) / np.maximum(joint_draws.sum(axis=0), _SMALLEST)
+        p_draws[:, tables] = joint_draws.sum(axis=1)
+        for human_outcome in range(3):
+            log_p_human = np.log(np.maximum(p_draws[human_outcome, tables], _SMALLEST))
+            log_sums += human_exponents[tables, human_outcome, np.newaxis] * log_p_human
+            class_exponents = cell_exponents[tables, human_outcome]
+            rare_class_tables = np.flatnonzero(class_exponents)
+            for cell_gammas in joint_draws[human_outcome] if rare_class_tables.size else ():
+                log_cell_draws = np.log(np.maximum(cell_gammas[rare_class_tables], _SMALLEST))
+                log_sums[rare_class_tables] += class_exponents[rare_class_tables, np.newaxis] * log_cell_draws
+        log_weights[tables] = log_sums
     return p_draws, log_weights
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from custodes.stats.arrays import Floats
@@ -16,19 +14,9 @@ _WORST_ERROR = 2  # the error if the metric's label is `win` and the human label
 _NOISE = 1e-12  # smaller variances of the labels -1, 0, 1 are rounding errors
 
 
-class Margin(NamedTuple):
-    """A margin p_win - p_loss (...), its standard error, and the degrees of freedom of its t quantiles (inf: normal).
-
-    The error is NaN if there are fewer than two labels.
-    """
-
-    margin: Floats
-    error: Floats
-    freedom: Floats
-
-
-def ppi_margin(counts: Counts) -> Margin:
-    """Return the PPI++ estimate of the margin for tables (...), not clipped to [-1, 1].
+def ppi_margin(counts: Counts) -> tuple[Floats, Floats, Floats]:
+    """Return the PPI++ estimate of the margin for tables (...), not clipped to [-1, 1], its standard error, and the
+    degrees of freedom of its t quantiles (inf: normal), all (...).
 
     Labels are +1, 0, -1. The metric's labels of all items predict the human labels with the power-tuning weight lambda,
     and the paired items correct the bias of this prediction (rectifier). Without metric-only items, the estimate is the
@@ -98,9 +86,9 @@ def ppi_margin(counts: Counts) -> Margin:
         1.0,
         np.where(n_paired == 0, 0.0, human_only_mean_variance / (human_only_mean_variance + ppi_estimate_variance)),
     )
-    return Margin(
-        margin=_blend(ppi_estimate_weight, ppi_estimate, _mean_label(human_only_counts)),
-        error=np.where(
+    return (
+        _blend(ppi_estimate_weight, ppi_estimate, _mean_label(human_only_counts)),
+        np.where(
             n_human_labels > 1,
             np.sqrt(
                 _blend(
@@ -112,7 +100,7 @@ def ppi_margin(counts: Counts) -> Margin:
             ),
             np.nan,
         ),
-        freedom=np.where(n_human_labels < _NORMAL_FROM, n_human_labels - 1, np.inf),
+        np.where(n_human_labels < _NORMAL_FROM, n_human_labels - 1, np.inf),
     )
 
 
@@ -143,5 +131,5 @@ def _label_variance(outcome_counts: Floats) -> Floats:
 PPI = Estimator(
     name="ppi",
     estimate=lambda counts, confidence, **_: Estimate.from_student_t(*ppi_margin(counts), confidence=confidence),
-    point=lambda counts: ppi_margin(counts).margin,
+    point=lambda counts: ppi_margin(counts)[0],
 )

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from custodes.stats.arrays import Floats
 
 _LENGTHS = np.geomspace(0.05, 5.0, 16)  # length scales of the kernel, in units of sqrt(n_dims)
-_NOISES = (
-    1e-6,
-    1e-4,
-    1e-2,
-)  # noise variances, relative to the variance of the function
+_NOISES = (1e-6, 1e-4, 1e-2)  # noise variances, relative to the variance of the function
 _REFIT = 5  # number of evaluations after which length scale and noise are fitted again
 _RANDOM, _LOCAL = 500, 250  # random candidates; candidates near the best, in each of several rounds
 _ROUNDS = 3
@@ -24,19 +19,6 @@ _MOVED = 5  # mean number of coordinates moved at once; few, because an optimum 
 _STEPS = (0.01, 0.5)  # standard deviation of a move
 _ROUNDING = 1e-13  # an objective with a smaller range, relative to the largest value, counts as constant
 _TINY = 1e-300
-
-
-class _Process(NamedTuple):
-    """A Gaussian process conditioned on values at points (n, n_dims).
-
-    The stored arrays make the computation of posterior means and standard deviations fast.
-    """
-
-    points: Floats
-    length: float
-    whitening: Floats  # (n, n): the inverse of the kernel's Cholesky factor
-    coefficients: Floats  # (n,)
-    scale: float
 
 
 def maximise(
@@ -76,13 +58,13 @@ def maximise(
         standardised_values = _standardise_values(objective_values)
         if iteration % _REFIT == 0:
             length_scale, noise_variance = _fit_hyperparameters(evaluated_points, standardised_values)
-        next_point = _propose_candidate(
-            _fit_process(evaluated_points, standardised_values, length_scale, noise_variance), standardised_values, rng
-        )[np.newaxis]
-        evaluated_points, objective_values = (
-            np.concatenate([evaluated_points, next_point]),
-            np.concatenate([objective_values, objective(next_point)]),
+        expected_improvement = _expected_improvement(
+            evaluated_points, standardised_values, length_scale, noise_variance
         )
+        best_points = evaluated_points[np.argsort(-standardised_values, kind="stable")[:_STARTS]]
+        next_point = _propose_candidate(expected_improvement, best_points, rng)[np.newaxis]
+        evaluated_points = np.concatenate([evaluated_points, next_point])
+        objective_values = np.concatenate([objective_values, objective(next_point)])
     if np.isnan(objective_values).all():
         return np.full(n_dims, np.nan)
     return np.asarray(evaluated_points[np.nanargmax(objective_values)])
@@ -140,56 +122,48 @@ def _fit_hyperparameters(points: Floats, standardised_values: Floats) -> tuple[f
     return float(length_scales[best_grid_index]), float(noise_variances[best_grid_index])
 
 
-def _fit_process(points: Floats, standardised_values: Floats, length_scale: float, noise_variance: float) -> _Process:
+def _expected_improvement(
+    points: Floats, standardised_values: Floats, length_scale: float, noise_variance: float
+) -> Callable[[Floats], Floats]:
+    """Condition the Gaussian process on values at points (n, n_dims), and return a function from candidates (m, n_dims)
+    to their expected improvement (m,) over the best value."""
+    from scipy.special import ndtr
+
     kernel_matrix = _kernel(_distances(points, points) / length_scale)
     whitening_matrix = np.linalg.inv(np.linalg.cholesky(kernel_matrix + noise_variance * np.eye(len(points))))
     whitened_values = whitening_matrix @ standardised_values
-    return _Process(
-        points,
-        length_scale,
-        whitening_matrix,
-        whitening_matrix.T @ whitened_values,
-        math.sqrt(max(float(whitened_values @ whitened_values) / len(standardised_values), _TINY)),
-    )
+    coefficients, best_value = whitening_matrix.T @ whitened_values, float(standardised_values.max())
+    process_sd = math.sqrt(max(float(whitened_values @ whitened_values) / len(standardised_values), _TINY))
 
-
-def _improvements(process: _Process, candidates: Floats, best_value: float) -> Floats:
-    """Expected improvement of candidates over the best value: (m, n_dims) -> (m,)."""
-    from scipy.special import ndtr
-
-    prior_correlations = _kernel(_distances(candidates, process.points) / process.length)
-    whitened_correlations = prior_correlations @ process.whitening.T
-    posterior_sds = process.scale * np.sqrt(
-        np.maximum(1 - np.einsum("mn,mn->m", whitened_correlations, whitened_correlations), 1e-12)
-    )
-    standardised_gains = (prior_correlations @ process.coefficients - best_value) / posterior_sds
-    return np.asarray(
-        posterior_sds
-        * (
-            standardised_gains * ndtr(standardised_gains)
-            + np.exp(-standardised_gains * standardised_gains / 2) / math.sqrt(2 * math.pi)
+    def improvement(candidates: Floats) -> Floats:
+        prior_correlations = _kernel(_distances(candidates, points) / length_scale)
+        whitened_correlations = prior_correlations @ whitening_matrix.T
+        posterior_sds = process_sd * np.sqrt(
+            np.maximum(1 - np.einsum("mn,mn->m", whitened_correlations, whitened_correlations), 1e-12)
         )
-    )
+        gains = (prior_correlations @ coefficients - best_value) / posterior_sds
+        densities = np.exp(-gains * gains / 2) / math.sqrt(2 * math.pi)
+        return np.asarray(posterior_sds * (gains * ndtr(gains) + densities))
+
+    return improvement
 
 
-def _propose_candidate(process: _Process, standardised_values: Floats, rng: np.random.Generator) -> Floats:
+def _propose_candidate(
+    expected_improvement: Callable[[Floats], Floats], best_points: Floats, rng: np.random.Generator
+) -> Floats:
     """Candidate (n_dims,) with the largest expected improvement.
 
     The first candidates are random points and points near the best points. In each of several rounds, points near the
     best candidates are added.
     """
-    best_value = float(standardised_values.max())
-    best_points = process.points[np.argsort(-standardised_values, kind="stable")[:_STARTS]]
     candidates = np.concatenate([rng.random((_RANDOM, best_points.shape[1])), _perturb_points(best_points, rng)])
-    expected_improvements = _improvements(process, candidates, best_value)
+    improvements = expected_improvement(candidates)
     for _ in range(_ROUNDS):
-        best_candidate_indices = np.argsort(-expected_improvements, kind="stable")[:_STARTS]
-        perturbed_points = _perturb_points(candidates[best_candidate_indices], rng)
-        candidates = np.concatenate([candidates[best_candidate_indices], perturbed_points])
-        expected_improvements = np.concatenate(
-            [expected_improvements[best_candidate_indices], _improvements(process, perturbed_points, best_value)]
-        )
-    return np.asarray(candidates[int(np.argmax(expected_improvements))])
+        best_candidates = np.argsort(-improvements, kind="stable")[:_STARTS]
+        perturbed_points = _perturb_points(candidates[best_candidates], rng)
+        candidates = np.concatenate([candidates[best_candidates], perturbed_points])
+        improvements = np.concatenate([improvements[best_candidates], expected_improvement(perturbed_points)])
+    return np.asarray(candidates[int(np.argmax(improvements))])
 
 
 def _perturb_points(points: Floats, rng: np.random.Generator) -> Floats:

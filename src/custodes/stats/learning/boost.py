@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,18 +23,9 @@ LARGEST = float(np.finfo(np.float32).max) / 2
 """Maximum absolute prediction of trees: half of the largest single-precision number, so that sums cannot overflow."""
 
 
-class Settings(TypedDict):
-    """Hyperparameters of a boosted model: number and depth of trees, learning rate, and proportion of rows per tree."""
-
-    rounds: int
-    depth: int
-    rate: float
-    subsample: float
-
-
-SETTINGS: Settings = {"rounds": 100, "depth": 2, "rate": 0.05, "subsample": 0.8}
-"""Best of 18 settings on HANNA (six aspects, 72 metrics, without the system Human) and SummEval (experts, four aspects,
-34 metrics).
+SETTINGS: dict[str, Any] = {"rounds": 100, "depth": 2, "rate": 0.05, "subsample": 0.8}
+"""Arguments of `fit_trees`: the best of 18 settings on HANNA (six aspects, 72 metrics, without the system Human) and
+SummEval (experts, four aspects, 34 metrics).
 
 The mean held-out tau-b over item-grouped folds is .266 on HANNA and .189 on SummEval. With 100 trees and XGBoost's
 defaults (depth 6, rate .3), tau-b is .205 and .141. Deeper trees, a higher rate or more trees overfit these small,
@@ -112,7 +103,7 @@ def fit_trees(
     y
         Target (rows,).
     rounds, depth, rate, subsample
-        See `Settings`.
+        Number and depth of the trees, learning rate, and proportion of the rows that each tree uses.
     seed
         Seed for the selection of the rows that each tree uses. The same arguments give the same trees.
 
@@ -205,22 +196,15 @@ class PruningStep(NamedTuple):
     score: float
 
 
-class Pruning(NamedTuple):
-    """The steps of backward elimination, from all columns to one, and the columns with the best held-out score."""
-
-    steps: tuple[PruningStep, ...]
-    best: NDArray[np.intp]
-
-
 def prune_columns(
     x: Floats,
     y: Floats,
     fold: Ints,
     *,
     score: Callable[[Floats, NDArray[Any]], float],
-    settings: Settings,
+    settings: Mapping[str, Any],
     seed: int,
-) -> Pruning:
+) -> tuple[tuple[PruningStep, ...], NDArray[np.intp]]:
     """Backward elimination: remove the least important column repeatedly.
 
     Parameters
@@ -235,9 +219,9 @@ def prune_columns(
     Returns
     -------
     :
-        The steps, and the columns of the step with the highest score. Among steps with equal scores, the step with the
-        fewest columns is used. Each step fits one model per fold, and importance is the mean over these models. If
-        columns are equally important, the last one of them is removed.
+        The steps, from all columns to one, and the columns of the step with the highest score. Among steps with equal
+        scores, the step with the fewest columns is used. Each step fits one model per fold, and importance is the mean
+        over these models. If columns are equally important, the last one of them is removed.
 
     Raises
     ------
@@ -253,7 +237,7 @@ def prune_columns(
     >>> x = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [3.0, 5.0]] * 4)
     >>> fold = np.repeat([0, 1], 8)
     >>> loss = lambda predicted, fold: -float(((predicted - x[:, 0]) ** 2).mean())
-    >>> prune_columns(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0).best.tolist()
+    >>> prune_columns(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0)[1].tolist()
     [0]
     """
     remaining_columns = np.arange(x.shape[1])
@@ -272,4 +256,4 @@ def prune_columns(
         )
         remaining_columns = np.delete(remaining_columns, least_important_position)
     step_scores = np.nan_to_num([step.score for step in steps], nan=-np.inf)
-    return Pruning(tuple(steps), steps[len(steps) - 1 - int(np.argmax(step_scores[::-1]))].columns)
+    return tuple(steps), steps[len(steps) - 1 - int(np.argmax(step_scores[::-1]))].columns

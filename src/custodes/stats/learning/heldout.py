@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, round_for_sorting
 from custodes.stats.learning.folds import splits
+from custodes.stats.ratios import mean_of_defined
 
 Predictor = Callable[[Floats], Floats]
 Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
@@ -63,6 +64,37 @@ def round_predictions(predictions: Floats) -> Floats:
     )
 
 
+def fold_statistics(
+    statistic: ResampledStatistic,
+    target: Floats,
+    predictions: Floats,
+    fold: Ints,
+    *,
+    units: Ints,
+    weights: NDArray[Any],
+) -> Floats:
+    """A statistic over the outputs of each fold: (folds, B, m), NaN where it is undefined.
+
+    It is undefined if the target or the predictions are constant in the resample, or if there are no predictions.
+    Outputs of different folds are never compared, because their predictions come from different models.
+    """
+    fold_numbers = np.unique(fold[fold >= 0])
+    statistics = np.full((len(fold_numbers), len(weights), len(predictions)), np.nan)
+    for statistics_of_fold, fold_number in zip(statistics, fold_numbers, strict=True):
+        item_indices_of_fold = np.flatnonzero((fold == fold_number).any(axis=1))
+        human_scores = np.where(fold[item_indices_of_fold] == fold_number, target[item_indices_of_fold], np.nan)
+        unit_indices_of_fold, unit_of_item = np.unique(
+            units[item_indices_of_fold], return_inverse=True
+        )  # only the clusters of this fold are needed
+        statistics_of_fold[:] = statistic(
+            human_scores,
+            predictions[:, item_indices_of_fold],
+            units=unit_of_item,
+            weights=weights[:, unit_indices_of_fold],
+        )
+    return statistics
+
+
 def held_out_statistic(
     statistic: ResampledStatistic,
     target: Floats,
@@ -74,9 +106,7 @@ def held_out_statistic(
 ) -> Floats:
     """A statistic over the outputs of a fold, averaged over the folds where it is defined: (B, m).
 
-    The result is NaN if the statistic is undefined in all folds: the target or the predictions are constant in the
-    resample, or there are no predictions. Outputs of different folds are never compared, because their predictions come
-    from different models.
+    The result is NaN if the statistic is undefined in all folds; see `fold_statistics`.
 
     >>> from functools import partial
     >>> from custodes.stats.pooled_correlation import pooled_correlation
@@ -90,19 +120,4 @@ def held_out_statistic(
 
     Source: Colombo et al. 2023, Section 4 (Kendall's tau on the held-out part).
     """
-    statistic_sums, n_defined_folds = np.zeros((2, len(weights), len(predictions)))
-    for fold_number in np.unique(fold[fold >= 0]):
-        item_indices_of_fold = np.flatnonzero((fold == fold_number).any(axis=1))
-        human_scores = np.where(fold[item_indices_of_fold] == fold_number, target[item_indices_of_fold], np.nan)
-        unit_indices_of_fold, unit_of_item = np.unique(
-            units[item_indices_of_fold], return_inverse=True
-        )  # only the clusters of this fold are needed
-        fold_statistics = statistic(
-            human_scores,
-            predictions[:, item_indices_of_fold],
-            units=unit_of_item,
-            weights=weights[:, unit_indices_of_fold],
-        )
-        statistic_sums += np.nan_to_num(fold_statistics, nan=0.0)
-        n_defined_folds += ~np.isnan(fold_statistics)
-    return np.where(n_defined_folds > 0, statistic_sums / np.maximum(n_defined_folds, 1), np.nan)
+    return mean_of_defined(fold_statistics(statistic, target, predictions, fold, units=units, weights=weights), axis=0)

@@ -7,6 +7,8 @@ folds, and the errors are then wrong in the third digit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
@@ -116,6 +118,13 @@ def _optimal_weights(
     return weights
 
 
+def fit_lasso(x: Floats, y: Floats, *, alphas: Floats) -> Callable[[Floats], Floats]:
+    """Fit the lasso at each penalty, and return a function from values (rows, p) to predictions (alphas, rows)."""
+    column_scaling, mean_target = scaling(x), y.mean()
+    weights = y.std() * _path(standardise_columns(x, column_scaling), y, alphas)
+    return lambda new_x: np.asarray(mean_target + weights @ standardise_columns(new_x, column_scaling).T)
+
+
 def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     """Squared errors of predictions of held-out rows at each penalty.
 
@@ -148,8 +157,6 @@ def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     """
     squared_errors = np.full((len(alphas), len(y)), np.nan)
     for is_training, is_held_out in splits(fold):
-        column_scaling, training_y = scaling(x[is_training]), y[is_training]
-        weights = training_y.std() * _path(standardise_columns(x[is_training], column_scaling), training_y, alphas)
-        predictions = training_y.mean() + weights @ standardise_columns(x[is_held_out], column_scaling).T
-        squared_errors[:, is_held_out] = (y[is_held_out] - predictions) ** 2
+        predict = fit_lasso(x[is_training], y[is_training], alphas=alphas)
+        squared_errors[:, is_held_out] = (y[is_held_out] - predict(x[is_held_out])) ** 2
     return squared_errors

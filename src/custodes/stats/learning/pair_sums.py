@@ -3,30 +3,16 @@ sums."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correlation import concordance, tie_counts
 from custodes.stats.learning.objective import Objective, ordered_pairs
-
-_FEW = 8  # below this proportion of the outputs, 1 / 8, comparing rows with all outputs is faster than sorting
-
-
-class PairSums(NamedTuple):
-    """Sums for some of the n outputs (the rows), over the pairs of each row with all n outputs.
-
-    `row` (q, rows) are the sums for each of the rows over all outputs. `column` (q, n) are the sums for each output
-    over the rows. `inside` (2, q, rows) are the sums for each of the rows over the outputs of the same unit, and over
-    the outputs of the same system.
-    """
-
-    row: Floats
-    column: Floats
-    inside: Floats
 
 
 def pair_sums(
@@ -35,8 +21,8 @@ def pair_sums(
     predicted_scores: Floats,
     rows: NDArray[np.intp],
     item_of_output: Ints,
-    labels: tuple[Ints, Ints],
-) -> PairSums:
+    labels: Sequence[Ints],
+) -> tuple[Floats, Floats, Floats]:
     """Sums over pairs of some outputs with all outputs, from which an agreement coefficient is computed: q = 1 + 2 m
     sums.
 
@@ -56,82 +42,42 @@ def pair_sums(
     item_of_output
         The item of each output (n,). Each item lies in one unit and has at most one output of each system.
     labels
-        The unit and the system of each output (n,).
+        Labels of each output (n,): its unit, and its system.
 
     Returns
     -------
     :
-        The sums by output.
+        The sums (q, rows) of each of the rows over its pairs with all outputs; the sums (q, n) of each output over its
+        pairs with the rows; and the sums (labels, q, rows) of each of the rows over the outputs with the same label.
 
     Examples
     --------
-    >>> sums = pair_sums("kendall", np.array([1.0, 2, 3]), np.array([[1.0, 3, 2]]), np.arange(3), np.zeros(3, int),
-    ...     (np.arange(3), np.arange(3)))
-    >>> sums.row.tolist()
+    >>> scores, predictions, item = np.array([1.0, 2, 3]), np.array([[1.0, 3, 2]]), np.zeros(3, int)
+    >>> row_sums, *_ = pair_sums("kendall", scores, predictions, np.arange(3), item, (np.arange(3), np.arange(3)))
+    >>> row_sums.tolist()
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
-    if kind == "accuracy":
-        return _item_pair_sums(human_scores, predicted_scores, rows, item_of_output)
     n_outputs, human_and_predicted_scores = len(human_scores), np.vstack([human_scores, predicted_scores])
-    if kind == "kendall" and _FEW * len(rows) < n_outputs:
-        return _sum_pair_signs(human_and_predicted_scores, rows, labels)
-    compute_sums = _sign_sums if kind == "kendall" else _difference_sums
-    single_label, row_indicator_of_output = (
-        np.zeros(n_outputs, dtype=np.intp),
-        np.bincount(rows, minlength=n_outputs).astype(np.float64),
+    sums_of_kind: dict[Objective, Callable[[Floats, Ints, Floats], Floats]] = {
+        "kendall": _sign_sums,
+        "spearman": _difference_sums,
+        "pearson": _difference_sums,
+        "accuracy": partial(_order_sums, item_of_output),
+    }
+    compute_sums = sums_of_kind[kind]
+    single_label, equal_weights = np.zeros(n_outputs, dtype=np.intp), np.ones(n_outputs)
+    row_sums, *same_label_sums = (
+        compute_sums(human_and_predicted_scores, label_of_output, equal_weights)[:, rows]
+        for label_of_output in (single_label, *labels)
     )
-    all_output_sums = compute_sums(human_and_predicted_scores, single_label, None)
-    column_sums = (
-        all_output_sums
-        if len(rows) == n_outputs
-        else compute_sums(human_and_predicted_scores, single_label, row_indicator_of_output)
-    )
-    return PairSums(
-        all_output_sums[:, rows],
-        column_sums,
-        np.stack(
-            [compute_sums(human_and_predicted_scores, label_of_output, None)[:, rows] for label_of_output in labels]
-        ),
-    )
+    weight_of_row = np.bincount(rows, minlength=n_outputs).astype(np.float64)
+    column_sums = compute_sums(human_and_predicted_scores, single_label, weight_of_row)
+    return row_sums, column_sums, np.stack(same_label_sums)
 
 
-def _sum_pair_signs(human_and_predicted_scores: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
-    """Sums from the signs of all pairs, in blocks of outputs, given values (1 + m, n). Small integers are exact in
-    single precision."""
-    n_outputs, n_sums = human_and_predicted_scores.shape[1], 2 * len(human_and_predicted_scores) - 1
-    accumulated_pair_sums = PairSums(
-        np.zeros((n_sums, len(rows))), np.zeros((n_sums, n_outputs)), np.zeros((2, n_sums, len(rows)))
-    )
-    for row_slice in chunks(len(rows), 2 * n_outputs):
-        block_rows = rows[row_slice]
-        human_signs, *predicted_signs_by_model = (
-            np.sign(scores_of_rater[block_rows, np.newaxis] - scores_of_rater).astype(np.float32)
-            for scores_of_rater in human_and_predicted_scores
-        )
-        same_label_masks = [
-            (label_of_output[block_rows, np.newaxis] == label_of_output).astype(np.float32)
-            for label_of_output in labels
-        ]
-        sign_products = [
-            human_signs * human_signs,
-            *(
-                sign_product
-                for predicted_signs in predicted_signs_by_model
-                for sign_product in (human_signs * predicted_signs, predicted_signs * predicted_signs)
-            ),
-        ]
-        for sum_index, sign_product in enumerate(sign_products):
-            accumulated_pair_sums.row[sum_index, row_slice] = sign_product.sum(axis=1, dtype=np.float64)
-            accumulated_pair_sums.column[sum_index] += sign_product.sum(axis=0, dtype=np.float64)
-            accumulated_pair_sums.inside[:, sum_index, row_slice] = [
-                np.einsum("rn,rn->r", sign_product, same_label_mask) for same_label_mask in same_label_masks
-            ]
-    return accumulated_pair_sums
-
-
-def _sign_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats | None) -> Floats:
-    """Sums of signs over the outputs with the same label, weighted by `output_weights` (default 1): (1 + m, n) -> (1 +
-    2 m, n)."""
+def _sign_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats) -> Floats:
+    """Sums of signs over the outputs with the same label, weighted by `output_weights` (n,): (1 + m, n) -> (1 + 2 m,
+    n)."""
     n_outputs = human_and_predicted_scores.shape[1]
     rank_codes = np.stack(
         [
@@ -150,18 +96,15 @@ def _sign_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output
     return sign_sums
 
 
-def _difference_sums(
-    human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats | None
-) -> Floats:
+def _difference_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats) -> Floats:
     """Sums of differences instead of signs, in closed form.
 
     The sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i sum(a) + sum(ab).
     """
     human_and_predicted_scores = human_and_predicted_scores - human_and_predicted_scores.mean(axis=1, keepdims=True)
-    weight_of_output = np.ones(len(label_of_output)) if output_weights is None else output_weights
 
     def sum_by_label(summands: Floats) -> Floats:
-        return unit_sums(summands * weight_of_output, units=label_of_output, n_units=int(label_of_output.max()) + 1)[
+        return unit_sums(summands * output_weights, units=label_of_output, n_units=int(label_of_output.max()) + 1)[
             ..., label_of_output
         ]
 
@@ -185,21 +128,15 @@ def _difference_sums(
     return difference_sums
 
 
-def _item_pair_sums(
-    human_scores: Floats, predicted_scores: Floats, rows: NDArray[np.intp], item_of_output: Ints
-) -> PairSums:
-    """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
-    n_outputs, row_indicator_of_output = (
-        len(human_scores),
-        np.bincount(rows, minlength=len(human_scores)).astype(np.float64),
-    )
-    better_outputs, worse_outputs = ordered_pairs(human_scores, item_of_output)
+def _order_sums(
+    item_of_output: Ints, human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats
+) -> Floats:
+    """Numbers of pairs of one item and one label instead of sums of signs; see 'accuracy' in `pair_sums`."""
+    n_labels, n_outputs = int(label_of_output.max()) + 1, len(label_of_output)
+    human_scores, predicted_scores = human_and_predicted_scores[0], human_and_predicted_scores[1:]
+    better_outputs, worse_outputs = ordered_pairs(human_scores, item_of_output * n_labels + label_of_output)
     is_correct_pair = np.repeat(predicted_scores[:, better_outputs] > predicted_scores[:, worse_outputs], 2, axis=0)
     pair_summands = np.vstack([np.ones(len(better_outputs)), is_correct_pair])
-    all_output_sums, column_sums = (
-        unit_sums(pair_summands * output_weights[worse_outputs], units=better_outputs, n_units=n_outputs)
-        + unit_sums(pair_summands * output_weights[better_outputs], units=worse_outputs, n_units=n_outputs)
-        for output_weights in (np.ones(n_outputs), row_indicator_of_output)
-    )
-    row_sums = all_output_sums[:, rows]
-    return PairSums(row_sums, column_sums, np.stack([row_sums, np.zeros_like(row_sums)]))
+    return unit_sums(
+        pair_summands * output_weights[worse_outputs], units=better_outputs, n_units=n_outputs
+    ) + unit_sums(pair_summands * output_weights[better_outputs], units=worse_outputs, n_units=n_outputs)

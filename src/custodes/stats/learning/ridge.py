@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,9 +87,6 @@ class Products(NamedTuple):
 def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     """Products in all rows, and in the training part of each fold.
 
-    Most rows are within the limits of every part, so their products are the same in every part, except for a shift.
-    Products of these rows are computed once. Only the remaining rows are clipped and multiplied in each part.
-
     Parameters
     ----------
     x, y
@@ -109,125 +105,45 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     >>> fold_products(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    n_columns, used_row_indices = x.shape[1], np.flatnonzero(fold >= 0)
-    row_order = used_row_indices[np.argsort(fold[used_row_indices], kind="stable")]
-    fold_starts, fold_of_row, fold_sizes = np.unique(
-        fold[row_order], return_index=True, return_inverse=True, return_counts=True
-    )[1:]
-    training_fold_indicators = (
-        1 - np.eye(1 + len(fold_starts), len(fold_starts), -1)[: len(fold_starts) + (len(fold_starts) > 1)]
-    )  # (parts, folds)
-    column_values = np.vstack([x[row_order].T, y[..., row_order]])
-    is_present_value = ~np.isnan(column_values)
-    column_values[~is_present_value] = 0.0
-    if is_present_value.all():
-        is_present_value = is_present_value[:1]  # one row serves all columns
-    n_present_by_fold = np.add.reduceat(is_present_value, fold_starts, axis=1, dtype=np.float64)
-    n_present_by_part = np.maximum(n_present_by_fold @ training_fold_indicators.T, 1)
-    shift_of_column = _central_values(ratio(np.add.reduceat(column_values, fold_starts, axis=1), n_present_by_fold))
-    column_values = (column_values - shift_of_column) * is_present_value
-
-    def standard_deviation(deviation_square_sums: Floats, means_by_part: Floats) -> Floats:
-        """Standard deviations (columns, parts) from sums of squares; 0 if within rounding error."""
-        deviations = np.sqrt(np.maximum(deviation_square_sums, 0.0) / n_present_by_part)
-        return np.where(deviations > CONSTANT * np.abs(means_by_part + shift_of_column), deviations, 0.0)
-
-    means_by_part = np.add.reduceat(column_values, fold_starts, axis=1) @ training_fold_indicators.T / n_present_by_part
-    deviation_square_sums = (
-        np.add.reduceat(column_values * column_values, fold_starts, axis=1) @ training_fold_indicators.T
-        - n_present_by_part * means_by_part**2
-    )
-    clip_half_widths = _LIMIT * standard_deviation(deviation_square_sums, means_by_part)
-    clip_half_widths[n_columns:] = np.inf  # targets are not clipped
-    lower_limits, upper_limits = means_by_part - clip_half_widths, means_by_part + clip_half_widths
-    is_clipped_row = (
-        (column_values < lower_limits.max(axis=1, keepdims=True))
-        | (column_values > upper_limits.min(axis=1, keepdims=True))
-    ).any(axis=0)
-    if np.isin((n_present_by_fold > 0).sum(axis=1), (1, 2)).any():
-        is_clipped_row[:] = True  # the common shift may be far from the values of a part
-    is_clipped_value_present, clipped_fold_starts = (
-        is_present_value[:, is_clipped_row],
-        np.searchsorted(fold_of_row[is_clipped_row], np.arange(len(fold_starts) + 1)),
-    )
-    clipped_row_training_indicators = training_fold_indicators[:, np.newaxis, fold_of_row[is_clipped_row]]
-    clipped_values = (
-        np.clip(column_values[:, is_clipped_row], lower_limits.T[..., np.newaxis], upper_limits.T[..., np.newaxis])
-        * is_clipped_value_present
-    )
-    unclipped_values = np.vstack([column_values, is_present_value])
-    unclipped_values[:, is_clipped_row] = 0.0
-    unclipped_grams = np.stack(
-        [fold_values @ fold_values.T for fold_values in np.split(unclipped_values, fold_starts[1:], axis=1)]
-    )
-    unclipped_sums = np.add.reduceat(unclipped_values[: len(column_values)], fold_starts, axis=1)
-    means_by_part = (
-        unclipped_sums @ training_fold_indicators.T + (clipped_values * clipped_row_training_indicators).sum(axis=2).T
-    ) / n_present_by_part
-    clipped_deviations = (clipped_values - means_by_part.T[..., np.newaxis]) * is_clipped_value_present
-
-    clipped_training_products, clipped_held_out_products = np.zeros(
-        (2, len(training_fold_indicators), len(column_values), len(column_values))
-    )
-    for fold_index, (clipped_start, clipped_stop) in enumerate(pairwise(clipped_fold_starts.tolist())):
-        clipped_gram = (
-            clipped_deviations[..., clipped_start:clipped_stop] @ clipped_deviations[..., clipped_start:clipped_stop].mT
-        )
-        training_part_indicators = training_fold_indicators[:, fold_index, np.newaxis, np.newaxis]
-        clipped_training_products += clipped_gram * training_part_indicators
-        clipped_held_out_products += clipped_gram * (1 - training_part_indicators)
-
-    def products(weights: Floats, clipped_products: Floats) -> Floats:
-        """Products about the means, from weights (parts, folds) of unclipped rows and products of clipped rows."""
-        unclipped_grams_by_part, means_of_column, n_variables = (
-            np.tensordot(weights, unclipped_grams, 1),
-            means_by_part.T[..., np.newaxis],
-            len(column_values),
-        )
-        sum_by_mean_products = unclipped_grams_by_part[:, :n_variables, n_variables:] * means_of_column.mT
-        unclipped_products = (
-            unclipped_grams_by_part[:, :n_variables, :n_variables] - sum_by_mean_products - sum_by_mean_products.mT
-        )
-        unclipped_products += (
-            unclipped_grams_by_part[:, n_variables:, n_variables:] * means_of_column * means_of_column.mT
-        )
-        return np.asarray(unclipped_products + clipped_products)
-
-    training_products, held_out_products = (
-        products(training_fold_indicators, clipped_training_products),
-        products(1 - training_fold_indicators, clipped_held_out_products),
-    )
-    column_sds = standard_deviation(np.diagonal(training_products, axis1=1, axis2=2).T, means_by_part)
-    column_sds[n_columns:] = 1.0  # targets are not scaled
-    sd_products = np.where(column_sds > 0, column_sds, np.inf).T[..., np.newaxis]
-    sd_products = sd_products * sd_products.mT
-    is_empty_column = np.broadcast_to(n_present_by_fold @ training_fold_indicators.T == 0, means_by_part.shape)
-    scaling_fields = (
-        np.where(is_undefined_column, np.nan, scaling_field)[:n_columns].T
-        for is_undefined_column, scaling_field in (
-            (is_empty_column, lower_limits + shift_of_column),
-            (is_empty_column, upper_limits + shift_of_column),
-            (is_empty_column, means_by_part + shift_of_column),
-            (column_sds == 0, column_sds),
-        )
-    )
-    return Products(
-        [Scaling(*fields_of_part) for fields_of_part in zip(*scaling_fields, strict=True)],
-        (means_by_part + shift_of_column).T,
-        training_products / sd_products / (training_fold_indicators @ fold_sizes)[:, np.newaxis, np.newaxis],
-        held_out_products / sd_products,
-    )
+    used_rows, n_columns = np.flatnonzero(fold >= 0), x.shape[1]
+    fold_of_row = fold[used_rows]
+    fold_numbers = np.unique(fold_of_row)
+    column_values = np.column_stack([x[used_rows], np.atleast_2d(y)[:, used_rows].T])
+    is_present = (~np.isnan(column_values)).astype(np.float64)
+    column_values = np.where(is_present > 0, column_values, 0.0)
+    parts = []
+    for left_out_fold in [-1, *fold_numbers] if len(fold_numbers) > 1 else [-1]:
+        is_held_out = fold_of_row == left_out_fold
+        means, _, standard_deviations = _center(column_values, is_present, ~is_held_out)
+        half_widths = _LIMIT * standard_deviations
+        half_widths[n_columns:] = np.inf  # targets are not clipped
+        low, high = means - half_widths, means + half_widths
+        clipped_values = np.fmin(np.fmax(column_values, low), high) * is_present
+        means, deviations, standard_deviations = _center(clipped_values, is_present, ~is_held_out)
+        scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
+        column_scaling = Scaling(low[:n_columns], high[:n_columns], means[:n_columns], scales[:n_columns])
+        scales[n_columns:] = 1.0  # targets are not scaled
+        standardised_values = deviations / np.nan_to_num(scales, nan=np.inf)
+        training_values, held_out_values = standardised_values[~is_held_out], standardised_values[is_held_out]
+        mean_training_products = training_values.T @ training_values / len(training_values)
+        parts.append((column_scaling, means, mean_training_products, held_out_values.T @ held_out_values))
+    scalings, *arrays_of_parts = zip(*parts, strict=True)
+    return Products(list(scalings), *map(np.stack, arrays_of_parts))
 
 
-def _central_values(fold_means: Floats) -> Floats:
-    """The median of the means of folds (columns, folds), NaN = no values: (columns, 1).
+def _center(column_values: Floats, is_present: Floats, is_training: Bools) -> tuple[Floats, Floats, Floats]:
+    """Means (columns,) of the training rows, deviations (rows, columns) of all rows from them, and standard deviations
+    (columns,) of the training rows.
 
-    An outlier in one fold does not affect the median, so the products in the training part of this fold lose no
-    precision.
+    `column_values` and `is_present` (rows, columns) are 0 for missing values, which have the deviation 0. The mean of a
+    column without values is NaN. A standard deviation within rounding error is 0.
     """
-    n_defined = (~np.isnan(fold_means)).sum(axis=1, keepdims=True)
-    medians = np.take_along_axis(np.sort(fold_means, axis=1), np.maximum(n_defined - 1, 0) // 2, axis=1)
-    return np.where(n_defined > 0, medians, 0.0)
+    training_weights = is_training.astype(np.float64)
+    n_present = training_weights @ is_present
+    means = ratio(training_weights @ column_values, n_present)
+    deviations = (column_values - np.nan_to_num(means)) * is_present
+    standard_deviations = np.sqrt(ratio(training_weights @ (deviations * deviations), n_present))
+    return means, deviations, np.where(standard_deviations > CONSTANT * np.abs(means), standard_deviations, 0.0)
 
 
 def standardise_columns(x: Floats, column_scaling: Scaling) -> Floats:

@@ -22,63 +22,39 @@ from custodes.stats.ranks import mid_ranks
 _TIE = 1e-10  # smaller differences, relative to the total squared error, are rounding errors
 
 
-class _Model(NamedTuple):
-    """A ridge regression on the columns `is_included` (p,) of a training part, with its held-out rows.
-
-    `swept` (p + 1, p + 1) are the products of the columns and, last, of the target, swept by the columns included.
-    `mean` is the mean of the target. `is_held_out` (rows,) marks the held-out rows, `z` (held-out rows, p) are the
-    standardised columns of these rows, and `held_products` (p + 1, p + 1) are their products.
-    """
-
-    swept: Floats
-    is_included: Bools
-    mean: float
-    is_held_out: Bools
-    z: Floats
-    held_products: Floats
-
-    def add_column(self, column: int) -> _Model:
-        """The model with a further column."""
-        swept_row = self.swept[column]
-        swept_products = self.swept - np.outer(swept_row, swept_row / swept_row[column])
-        swept_products[column] = swept_products[:, column] = swept_row / swept_row[column]
-        swept_products[column, column] = -1 / swept_row[column]
-        is_included_column = self.is_included.copy()
-        is_included_column[column] = True
-        return self._replace(swept=swept_products, is_included=is_included_column)
-
-    def weights(self) -> Floats:
-        """Weights (1 + p, p) of this model, then of the model with each column toggled."""
-        swept_column_products, swept_target_products = self.swept[:-1, :-1], self.swept[:-1, -1]
-        weights = np.where(self.is_included, swept_target_products, 0.0)
-        toggled_weights = weights[:, np.newaxis] - self.is_included[:, np.newaxis] * swept_column_products * (
-            swept_target_products / np.diag(swept_column_products)
-        )
-        # Exact zeros, so that outputs with equal values in the other columns stay tied.
-        np.fill_diagonal(
-            toggled_weights, np.where(self.is_included, 0.0, swept_target_products / np.diag(swept_column_products))
-        )
-        return np.vstack([weights, toggled_weights.T])
+def _sweep(products: Floats, column: int) -> Floats:
+    """The products (folds, p + 1, p + 1) swept by a column, which adds the column to the models."""
+    column_products = products[:, column]
+    scaled_products = column_products / column_products[:, [column]]
+    swept_products = products - column_products[:, :, np.newaxis] * scaled_products[:, np.newaxis]
+    swept_products[:, column] = swept_products[:, :, column] = scaled_products
+    swept_products[:, column, column] = -1 / column_products[:, column]
+    return swept_products
 
 
-def _models(x: Floats, products: Products, fold: Ints, included_columns: Ints) -> list[_Model]:
-    """The models on the columns `included_columns`, one for each fold; `products` are those of the folds."""
-    models, n_columns = [], x.shape[1]
-    for part_index, (_, is_held_out) in enumerate(splits(fold), start=1):
-        penalised_products = products.training[part_index] + np.diag([*[PENALTY] * n_columns, 0.0])
-        standardised_held_out_x = standardise_columns(x[is_held_out], products.scaling[part_index])
-        model = _Model(
-            penalised_products,
-            np.zeros(n_columns, dtype=np.bool_),
-            products.means[part_index, n_columns],
-            is_held_out,
-            standardised_held_out_x,
-            products.held_out[part_index],
-        )
-        for column in included_columns:
-            model = model.add_column(column)
-        models.append(model)
-    return models
+def _swept_products(products: Products, included_columns: Ints) -> Floats:
+    """The products (folds, p + 1, p + 1) of the columns and, last, of the target in the training part of each fold,
+    swept by the columns of ridge regressions."""
+    swept_products = products.training[1:].copy()
+    column_indices = np.arange(swept_products.shape[1] - 1)
+    swept_products[:, column_indices, column_indices] += PENALTY
+    for column in included_columns:
+        swept_products = _sweep(swept_products, column)
+    return swept_products
+
+
+def _toggled_weights(swept_products: Floats, is_included: Bools) -> Floats:
+    """Weights (folds, 1 + p, p) of the models on the columns `is_included`, then of each model with one column
+    toggled."""
+    column_products, target_products = swept_products[:, :-1, :-1], swept_products[:, :-1, -1]
+    single_weights = target_products / np.diagonal(column_products, axis1=1, axis2=2)
+    weights = np.where(is_included, target_products, 0.0)
+    changes = is_included[:, np.newaxis] * column_products * single_weights[:, np.newaxis]
+    toggled_weights = (weights[:, :, np.newaxis] - changes).mT
+    # Exact zeros, so that outputs with equal values in the other columns stay tied.
+    column_indices = np.arange(len(is_included))
+    toggled_weights[:, column_indices, column_indices] = np.where(is_included, 0.0, single_weights)
+    return np.concatenate([weights[:, np.newaxis], toggled_weights], axis=1)
 
 
 def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included_columns: Ints) -> Floats:
@@ -110,9 +86,13 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included_columns: I
     >>> toggled_predictions(np.ones((4, 1)), y, np.array([0, 0, 1, 1]), included_columns=np.arange(0))[1].tolist()
     [7.0, 7.0, 2.0, 2.0]
     """
-    predictions = np.full((1 + x.shape[1], len(y)), np.nan)
-    for model in _models(x, fold_products(x, y, fold), fold, included_columns):
-        predictions[:, model.is_held_out] = model.mean + model.weights() @ model.z.T
+    predictions, products, n_columns = np.full((1 + x.shape[1], len(y)), np.nan), fold_products(x, y, fold), x.shape[1]
+    is_included = np.isin(np.arange(n_columns), included_columns)
+    weights_of_folds = _toggled_weights(_swept_products(products, included_columns), is_included)
+    for part_index, (_, is_held_out) in enumerate(splits(fold), start=1):
+        standardised_x = standardise_columns(x[is_held_out], products.scaling[part_index])
+        fold_predictions = weights_of_folds[part_index - 1] @ standardised_x.T
+        predictions[:, is_held_out] = products.means[part_index, n_columns] + fold_predictions
     return predictions
 
 
@@ -195,17 +175,16 @@ def forward_order(
     [2, 1]
     """
     products = fold_products(x, y, fold)
-    models = _models(x, products, fold, included_columns)
-    is_candidate_column = np.isfinite(products.scaling[0].scale)
-    is_candidate_column[included_columns] = False
-    tie_tolerance = _TIE * sum(float(model.held_products[-1, -1]) for model in models)
+    swept_products, held_out_products = _swept_products(products, included_columns), products.held_out[1:]
+    is_included = np.isin(np.arange(x.shape[1]), included_columns)
+    is_candidate_column = np.isfinite(products.scaling[0].scale) & ~is_included
+    tie_tolerance = _TIE * held_out_products[:, -1, -1].sum()
     column_order: list[int] = []
     while len(column_order) < steps and is_candidate_column.any():
-        squared_errors = np.zeros(1 + x.shape[1])
-        for model in models:
-            candidate_weights = model.weights()
-            weights_with_target = np.column_stack([candidate_weights, np.full(len(candidate_weights), -1.0)])
-            squared_errors += ((weights_with_target @ model.held_products) * weights_with_target).sum(axis=1)
+        candidate_weights = _toggled_weights(swept_products, is_included)
+        # the weight of the target is -1
+        weights_and_target = np.pad(candidate_weights, ((0, 0), (0, 0), (0, 1)), constant_values=-1.0)
+        squared_errors = ((weights_and_target @ held_out_products) * weights_and_target).sum(axis=(0, 2))
         error_changes = np.where(is_candidate_column, squared_errors[1:] - squared_errors[0], np.inf)
         cost_divisors = np.where(error_changes < 0, costs, 1.0)
         best_column = int(
@@ -213,8 +192,8 @@ def forward_order(
                 error_changes / cost_divisors <= (error_changes / cost_divisors).min() + tie_tolerance / cost_divisors
             )
         )
-        models = [model.add_column(best_column) for model in models]
-        is_candidate_column[best_column] = False
+        swept_products = _sweep(swept_products, best_column)
+        is_included[best_column], is_candidate_column[best_column] = True, False
         column_order.append(best_column)
     return np.array(column_order, dtype=np.intp)
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, round_for_sorting
-from custodes.stats.learning.heldout import Fit
-from custodes.stats.learning.lasso import lasso_errors
+from custodes.stats.arrays import Floats, Ints, round_for_sorting
+from custodes.stats.learning.heldout import Fit, Predictor
+from custodes.stats.learning.lasso import fit_lasso
 from custodes.stats.ranks import difference_signs
 from custodes.stats.ratios import mean_of_defined, ratio
 
@@ -99,8 +99,8 @@ def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats,
 def _predict_held_out(
     features: Floats, target: Floats, held_out_systems: Sequence[int], fit: Fit
 ) -> tuple[Floats, Floats, float]:
-    """Predictions and win rates, (held,) each, of systems left out of the fit, and the mean win rate of the remaining
-    systems."""
+    """Predictions (..., held) and win rates (held,) of systems left out of the fit, and the mean win rate of the
+    remaining systems."""
     training_systems = np.setdiff1d(np.arange(len(target)), held_out_systems)
     feature_win_rates, target_win_rates = win_rates(features, training_systems).T, win_rates(target, training_systems)
     return (
@@ -114,18 +114,14 @@ def _predict_held_out(
 
 def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -> Floats:
     """Squared errors of the win rate of each system, predicted by a lasso fitted to all other systems: (alphas, N)."""
-    n_systems = len(target)
-    squared_errors = np.empty((len(alphas), n_systems))
-    for system in range(n_systems):
-        training_systems = np.setdiff1d(np.arange(n_systems), system)
-        feature_win_rates, target_win_rates = (
-            win_rates(features, training_systems).T,
-            win_rates(target, training_systems),
-        )
-        # The second fold predicts all other systems from this system alone; its errors are not used.
-        squared_errors[:, system] = lasso_errors(
-            feature_win_rates, target_win_rates, (np.arange(n_systems) == system).astype(np.intp), alphas=alphas
-        )[:, system]
+
+    def fit(x: Floats, y: Floats, _: Ints) -> Predictor:
+        return fit_lasso(x, y, alphas=alphas)
+
+    squared_errors = np.empty((len(alphas), len(target)))
+    for system in range(len(target)):
+        predictions, held_out_win_rates, _ = _predict_held_out(features, target, (system,), fit)
+        squared_errors[:, system] = (held_out_win_rates[0] - predictions[:, 0]) ** 2
     return squared_errors
 
 

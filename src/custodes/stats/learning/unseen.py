@@ -106,6 +106,13 @@ class Moves(NamedTuple):
         half_width = np.maximum(half_width, items_half_width)
         return self.value - half_width, self.value + half_width
 
+    def columns(
+        self, name: str, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)
+    ) -> dict[str, Floats]:
+        """Statistic and bounds of its `interval` as the columns of a table, with the suffixes `_low` and `_high`."""
+        low, high = self.interval(over, confidence=confidence, folds=folds)
+        return {name: self.value, f"{name}_low": low, f"{name}_high": high}
+
 
 def _half_width(variance: Floats, freedom: Floats | int, confidence: float) -> Floats:
     """Half-width of an interval; NaN without degrees of freedom."""
@@ -150,55 +157,42 @@ def moves(
 
     Source: Daniels 1944 (the coefficient); Jaeckel 1972 (the infinitesimal jackknife).
     """
-    is_rated_output, n_systems = np.isfinite(human), human.shape[1]
-    distinct_blocks, block_of_output = np.unique(block[is_rated_output], return_inverse=True)
-    n_sums = 1 + 2 * len(predicted)  # sum of human squares, then for each prediction sums of products and of squares
-    sums_by_block = np.zeros((len(distinct_blocks), n_sums))
-    sums_by_unit, sums_by_system = (
-        np.zeros((len(distinct_blocks), n_units, n_sums)),
-        np.zeros((len(distinct_blocks), n_systems, n_sums)),
-    )
-    sums_by_output = np.zeros((human.size, n_sums))
-    presence_masks = [np.zeros(sums_by_label.shape[:2], dtype=bool) for sums_by_label in (sums_by_unit, sums_by_system)]
-    for compared_group in np.unique(within[is_rated_output]):
-        compared_output_indices = np.flatnonzero((is_rated_output & (within == compared_group)).ravel())
-        block_index = int(np.searchsorted(distinct_blocks, block.ravel()[compared_output_indices[0]]))
-        item_of_output, system_of_output = np.divmod(compared_output_indices, n_systems)
-        unit_of_output, model_of_output = units[item_of_output], model.ravel()[compared_output_indices]
-        for is_present_label, label_of_output in zip(presence_masks, (unit_of_output, system_of_output), strict=True):
-            is_present_label[block_index, label_of_output] = True
-        human_scores = _ranks_or_values(kind, human.ravel()[compared_output_indices])
-        for model_index in np.unique(model_of_output):
-            model_scores = np.stack(
-                [
-                    _ranks_or_values(kind, raw_scores)
-                    for raw_scores in predicted[:, model_index].reshape(len(predicted), -1)[:, compared_output_indices]
-                ]
+    n_systems, rated_outputs = human.shape[1], np.flatnonzero(np.isfinite(human))
+    item_of_output, system_of_output = np.divmod(rated_outputs, n_systems)
+    model_of_output, group_of_output = model.ravel()[rated_outputs], within.ravel()[rated_outputs]
+    labels = units[item_of_output], system_of_output
+    distinct_blocks, block_of_output = np.unique(block.ravel()[rated_outputs], return_inverse=True)
+    n_blocks, n_sums = len(distinct_blocks), 1 + 2 * len(predicted)
+    # sum of human squares, then for each prediction sums of products and of squares
+    sums_by_block, sums_by_output = np.zeros((n_blocks, n_sums)), np.zeros((len(rated_outputs), n_sums))
+    sums_by_label = [np.zeros((n_blocks, n_labels, n_sums)) for n_labels in (n_units, n_systems)]
+    presence_masks = [np.zeros((n_blocks, n_labels), dtype=np.bool_) for n_labels in (n_units, n_systems)]
+    for is_present_label, label_of_output in zip(presence_masks, labels, strict=True):
+        is_present_label[block_of_output, label_of_output] = True
+    predicted_scores = predicted.reshape(*predicted.shape[:2], -1)[:, :, rated_outputs]
+    for compared_group in np.unique(group_of_output):
+        group_outputs = np.flatnonzero(group_of_output == compared_group)
+        block_index = block_of_output[group_outputs[0]]
+        group_labels = [label_of_output[group_outputs] for label_of_output in labels]
+        human_scores = _ranks_or_values(kind, human.ravel()[rated_outputs[group_outputs]])
+        for model_index in np.unique(model_of_output[group_outputs]):
+            model_scores = _ranks_or_values(kind, predicted_scores[:, model_index, group_outputs])
+            rows = np.flatnonzero(model_of_output[group_outputs] == model_index)
+            row_sums, column_sums, same_label_sums = pair_sums(
+                kind, human_scores, model_scores, rows, item_of_output[group_outputs], group_labels
             )
-            model_output_positions = np.flatnonzero(model_of_output == model_index)
-            model_pair_sums = pair_sums(
-                kind,
-                human_scores,
-                model_scores,
-                model_output_positions,
-                item_of_output,
-                (unit_of_output, system_of_output),
-            )
-            sums_by_block[block_index] += model_pair_sums.row.sum(axis=1)
-            sums_by_output[compared_output_indices[model_output_positions]] += model_pair_sums.row.T
-            sums_by_output[compared_output_indices] += model_pair_sums.column.T
-            for sums_by_label, label_of_output, same_label_sums in zip(
-                (sums_by_unit, sums_by_system), (unit_of_output, system_of_output), model_pair_sums.inside, strict=True
+            sums_by_block[block_index] += row_sums.sum(axis=1)
+            sums_by_output[group_outputs[rows]] += row_sums.T
+            sums_by_output[group_outputs] += column_sums.T
+            for sums_of_label, label_of_output, inside_sums in zip(
+                sums_by_label, group_labels, same_label_sums, strict=True
             ):
                 # A pair within a unit (or system) is counted only once if the unit (or system) is removed.
-                labels_and_sums = (
-                    (label_of_output[model_output_positions], model_pair_sums.row - same_label_sums),
-                    (label_of_output, model_pair_sums.column),
-                )
-                for label_of_summand, summands in labels_and_sums:
-                    sums_by_label[block_index] += unit_sums(
-                        summands, units=label_of_summand, n_units=sums_by_label.shape[1]
-                    ).T
+                n_labels = sums_of_label.shape[1]
+                outside_sums = unit_sums(row_sums - inside_sums, units=label_of_output[rows], n_units=n_labels)
+                sums_of_label[block_index] += (
+                    outside_sums + unit_sums(column_sums, units=label_of_output, n_units=n_labels)
+                ).T
     coefficients_by_block = _coefficient(kind, sums_by_block)
     is_defined_coefficient = ~np.isnan(coefficients_by_block)
     is_defined_block = np.asarray(is_defined_coefficient.any(axis=1))
@@ -209,15 +203,14 @@ def moves(
     unit_influences, system_influences = (
         np.einsum(
             "bpm,bm->pm",
-            _scaled_deviations(_part_derivatives(kind, sums_by_block[:, np.newaxis], sums_by_label), is_present_label),
+            _scaled_deviations(_part_derivatives(kind, sums_by_block[:, np.newaxis], sums_of_label), is_present_label),
             block_weights,
         )
-        for sums_by_label, is_present_label in zip((sums_by_unit, sums_by_system), presence_masks, strict=True)
+        for sums_of_label, is_present_label in zip(sums_by_label, presence_masks, strict=True)
     )
     output_influences = np.zeros((human.size, len(predicted)))
-    output_influences[is_rated_output.ravel()] = (
-        _part_derivatives(kind, sums_by_block[block_of_output], sums_by_output[is_rated_output.ravel()])
-        * block_weights[block_of_output]
+    output_influences[rated_outputs] = (
+        _part_derivatives(kind, sums_by_block[block_of_output], sums_by_output) * block_weights[block_of_output]
     )
     return Moves(
         value=mean_coefficients,
@@ -230,7 +223,7 @@ def moves(
         )[0],
         freedom=np.array(
             [
-                presence_masks[0].sum() - len(distinct_blocks),
+                presence_masks[0].sum() - n_blocks,
                 presence_masks[1].any(axis=0).sum() - 1,
                 is_defined_block.sum() - 1,
             ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, table_sums
+from custodes.stats.strength.davidson import row_products
 
 _SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # standard deviations of system effects and pair deviations, in logits
 _TAIL = 2.0  # degrees of freedom of the t distribution of system effects; allows outliers
@@ -86,24 +87,6 @@ def drawn_kinds(shares: Floats, n_items: int, rng: np.random.Generator) -> Signs
     )
 
 
-class _Modes(NamedTuple):
-    """Modes of the effects of columns (systems) and of the deviations of rows (pairs), at every point of the grid.
-
-    - `column` (grid, columns), `row` (grid, rows): the modes.
-    - `column_precision` (grid, columns, columns): precision of the effects, with the deviations integrated out.
-    - `row_precision` (grid, rows): precision of each deviation given the effects.
-    - `follows` (grid, rows): how strongly the mean of each deviation depends on the effects.
-    - `height` (grid,): log marginal likelihood.
-    """
-
-    column: Floats
-    row: Floats
-    column_precision: Floats
-    row_precision: Floats
-    follows: Floats
-    height: Floats
-
-
 def _logits(
     pilot: Pilot, is_hit: Bools, is_counted: Bools, *, difference: bool, n_draws: int, rng: np.random.Generator
 ) -> Floats:
@@ -142,12 +125,15 @@ def _logits(
     effect_sds = np.column_stack(
         [np.tile(system_sds[:, np.newaxis], n_systems), np.full((len(deviation_sds), n_entries_per_row - 2), _WIDE)]
     )
-    modes = _modes(n_hits * annotation_weight, n_counted * annotation_weight, design, effect_sds, deviation_sds)
-    grid_weights = np.exp(modes.height - modes.height.max())
+    log_likelihoods, *modes = _modes(
+        n_hits * annotation_weight, n_counted * annotation_weight, design, effect_sds, deviation_sds
+    )
+    grid_weights = np.exp(log_likelihoods - log_likelihoods.max())
     n_draws_by_point = rng.multinomial(n_draws, grid_weights / grid_weights.sum())
     logit_draws = [
-        _draw_logits(modes, grid_index, design, int(n_draws_by_point[grid_index]), rng)
-        for grid_index in np.flatnonzero(n_draws_by_point).tolist()
+        _draw_logits(design, *modes_of_point, n_draws=n_draws_of_point, rng=rng)
+        for *modes_of_point, n_draws_of_point in zip(*modes, n_draws_by_point.tolist(), strict=True)
+        if n_draws_of_point
     ]
     return np.asarray(rng.permutation(np.concatenate(logit_draws)))
 
@@ -165,32 +151,20 @@ def overlap(systems: Ints, unit: Ints, residuals: Floats, sign: int) -> float:
     return max(1.0, float((residual_sum_of_cell**2).sum() / independent_variance)) if independent_variance else 1.0
 
 
-def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, deviation_sds: Floats) -> _Modes:
+def _modes(
+    n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, deviation_sds: Floats
+) -> tuple[Floats, ...]:
     """Modes by Newton's method at each point of the grid of standard deviations `effect_sds` (grid, columns) and
     `deviation_sds` (grid,).
 
-    Deviations of rows are eliminated, so a step solves equations with one unknown per column.
+    Deviations of rows are eliminated, so a step solves equations with one unknown per column. The results are, for each
+    point: the log marginal likelihood (grid,); the modes of the effects (grid, columns); the modes of the deviations
+    (grid, rows); the precision of the effects, with the deviations integrated out (grid, columns, columns); the
+    precision of each deviation given the effects (grid, rows); and how strongly the mean of each deviation depends on
+    the effects (grid, rows).
     """
-    from scipy.sparse import csr_array
-
     (n_points, n_columns), deviation_sd_column = effect_sds.shape, deviation_sds[:, np.newaxis]
-    n_entries_per_row = int(design.indptr[1])  # number of entries of each row
-    column_indices, entry_values = (
-        design.indices.reshape(-1, n_entries_per_row),
-        design.data.reshape(-1, n_entries_per_row),
-    )
-    product_column_codes = (column_indices[:, :, np.newaxis] * n_columns + column_indices[:, np.newaxis]).reshape(
-        len(n_counted), -1
-    )
-    products_of_entries = (entry_values[:, :, np.newaxis] * entry_values[:, np.newaxis]).reshape(len(n_counted), -1)
-    sparse_entry_products = csr_array(
-        (
-            products_of_entries.ravel(),
-            product_column_codes.ravel(),
-            np.arange(len(n_counted) + 1) * n_entries_per_row**2,
-        ),
-        shape=(len(n_counted), n_columns**2),
-    )
+    products_of_design = row_products(design)
     column_modes, row_modes = np.zeros((n_points, n_columns)), np.zeros((n_points, len(n_counted)))
     for _ in range(_STEPS):
         hit_probabilities = 1 / (1 + np.exp(-(column_modes @ design.T + row_modes)))
@@ -200,7 +174,7 @@ def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, d
         )
         row_precision = curvatures + 1 / deviation_sd_column**2
         prior_precision = (_TAIL + 1) / (_TAIL * effect_sds**2 + column_modes**2)
-        column_precision = ((curvatures - curvatures**2 / row_precision) @ sparse_entry_products).reshape(
+        column_precision = ((curvatures - curvatures**2 / row_precision) @ products_of_design).reshape(
             n_points, n_columns, n_columns
         )
         column_precision[:, np.arange(n_columns), np.arange(n_columns)] += prior_precision
@@ -226,20 +200,25 @@ def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, d
         + len(n_counted) * np.log(deviation_sds)
         + np.log(row_precision).sum(axis=1) / 2
     )
-    return _Modes(
-        column_modes, row_modes, column_precision, row_precision, curvatures / row_precision, log_marginal_likelihoods
-    )
+    dependence = curvatures / row_precision
+    return log_marginal_likelihoods, column_modes, row_modes, column_precision, row_precision, dependence
 
 
-def _draw_logits(modes: _Modes, grid_index: int, design: Any, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the logits (draws, rows) at point `grid_index` of the grid."""
+def _draw_logits(
+    design: Any,
+    column_modes: Floats,
+    row_modes: Floats,
+    column_precision: Floats,
+    row_precision: Floats,
+    dependence: Floats,
+    *,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draws of the logits (draws, rows), given the results of `_modes` at one point of the grid."""
     # with precision = L L' and standard normal z, the solution x of L' x = z has covariance (L L')^-1
-    precision_root = np.linalg.cholesky(modes.column_precision[grid_index]).T
+    precision_root = np.linalg.cholesky(column_precision).T
     effect_deviations = design @ np.linalg.solve(precision_root, rng.standard_normal((len(precision_root), n_draws)))
-    pair_deviations = (
-        rng.standard_normal(effect_deviations.shape) / np.sqrt(modes.row_precision[grid_index])[:, np.newaxis]
-    )
-    modal_logits = ((design @ modes.column[grid_index]) + modes.row[grid_index])[:, np.newaxis]
-    return np.asarray(
-        (modal_logits + (1 - modes.follows[grid_index])[:, np.newaxis] * effect_deviations + pair_deviations).T
-    )
+    pair_deviations = rng.standard_normal(effect_deviations.shape) / np.sqrt(row_precision)[:, np.newaxis]
+    modal_logits = (design @ column_modes + row_modes)[:, np.newaxis]
+    return np.asarray((modal_logits + (1 - dependence)[:, np.newaxis] * effect_deviations + pair_deviations).T)

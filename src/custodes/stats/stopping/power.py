@@ -26,8 +26,12 @@ def human_power(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamm
 
     Source: ours; the rule is that of Deriu et al. 2023, Algorithm 1.
     """
+    from scipy.special import bdtrik
+
     untied_counts = np.arange(int(n_annotations.max(initial=0)) + 1)
-    n_wins_needed = _least_deciding_wins(untied_counts, gamma=gamma)
+    # Theta after w wins and l losses is the binomial probability of at most w successes in w + l + 1 trials. If no
+    # number of wins decides, the number needed is the number of untied annotations + 1.
+    n_wins_needed = np.floor(bdtrik(1 - gamma / 2, untied_counts + 1.0, 0.5)) + 1
     power_chunks = [
         _power(np.asarray(shares)[pair_slice], n_annotations[pair_slice], untied_counts, n_wins_needed)
         for pair_slice in chunks(len(n_annotations), len(untied_counts))
@@ -66,17 +70,6 @@ def _power(shares: Floats, n_annotations: NDArray[Any], n_untied: NDArray[Any], 
         )
         decision_probabilities.append((untied_count_probability * conditional_decision_probability).sum(axis=1))
     return np.stack(decision_probabilities)
-
-
-def _least_deciding_wins(n_untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:
-    """Return the smallest number of wins that decides, for each number of untied annotations.
-
-    If no number of wins decides, the result is the number of untied annotations + 1.
-    """
-    from scipy.special import bdtrik
-
-    # theta after w wins and l losses is the binomial probability of at most w successes in w + l + 1 trials
-    return np.asarray(np.floor(bdtrik(1 - gamma / 2, n_untied + 1.0, 0.5)) + 1).astype(n_untied.dtype)
 
 
 def preference_correlation(shares: Floats, channel: Floats) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import log
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,52 +77,34 @@ def crossing_probability(bounds: Floats, information: Floats) -> float:
     return float(1 - _propagate_density(np.asarray(bounds), np.asarray(information, dtype=np.float64))[-1][1].sum())
 
 
-class Path(NamedTuple):
-    """Distribution of scores that stay within the bounds at all analyses before the last.
+def upper_tail(bounds: Floats, information: Floats) -> Callable[[Floats, Floats], Floats]:
+    """Return a function from drifts (m,) and scores (m,) to the probability (m,) of a result at least as large as the
+    score at the last analysis.
 
-    `inside` has, for each of these analyses, the quadrature nodes of the score and their mass if there is no
-    difference. `edges` (looks - 1,) are the bounds of the score, `information` (looks,) the information at each
-    analysis.
+    `bounds` and `information` (looks,) are the required |z| and the information at each analysis; the bound of the last
+    analysis is not used. A result also counts as larger if the score crossed the upper bound at an earlier analysis.
+    The score is sufficient for the drift: a drift multiplies the mass at x by exp(drift x - drift^2 information / 2).
+    Therefore the distribution of the scores within the earlier bounds is computed only once, without a drift.
     """
+    from scipy.special import ndtr
 
-    inside: list[tuple[Floats, Floats]]
-    edges: Floats
-    information: Floats
+    nodes_and_masses = [(np.zeros(1), np.ones(1))]
+    if len(information) > 1:
+        nodes_and_masses += _propagate_density(bounds[:-1], information[:-1])
+    edges = bounds[:-1] * np.sqrt(information[:-1])
+    information_before, step_sds = np.append(0.0, information[:-1]), np.sqrt(np.diff(information, prepend=0.0))
 
-    def upper_tail(self, drift: Floats, score: Floats) -> Floats:
-        """Return the probability (m,) of a result at least as large as `score` (m,) at the last analysis.
+    def tail_probability(drift: Floats, score: Floats) -> Floats:
+        probability, drift_column = np.zeros(len(drift)), drift[:, np.newaxis]
+        upper_edges = np.column_stack([np.tile(edges, (len(score), 1)), score]).T[..., np.newaxis]
+        analyses = zip(nodes_and_masses, information_before, step_sds, upper_edges, strict=True)
+        for (nodes, node_masses), node_information, step_sd, upper_edge in analyses:
+            drifted_masses = node_masses * np.exp(drift_column * nodes - drift_column**2 * node_information / 2)
+            distances = (nodes + drift_column * step_sd**2 - upper_edge) / step_sd
+            probability += (drifted_masses * ndtr(distances)).sum(axis=1)
+        return probability
 
-        A result also counts as larger if the score crossed the upper bound at an earlier analysis. The score is
-        sufficient for the drift (m,): a drift multiplies the mass at x by exp(drift x - drift^2 information / 2).
-        Therefore the path is computed only once.
-        """
-        from scipy.special import ndtr
-
-        tail_probability, drift_column = np.zeros(len(drift)), drift[:, np.newaxis]
-        nodes_and_masses, information_with_zero = (
-            [(np.zeros(1), np.ones(1)), *self.inside],
-            np.concatenate([[0.0], self.information]),
-        )
-        for analysis_index, (nodes, node_masses) in enumerate(nodes_and_masses):
-            step_sd = np.sqrt(information_with_zero[analysis_index + 1] - information_with_zero[analysis_index])
-            upper_edge = self.edges[analysis_index] if analysis_index < len(self.edges) else score[:, np.newaxis]
-            drifted_masses = node_masses * np.exp(
-                drift_column * nodes - drift_column**2 * information_with_zero[analysis_index] / 2
-            )
-            tail_probability += (drifted_masses * ndtr((nodes + drift_column * step_sd**2 - upper_edge) / step_sd)).sum(
-                axis=1
-            )
-        return tail_probability
-
-
-def paths(bounds: Floats, information: Floats) -> Path:
-    """Return the path up to the last analysis, given |z| bounds (looks,) and information (looks,).
-
-    The bound of the last analysis is not used.
-    """
-    information = np.asarray(information, dtype=np.float64)
-    nodes_and_masses = _propagate_density(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
-    return Path(nodes_and_masses, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
+    return tail_probability
 
 
 def _propagate_density(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
@@ -169,16 +151,14 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
         return Inference(*inference_rows)
     # An analysis without new information is merged with the previous analysis; the smaller bound applies.
     distinct_n_annotations, first_analysis_indices = np.unique(n, return_index=True)
-    path = paths(
-        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices),
-        distinct_n_annotations.astype(np.float64),
+    information = distinct_n_annotations.astype(np.float64)
+    tail_probability = upper_tail(
+        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices), information
     )
-    z_scores, drift_scale = (
-        margin[is_defined_pair] / error[is_defined_pair],
-        error[is_defined_pair] * np.sqrt(distinct_n_annotations[-1]),
-    )
+    z_scores = margin[is_defined_pair] / error[is_defined_pair]
+    drift_scale = error[is_defined_pair] * np.sqrt(information[-1])
     drift_estimate, far_drift_bound, near_drift_bound, p_values = _infer_drift(
-        path, np.abs(z_scores) * np.sqrt(distinct_n_annotations[-1]), level=level
+        tail_probability, np.abs(z_scores) * np.sqrt(information[-1]), information[-1], level=level
     )
     # Losses are computed as mirrored wins, so that swapping the systems negates all results exactly.
     low, high = (
@@ -197,19 +177,20 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     return Inference(*inference_rows)
 
 
-def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
+def _infer_drift(
+    tail_probability: Callable[[Floats, Floats], Floats], score: Floats, final_information: float, *, level: float
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the drifts (m,) at which a result at least as large as each score (m,) has probability 1/2, 1 - level/2
     and level/2, and the p-values (m,)."""
     target_probabilities, repeated_scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
-    final_information = path.information[-1]
     drift_centres, search_half_widths = repeated_scores / final_information, _REACH / np.sqrt(final_information)
     drifts = bisect_condition(
-        lambda drifts: path.upper_tail(drifts, repeated_scores) < target_probabilities,
+        lambda drifts: tail_probability(drifts, repeated_scores) < target_probabilities,
         drift_centres - search_half_widths,
         drift_centres + search_half_widths,
     )
-    upper_tail_probability = path.upper_tail(np.zeros(len(score)), score)
-    return (*drifts.reshape(3, -1), 2 * np.minimum(upper_tail_probability, 1 - upper_tail_probability))
+    p_upper = tail_probability(np.zeros(len(score)), score)
+    return (*drifts.reshape(3, -1), 2 * np.minimum(p_upper, 1 - p_upper))
 
 
 def predictive_probability(

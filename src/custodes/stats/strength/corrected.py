@@ -96,7 +96,7 @@ def correct_strengths(
     # The metric's residuals are brought to the scale of the human scores.
     residual_scale = weight_of_battle[is_counted_battle].mean() / human_battles.weight[is_labelled_battle].mean()
     metric_residuals = metric_fit.residual(metric_fit.fit.coefficients) * residual_scale
-    human_davidson_fit, has_ties = human_fit.fit, human_fit.fit.has_ties
+    human_davidson_fit = human_fit.fit
 
     # weights of the metric's residuals, which sum to about 0
     residual_weights = (
@@ -107,13 +107,12 @@ def correct_strengths(
 
     def metric_scores(is_included_battle: Bools) -> Any:
         return metric_fit.scores(
-            metric_residuals * np.where(is_included_battle, residual_weights, 0.0)[is_counted_battle, np.newaxis],
-            has_ties=has_ties,
+            metric_residuals * np.where(is_included_battle, residual_weights, 0.0)[is_counted_battle, np.newaxis]
         )
 
     metric_control_scores = metric_scores(np.ones_like(is_labelled_battle))
     human_only_scores = human_fit.correct_leverage(
-        human_fit.scores(human_fit.residual(human_davidson_fit.coefficients), has_ties=has_ties)
+        human_fit.scores(human_fit.residual(human_davidson_fit.coefficients))
     )
     metric_weight_of_unit = _control_weights(
         human_only_scores, metric_control_scores, human_davidson_fit.inverse[:n_systems]
@@ -123,7 +122,7 @@ def correct_strengths(
     adjusted_coefficients = tilted_fit.fit.coefficients
     # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
     tilted_scores = tilted_fit.scores(
-        tilted_fit.residual(adjusted_coefficients), has_ties=has_ties
+        tilted_fit.residual(adjusted_coefficients)
     ) + metric_weight_matrix @ metric_scores(is_labelled_battle)
     adjusted_scores = csr_array(
         tilted_fit.correct_leverage(csr_array(tilted_scores))

@@ -4,18 +4,18 @@ Let eta = strength of the first system - strength of the second system + covaria
 with a probability proportional to exp(eta / 2), the second system with a probability proportional to exp(-eta / 2), and
 a tie has a probability proportional to nu. Without ties, or with ties as half wins, nu is 0 and the model is that of
 Bradley and Terry, a logistic regression. All coefficients are in one vector (p,): the strengths of the systems, the
-effects, and log nu if nu is positive. Strengths sum to 0 within a component.
+effects, and log nu, which is not used if nu is 0. Strengths sum to 0 within a component.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from custodes.errors import InputError
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
@@ -25,72 +25,30 @@ _SINGULAR = 1e-11  # minimum ratio of the extreme eigenvalues of the scaled info
 
 
 @dataclass(frozen=True, kw_only=True)
-class StrengthDesign:
-    """Design matrix (kinds, q) of half the sign, without log nu, as index arrays.
-
-    A row has 1 for the first system, -1 for the second system, and the values of the covariates (kinds, k).
-    """
-
-    first: Ints
-    second: Ints
-    covariates: Floats
-    n_systems: int
-
-    @property
-    def width(self) -> int:
-        """Number q of columns."""
-        return self.n_systems + int(self.covariates.shape[1])
-
-    @cached_property
-    def _pair(self) -> Ints:
-        return self.first * self.n_systems + self.second
-
-    def rows(self, coefficients: Floats) -> Floats:
-        """Return the product of the design and coefficients (q, ...): (kinds, ...)."""
-        differences = coefficients[self.first] - coefficients[self.second]
-        if not self.covariates.shape[1]:
-            return differences
-        return np.asarray(differences + self.covariates @ coefficients[self.n_systems :])
-
-    def columns(self, values: Floats) -> Floats:
-        """Return the product of the transposed design and values (kinds,): (q,)."""
-        system_sums = np.bincount(self.first, values, self.n_systems) - np.bincount(self.second, values, self.n_systems)
-        return np.concatenate([system_sums, values @ self.covariates])
-
-    def products(self, weight: Floats) -> Floats:
-        """Return the weighted cross products (q, q) of the columns, with `weight` (kinds,)."""
-        n_systems, products = self.n_systems, np.zeros((self.width, self.width))
-        pair_sums = np.bincount(self._pair, weight, n_systems**2).reshape(n_systems, n_systems)
-        products[:n_systems, :n_systems] = -pair_sums - pair_sums.T
-        np.fill_diagonal(products[:n_systems, :n_systems], pair_sums.sum(axis=0) + pair_sums.sum(axis=1))
-        for column, covariate in enumerate(self.covariates.T, start=n_systems):
-            products[column] = products[:, column] = self.columns(weight * covariate)
-        return products
-
-
-@dataclass(frozen=True, kw_only=True)
 class Fit:
     """A fitted model.
 
-    - `coefficients` (p,): strengths, effects and, if there are ties, log nu.
-    - `inverse` (p, p): inverse of the information of all battles.
-    - `design` (kinds, p): design matrix without log nu.
+    - `coefficients` (p,): strengths, effects and log nu; the last is 0 and not used without ties.
+    - `inverse` (p, p): inverse of the information of all battles; 0 for log nu without ties.
+    - `design` (kinds, p): sparse design matrix, see `strength_design`.
+    - `products` (kinds, p * p): sparse products of the entries of each row of the design, see `row_products`.
     - `variance` (kinds, 3): for one battle, the variance of half its sign, the variance of a tie, and their covariance.
     - `pseudo` (kinds,): number of battles that the penalty adds; half of them are won and half are lost.
-    - `has_ties`: whether log nu is the last coefficient.
+    - `has_ties`: whether nu is positive.
     """
 
     coefficients: Floats
     inverse: Floats
-    design: StrengthDesign
+    design: Any
+    products: Any
     variance: Floats
     pseudo: Floats
     has_ties: bool
 
     def residual(self, coefficients: Floats) -> Floats:
         """Return the residuals (kinds, 3, 2) of half the sign, and of the tie indicator, for each kind and outcome."""
-        log_odds = self.design.rows(coefficients[: self.design.width])
-        mean_half_signs, tie_probabilities, _ = _moments(log_odds, _log_nu(coefficients, self.has_ties))
+        log_nu = coefficients[-1] if self.has_ties else -np.inf
+        mean_half_signs, tie_probabilities, _ = _moments(self.design @ coefficients, log_nu)
         half_sign_of_outcome, tie_indicator_of_outcome = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
         return np.stack(
             [
@@ -101,8 +59,40 @@ class Fit:
         )
 
 
+def strength_design(first: Ints, second: Ints, covariates: Floats, n_systems: int) -> Any:
+    """Return the sparse design matrix (kinds, p), whose product with the coefficients is eta.
+
+    A row has 1 for the first system, -1 for the second system, and the values of the covariates. The last column, of
+    log nu, is empty: ties enter the information and the scores by their own terms.
+    """
+    from scipy.sparse import csr_array
+
+    n_kinds, n_effects = covariates.shape
+    entries = np.column_stack([np.ones(n_kinds), np.full(n_kinds, -1.0), covariates])
+    effect_columns = np.tile(np.arange(n_systems, n_systems + n_effects), (n_kinds, 1))
+    entry_columns = np.column_stack([first, second, effect_columns])
+    row_pointers = np.arange(n_kinds + 1) * entries.shape[1]
+    return csr_array((entries.ravel(), entry_columns.ravel(), row_pointers), shape=(n_kinds, n_systems + n_effects + 1))
+
+
+def row_products(design: Any) -> Any:
+    """Return the products (rows, p * p), sparse, of all pairs of entries of each row of a sparse matrix (rows, p).
+
+    All rows of the matrix have the same number of stored entries. A weighted sum of the rows of the result is a matrix
+    of weighted cross products of the columns.
+    """
+    from scipy.sparse import csr_array
+
+    n_rows, n_columns = design.shape
+    entry_columns, entries = design.indices.reshape(n_rows, -1), design.data.reshape(n_rows, -1)
+    product_columns = entry_columns[:, :, np.newaxis].astype(np.int64) * n_columns + entry_columns[:, np.newaxis]
+    products = entries[:, :, np.newaxis] * entries[:, np.newaxis]
+    row_pointers = np.arange(n_rows + 1) * entries.shape[1] ** 2
+    return csr_array((products.ravel(), product_columns.ravel(), row_pointers), shape=(n_rows, n_columns**2))
+
+
 def fit(
-    kinds: BattleCounts, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
+    kinds: BattleCounts, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | float = 0.0
 ) -> Fit | None:
     """Return the maximum likelihood fit by Newton's method; None if there is no maximum, so that a penalty is needed.
 
@@ -112,71 +102,54 @@ def fit(
     maximum even with a penalty, and the result is then None. Raises InputError if covariates are linear functions of
     the systems.
     """
-    n_kinds, n_systems = len(kinds.first), len(component)
-    design = StrengthDesign(first=kinds.first, second=kinds.second, covariates=kinds.covariates, n_systems=n_systems)
-    tie_weight_of_kind = kinds.outcomes[:, 1]
-    has_ties = not ties_are_half and bool(tie_weight_of_kind.sum() > 0)
-    weight_of_kind, half_sign_sum_of_kind = (
-        kinds.outcomes.sum(axis=1),
-        (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2,
-    )
-    n_coefficients = design.width + has_ties
-    level_projection = np.zeros((n_coefficients, n_coefficients))  # projection onto unidentified shifts
+    n_systems, weight_of_kind = len(component), kinds.outcomes.sum(axis=1)
+    design = strength_design(kinds.first, kinds.second, kinds.covariates, n_systems)
+    products = row_products(design)
+    n_ties = 0.0 if ties_are_half else float(kinds.outcomes[:, 1].sum())
+    has_ties, has_tilt = n_ties > 0, bool(np.any(tilt))
+    observed_sums = design.T @ ((kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2)
+    observed_sums[-1] = n_ties
+    observed_sums += tilt
+    level_projection = np.zeros((len(observed_sums), len(observed_sums)))  # projection onto unidentified shifts
     is_same_component = component[:, np.newaxis] == component
     level_projection[:n_systems, :n_systems] = is_same_component / is_same_component.sum(axis=1)
-
-    coefficients, pseudo_counts, tilt_or_zero = (
-        np.zeros(n_coefficients),
-        np.zeros(n_kinds),
-        np.zeros(n_coefficients) if tilt is None else tilt,
-    )
+    level_projection[-1, -1] = not has_ties
+    coefficients, pseudo_counts = np.zeros(len(observed_sums)), np.zeros(len(weight_of_kind))
     if has_ties:
-        decided_weight = weight_of_kind.sum() - tie_weight_of_kind.sum()
-        coefficients[-1] = np.log(2 * tie_weight_of_kind.sum() / max(decided_weight, 1.0))
+        coefficients[-1] = np.log(2 * n_ties / max(weight_of_kind.sum() - n_ties, 1.0))
+
+    def log_nu(coefficient_vector: Floats) -> float:
+        return float(coefficient_vector[-1]) if has_ties else -np.inf
 
     def log_likelihood(coefficient_vector: Floats) -> float:
-        log_odds = design.rows(coefficient_vector[: design.width])
-        log_nu = _log_nu(coefficient_vector, has_ties)
-        battle_log_likelihood = (half_sign_sum_of_kind * log_odds).sum() - (
-            (weight_of_kind + pseudo_counts) * _log_sum(log_odds, log_nu)
-        ).sum()
-        return float(
-            battle_log_likelihood
-            + (tie_weight_of_kind.sum() * log_nu if has_ties else 0.0)
-            + tilt_or_zero @ coefficient_vector
-        )
+        log_normalisers = _log_sum(design @ coefficient_vector, log_nu(coefficient_vector))
+        return float(observed_sums @ coefficient_vector - (weight_of_kind + pseudo_counts) @ log_normalisers)
 
     for _ in range(_STEPS):
-        log_odds = design.rows(coefficients[: design.width])
-        mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, _log_nu(coefficients, has_ties))
+        log_odds = design @ coefficients
+        mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, log_nu(coefficients))
         if penalised:
             unpenalised_inverse = invert_information(
-                information_of(design, weight_of_kind, outcome_variances, has_ties=has_ties), level_projection
+                information_of(design, products, weight_of_kind, outcome_variances), level_projection
             )
             if unpenalised_inverse is not None:
-                pseudo_counts = weight_of_kind * leverage(
-                    kinds, outcome_variances, unpenalised_inverse, has_ties=has_ties
-                )
-        if (not penalised or tilt is not None) and np.abs(log_odds).max(initial=0) > _DIVERGED:
+                pseudo_counts = weight_of_kind * leverage(design, outcome_variances, unpenalised_inverse)
+        if (not penalised or has_tilt) and np.abs(log_odds).max(initial=0) > _DIVERGED:
             return None
+        total_weights = weight_of_kind + pseudo_counts
         inverse_information = invert_information(
-            information_of(design, weight_of_kind + pseudo_counts, outcome_variances, has_ties=has_ties),
-            level_projection,
+            information_of(design, products, total_weights, outcome_variances), level_projection
         )
         if inverse_information is None:
-            if penalised and tilt is None:
+            if penalised and not has_tilt:
                 raise InputError(
                     "covariates cannot be separated from the strengths; leave out covariates that are constant, or that"
                     " depend only on the systems or on other covariates"
                 )
             return None
-        gradient = np.zeros(n_coefficients)
-        gradient[: design.width] = design.columns(
-            half_sign_sum_of_kind - (weight_of_kind + pseudo_counts) * mean_half_signs
-        )
-        if has_ties:
-            gradient[-1] = tie_weight_of_kind.sum() - ((weight_of_kind + pseudo_counts) * tie_probabilities).sum()
-        newton_step = inverse_information @ (gradient + tilt_or_zero)
+        expected_sums = design.T @ (total_weights * mean_half_signs)
+        expected_sums[-1] = total_weights @ tie_probabilities
+        newton_step = inverse_information @ (observed_sums - expected_sums)
         if np.abs(newton_step).max(initial=0) < _SMALL:
             break
         previous_log_likelihood, step_length = log_likelihood(coefficients), 1.0
@@ -193,58 +166,45 @@ def fit(
         coefficients=coefficients,
         inverse=inverse_information,
         design=design,
+        products=products,
         variance=outcome_variances,
         pseudo=pseudo_counts,
         has_ties=has_ties,
     )
 
 
-def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
-    """Return the leverage (kinds,) of one battle of each kind; the leverages of all battles sum to p.
+def leverage(design: Any, variance: Floats, inverse: Floats) -> Floats:
+    """Return the leverage (kinds,) of one battle of each kind; the leverages of all battles sum to the rank of the
+    information.
 
     The leverage is the trace of the battle's information (on half its sign and on a tie) times the inverse of the total
     information.
     """
-    n_covariates = kinds.covariates.shape[1]
-    n_systems = len(inverse) - n_covariates - has_ties
-    first_systems, second_systems, covariate_covariance_block = (
-        kinds.first,
-        kinds.second,
-        inverse[n_systems : n_systems + n_covariates, n_systems : n_systems + n_covariates],
-    )
-    log_odds_variances = (
-        inverse[first_systems, first_systems]
-        + inverse[second_systems, second_systems]
-        - 2 * inverse[first_systems, second_systems]
-    )
-    covariances_with_covariates = inverse[:, n_systems : n_systems + n_covariates]
-    log_odds_variances = log_odds_variances + 2 * (
-        (covariances_with_covariates[first_systems] - covariances_with_covariates[second_systems]) * kinds.covariates
-    ).sum(axis=1)
-    log_odds_variances = log_odds_variances + ((kinds.covariates @ covariate_covariance_block) * kinds.covariates).sum(
-        axis=1
-    )
-    leverage_of_kind = variance[:, 0] * log_odds_variances
-    if has_ties:
-        covariances_with_tie = (
-            inverse[first_systems, -1]
-            - inverse[second_systems, -1]
-            + kinds.covariates @ inverse[n_systems : n_systems + n_covariates, -1]
-        )
-        leverage_of_kind = (
-            leverage_of_kind + 2 * variance[:, 2] * covariances_with_tie + variance[:, 1] * inverse[-1, -1]
+    leverage_of_kind = np.empty(len(variance))
+    for kind_slice in chunks(len(variance), len(inverse)):
+        half_sign_variances, tie_variances, covariances = variance[kind_slice].T
+        inverse_rows = design[kind_slice] @ inverse
+        log_odds_variances = np.asarray(design[kind_slice].multiply(inverse_rows).sum(axis=1))
+        leverage_of_kind[kind_slice] = (
+            half_sign_variances * log_odds_variances
+            + 2 * covariances * inverse_rows[:, -1]
+            + tie_variances * inverse[-1, -1]
         )
     return np.asarray(np.clip(leverage_of_kind, 0.0, None))
 
 
-def information_of(design: StrengthDesign, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
-    """Return the information (p, p) of battles with `weight` (kinds,) for each kind; `variance` (kinds, 3) is as in
-    `Fit`."""
-    half_sign_information = design.products(weight * variance[:, 0])
-    if not has_ties:
-        return half_sign_information
-    tie_column = design.columns(weight * variance[:, 2])[:, np.newaxis]
-    return np.block([[half_sign_information, tie_column], [tie_column.T, weight @ variance[:, 1]]])
+def information_of(design: Any, products: Any, weights: Floats, variance: Floats) -> Floats:
+    """Return the information (..., p, p) of battles with `weights` (..., kinds) for each kind.
+
+    `products` are the `row_products` of the `design`, and `variance` (kinds, 3) is as in `Fit`.
+    """
+    half_sign_variances, tie_variances, covariances = variance.T
+    n_coefficients = design.shape[1]
+    half_sign_information = (weights * half_sign_variances) @ products
+    information = half_sign_information.reshape(*weights.shape[:-1], n_coefficients, n_coefficients)
+    information[..., -1, :] = information[..., :, -1] = (weights * covariances) @ design
+    information[..., -1, -1] = weights @ tie_variances
+    return np.asarray(information)
 
 
 def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
@@ -267,10 +227,6 @@ def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
 
 def _log_sum(log_odds: Floats, log_nu: float) -> Floats:
     return np.asarray(np.logaddexp(np.logaddexp(log_odds / 2, -log_odds / 2), log_nu))
-
-
-def _log_nu(coefficients: Floats, has_ties: bool) -> float:
-    return float(coefficients[-1]) if has_ties else -np.inf
 
 
 def invert_information(information: Floats, level_projection: Floats) -> Floats | None:

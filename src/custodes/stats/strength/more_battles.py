@@ -7,6 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, bisect_condition
 from custodes.stats.normal_pairs import NormalMaximum, can_be_significant, variance_of_differences
 from custodes.stats.ratios import ratio
+from custodes.stats.strength.davidson import strength_design
 from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import PairRates
 
@@ -30,6 +31,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     battles in one cluster, because the similarity of these battles is not known well enough. All results are NaN
     without resamples, with more than `MOST_PAIRS` pairs, or with too few clusters for a test.
     """
+    from scipy.sparse import diags_array
     from scipy.special import ndtr, stdtrit
 
     n_pairs = len(pairs.first)
@@ -72,7 +74,10 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     information_per_battle = (
         untied_rate * stronger_win_probability * (1 - stronger_win_probability)
     )  # information of one battle if all are independent
-    model_variance = _model_variance(pairs, n_battles * information_per_battle, len(strengths.bounded))
+    design = strength_design(pairs.first, pairs.second, np.empty((n_pairs, 0)), len(strengths.bounded))
+    laplacian = (design.T @ (diags_array(n_battles * information_per_battle) @ design)).toarray()
+    laplacian_inverse = np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True)
+    model_variance, _ = variance_of_differences(laplacian_inverse, pairs.first, pairs.second)
     design_effect = ratio(n_battles, pairs.effective)[forecast_pairs]
     difference_variances, model_variance, information_per_battle, t_statistics = (
         values_of_pair[forecast_pairs]
@@ -101,21 +106,6 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     has_forecast = ~is_undecided_after(largest_gains) & (n_further_battles > 0)
     n_more_battles_of_pair[forecast_pairs] = np.where(has_forecast, n_further_battles, np.nan)
     return n_more_battles_of_pair
-
-
-def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:
-    """Return the variance (pairs,) of each pair's difference under the model, given the information (pairs,) of each
-    pair's battles."""
-    first_systems, second_systems = pairs.first, pairs.second
-    laplacian = np.zeros((n_systems, n_systems))
-    laplacian[first_systems, second_systems] = laplacian[second_systems, first_systems] = -information
-    np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-    laplacian_inverse = np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True)
-    return np.asarray(
-        np.diag(laplacian_inverse)[first_systems]
-        + np.diag(laplacian_inverse)[second_systems]
-        - 2 * laplacian_inverse[first_systems, second_systems]
-    )
 
 
 def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) -> Floats:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.strength.davidson import strength_design
 from custodes.stats.strength.strengths import StrengthFit
 
 _LEAST = 5.0  # a system is included if at least this many annotated battles are expected
@@ -37,8 +38,8 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     if not 0 < labelling_rate < 1:
         return np.nan
     davidson_fit, n_systems = metric_fit.fit, len(metric_fit.component)
-    design, kind_of_battle = davidson_fit.design, metric_fit.battle_counts.kind
-    log_odds = design.rows(davidson_fit.coefficients[: design.width])[kind_of_battle]
+    battle_counts, kind_of_battle = metric_fit.battle_counts, metric_fit.battle_counts.kind
+    log_odds = (davidson_fit.design @ davidson_fit.coefficients)[kind_of_battle]
     stronger_side_signs = np.where(log_odds < 0, -1.0, 1.0)
     half_sign_residuals, tie_residuals = metric_fit.residual(davidson_fit.coefficients).T
     scalar_features = np.stack(
@@ -46,15 +47,13 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
             np.abs(log_odds),
             half_sign_residuals * stronger_side_signs,
             tie_residuals,
-            *(half_sign_residuals * covariate_values for covariate_values in design.covariates[kind_of_battle].T),
+            *(
+                half_sign_residuals * covariate_values
+                for covariate_values in battle_counts.covariates[kind_of_battle].T
+            ),
         ]
     )
-    battle_indices = np.arange(n_battles)
-    first_indicators, second_indicators = (
-        csr_array((np.ones(n_battles), (battle_indices, systems[kind_of_battle])), shape=(n_battles, n_systems))
-        for systems in (design.first, design.second)
-    )
-    system_indicators = first_indicators - second_indicators
+    system_indicators = csr_array(davidson_fit.design[kind_of_battle, :n_systems])
     is_tested_system = np.asarray(abs(system_indicators).sum(axis=0)) * labelling_rate >= _LEAST
     feature_matrices = [
         csr_array(scalar_features.T),
@@ -87,7 +86,7 @@ def p_random_within_pairs(
     ... ]
     [False, True]
     """
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, diags_array
 
     _, pair_of_battle, n_battles_of_pair = np.unique(
         first * n_systems + second, return_inverse=True, return_counts=True
@@ -103,23 +102,15 @@ def p_random_within_pairs(
     variance_of_pair = np.bincount(pair_of_battle, weights=annotation_surplus**2) / np.maximum(n_battles_of_pair - 1, 1)
     centred_signs, centred_ties = centre(sign.astype(np.float64)), centre(sign == 0)
     stronger_side_signs = np.where(np.bincount(pair_of_battle, weights=sign) < 0, -1.0, 1.0)[pair_of_battle]
-    n_battles, battle_indices = len(sign), np.arange(len(sign))
-    system_verdict_matrix = csr_array(
-        (centred_signs, (battle_indices, first)), shape=(n_battles, n_systems)
-    ) - csr_array((centred_signs, (battle_indices, second)), shape=(n_battles, n_systems))
-    n_annotated_of_pair = np.bincount(pair_of_battle, weights=is_annotated)
-    n_expected_of_system = sum(
-        np.bincount(
-            systems_of_side, weights=(n_annotated_of_pair / n_battles_of_pair)[pair_of_battle], minlength=n_systems
-        )
-        for systems_of_side in (first, second)
-    )
+    design = strength_design(first, second, np.empty((len(sign), 0)), n_systems)[:, :n_systems]
+    annotated_share_of_pair = np.bincount(pair_of_battle, weights=is_annotated) / n_battles_of_pair
+    n_expected_of_system = abs(design).T @ annotated_share_of_pair[pair_of_battle]
     return _bonferroni(
         [
             _covariance_p_value(csr_array(feature_matrix), annotation_surplus, unit, variance_of_pair[pair_of_battle])
             for feature_matrix in (
                 np.stack([centred_signs * stronger_side_signs, centred_ties], axis=1),
-                system_verdict_matrix[:, np.asarray(n_expected_of_system) >= _LEAST],
+                diags_array(centred_signs) @ design[:, n_expected_of_system >= _LEAST],
             )
         ]
     )

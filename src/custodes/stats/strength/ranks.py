@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,20 +82,24 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
         is_significant_pair = (p_adjusted <= 1 - confidence) & ~at_threshold
         is_stronger_opponent = estimates - estimates[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
     is_same_component = strengths.component[:, np.newaxis] == strengths.component
-    has_comparisons = np.isfinite(estimates)
-
-    def count(is_counted_pair: Any) -> NDArray[np.int64]:
-        return np.where(has_comparisons, (is_counted_pair & is_same_component).sum(axis=1), -1)
-
+    n_stronger, n_significantly_stronger, n_significantly_weaker = (
+        (is_counted_pair & is_same_component).sum(axis=1)
+        for is_counted_pair in (
+            is_stronger_opponent,
+            is_significant_pair & is_stronger_opponent,
+            is_significant_pair & is_stronger_opponent.T,
+        )
+    )
+    ranks_and_bounds = (
+        1 + n_stronger,
+        1 + n_significantly_stronger,
+        is_same_component.sum(axis=1) - n_significantly_weaker,
+    )
+    rank, low, high = np.where(np.isfinite(estimates), ranks_and_bounds, -1)
     return Ranks(
-        rank=count(is_stronger_opponent) + has_comparisons,
-        low=count(is_significant_pair & is_stronger_opponent) + has_comparisons,
-        high=np.where(
-            has_comparisons,
-            is_same_component.sum(axis=1)
-            - (is_significant_pair & is_stronger_opponent.T & is_same_component).sum(axis=1),
-            -1,
-        ),
+        rank=rank,
+        low=low,
+        high=high,
         apart=is_significant_pair,
         at_threshold=at_threshold,
         p_adjusted=p_adjusted,

@@ -157,10 +157,10 @@ def _select_removals(
     """
     inverse_contrast = current_fit.inverse[leader] - current_fit.inverse[rival]
     residuals = current_fit.residual(current_fit.coefficients)
-    design = current_fit.design
-    strength_gain_of_outcome = residuals[:, :, 0] * design.rows(inverse_contrast[: design.width])[:, np.newaxis]
-    if current_fit.has_ties:
-        strength_gain_of_outcome = strength_gain_of_outcome + residuals[:, :, 1] * inverse_contrast[-1]
+    strength_gain_of_outcome = (
+        residuals[:, :, 0] * (current_fit.design @ inverse_contrast)[:, np.newaxis]
+        + residuals[:, :, 1] * inverse_contrast[-1]
+    )
     strength_gain_of_outcome = round_for_sorting(
         np.where(n_battles_of_outcome > 0, mean_weight_of_outcome * strength_gain_of_outcome, 0.0).ravel()
     )

@@ -31,10 +31,10 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
 
     Source: Bell and McCaffrey 2002.
     """
-    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse import csr_array, diags_array, vstack
 
     n_units, kind_of_battle = scores.shape[0], kinds.kind
-    leverage_of_kind = leverage(kinds, fit.variance, fit.inverse, has_ties=fit.has_ties)
+    leverage_of_kind = leverage(fit.design, fit.variance, fit.inverse)
     leverage_of_unit = np.bincount(unit, weights=weight * leverage_of_kind[kind_of_battle], minlength=n_units)
     has_low_leverage = (leverage_of_unit <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
     score_factor_of_unit = np.where(has_low_leverage, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
@@ -44,73 +44,22 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     inverse_eigenvalues, inverse_eigenvectors = np.linalg.eigh(fit.inverse)
     inverse_information_root = inverse_eigenvectors * np.sqrt(inverse_eigenvalues.clip(0.0))
     high_leverage_units = np.flatnonzero(~has_low_leverage)
-    corrected_high_leverage_scores, high_leverage_scores = (
-        np.zeros((len(high_leverage_units), scores.shape[1])),
-        scores[high_leverage_units].toarray(),
-    )
-    high_leverage_battles = np.flatnonzero(~has_low_leverage[unit])
-    high_leverage_battles = high_leverage_battles[np.argsort(unit[high_leverage_battles], kind="stable")]
-    battle_pointers = np.append(0, np.cumsum(np.bincount(unit, minlength=n_units)[high_leverage_units]))
+    high_leverage_scores = scores[high_leverage_units].toarray()
+    unit_weights = csr_array((weight, (unit, kind_of_battle)), shape=(n_units, len(leverage_of_kind)))
     for unit_slice in chunks(len(high_leverage_units), inverse_information_root.size):
-        slice_pointers = battle_pointers[unit_slice.start : unit_slice.stop + 1]
-        information_of_unit = _cluster_informations(
-            fit, kinds, weight, high_leverage_battles[slice_pointers[0] : slice_pointers[-1]], slice_pointers
-        )
+        kind_weights = unit_weights[high_leverage_units[unit_slice]].toarray()
+        information_of_unit = information_of(fit.design, fit.products, kind_weights, fit.variance)
         eigenvalues, eigenvectors = np.linalg.eigh(
             inverse_information_root.T @ information_of_unit @ inverse_information_root
         )
         eigenvalues = eigenvalues.clip(1e-9, _MOST)
         eigenvalue_factors = (1 / np.sqrt(1 - eigenvalues) - 1) / eigenvalues
-        rotated_scores = eigenvectors @ (
-            eigenvalue_factors[..., np.newaxis]
-            * (
-                eigenvectors.swapaxes(1, 2)
-                @ (high_leverage_scores[unit_slice] @ inverse_information_root)[..., np.newaxis]
-            )
-        )
-        corrected_high_leverage_scores[unit_slice] = (
-            information_of_unit @ (inverse_information_root @ rotated_scores)
-        )[..., 0]
-    high_leverage_indicators = csr_array(
-        (np.ones(len(high_leverage_units)), (high_leverage_units, np.arange(len(high_leverage_units)))),
-        shape=(n_units, len(high_leverage_units)),
-    )
-    return csr_array(corrected_scores + high_leverage_indicators @ csr_array(corrected_high_leverage_scores))
-
-
-def _cluster_informations(
-    fit: Fit, kinds: BattleCounts, weight: Floats, battle_positions: Ints, pointers: Ints
-) -> Floats:
-    """Return the information (clusters, p, p) of each cluster.
-
-    `battle_positions` are the positions of the battles of all clusters. Cluster i has the battles from `pointers[i]` to
-    `pointers[i + 1]`, relative to the first pointer. `weight` (n,) is the weight of each battle.
-    """
-    n_coefficients, n_clusters = len(fit.inverse), len(pointers) - 1
-    n_kinds, n_covariates = kinds.covariates.shape
-    # Nonzero columns and values of the design of each kind, with 1 for log nu.
-    covariate_and_tie_columns = np.arange(n_coefficients - n_covariates - fit.has_ties, n_coefficients)
-    design_columns = np.column_stack([kinds.first, kinds.second, np.tile(covariate_and_tie_columns, (n_kinds, 1))])
-    design_values = np.ones(design_columns.shape)
-    design_values[:, 1], design_values[:, 2 : 2 + n_covariates] = -1.0, kinds.covariates
-    is_tie_column = np.arange(design_columns.shape[1]) >= 2 + n_covariates
-    outcome_moments = fit.variance[
-        :, np.array([0, 2, 1])[is_tie_column[:, np.newaxis].astype(np.int64) + is_tie_column]
-    ]
-    design_products = outcome_moments * design_values[:, :, np.newaxis] * design_values[:, np.newaxis]
-    kind_of_battle, cluster_of_battle = (
-        kinds.kind[battle_positions],
-        np.repeat(np.arange(n_clusters), np.diff(pointers)),
-    )
-    flat_entry_indices = (cluster_of_battle[:, np.newaxis] * n_coefficients + design_columns[kind_of_battle])[
-        :, :, np.newaxis
-    ] * n_coefficients + design_columns[kind_of_battle][:, np.newaxis]
-    information_sums = np.bincount(
-        flat_entry_indices.ravel(),
-        weights=(weight[battle_positions, np.newaxis, np.newaxis] * design_products[kind_of_battle]).ravel(),
-        minlength=n_clusters * n_coefficients * n_coefficients,
-    )
-    return np.asarray(information_sums.reshape(n_clusters, n_coefficients, n_coefficients))
+        rotation = inverse_information_root @ eigenvectors
+        rotated_scores = rotation.mT @ high_leverage_scores[unit_slice, :, np.newaxis]
+        score_changes = information_of_unit @ (rotation @ (eigenvalue_factors[..., np.newaxis] * rotated_scores))
+        high_leverage_scores[unit_slice] += score_changes[..., 0]
+    order_of_units = np.argsort(np.concatenate([np.flatnonzero(has_low_leverage), high_leverage_units]))
+    return vstack([corrected_scores[has_low_leverage], csr_array(high_leverage_scores)], format="csr")[order_of_units]
 
 
 def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *, n_systems: int) -> Floats:
@@ -140,9 +89,8 @@ def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *,
         shape=(n_units, n_kinds),
     )
     weight_of_kind = np.bincount(kinds.kind, weights=weight_of_battle * battles.multiplicity, minlength=n_kinds)
-    inverse_information = fit.inverse[: fit.design.width, :n_systems]
     for system_slice in chunks(n_systems, n_kinds):
-        variance_contributions = fit.design.rows(inverse_information[:, system_slice]) ** 2 * fit.variance[:, :1]
+        variance_contributions = (fit.design @ fit.inverse[:, system_slice]) ** 2 * fit.variance[:, :1]
         product_sum_of_system = battles.clusters @ (
             (weight_matrix @ variance_contributions) ** 2 - weight_matrix @ variance_contributions**2
         )
@@ -179,14 +127,9 @@ def widen_covariance(
 
 def penalty_moments(fit: Fit) -> Floats:
     """Return the second moments (p, p) of the scores of the battles that the penalty adds, half won and half lost."""
-    residuals = fit.residual(fit.coefficients)
-    win_residuals, loss_residuals = residuals[:, 0], residuals[:, 2]
-    moment_matrices = (
-        win_residuals[:, :, np.newaxis] * win_residuals[:, np.newaxis]
-        + loss_residuals[:, :, np.newaxis] * loss_residuals[:, np.newaxis]
-    ) / 2
-    moment_columns = np.stack([moment_matrices[:, 0, 0], moment_matrices[:, 1, 1], moment_matrices[:, 0, 1]], axis=1)
-    return information_of(fit.design, fit.pseudo, moment_columns, has_ties=fit.has_ties)
+    half_sign_residuals, tie_residuals = np.moveaxis(fit.residual(fit.coefficients)[:, [0, 2]], -1, 0)
+    moments = np.stack([half_sign_residuals**2, tie_residuals**2, half_sign_residuals * tie_residuals], axis=-1)
+    return information_of(fit.design, fit.products, fit.pseudo, moments.mean(axis=1))
 
 
 def normal_draws(covariance: Floats, n_draws: int, rng: np.random.Generator) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -75,9 +76,7 @@ def strengths(
     """
     strength_fit = fit_battles(battles, n_systems=n_systems, ties=ties)
     davidson_fit = strength_fit.fit
-    scores = strength_fit.correct_leverage(
-        strength_fit.scores(strength_fit.residual(davidson_fit.coefficients), has_ties=davidson_fit.has_ties)
-    )
+    scores = strength_fit.correct_leverage(strength_fit.scores(strength_fit.residual(davidson_fit.coefficients)))
     covariance = strength_fit.covariance(scores, davidson_fit.inverse, scores=scores)
     return strength_fit.strengths(davidson_fit.coefficients, covariance, resamples, rng)
 
@@ -146,35 +145,22 @@ class StrengthFit:
         residuals = self.fit.residual(coefficients)[self.battle_counts.kind, 1 - self.battle_counts.sign]
         return np.asarray(residuals * self.battles.weight[:, np.newaxis])
 
-    def scores(self, residual: Floats, *, has_ties: bool) -> Any:
+    def scores(self, residual: Floats) -> Any:
         """Return the scores (units, p), sparse: the residuals (n, 2) times the design, summed over each cluster.
 
         A row that represents m clusters is weighted by the square root of m, because squares of scores are summed.
         """
-        from scipy.sparse import csr_array
+        from scipy.sparse import csr_array, hstack
 
-        residual = residual * np.sqrt(self.battles.multiplicity)[:, np.newaxis]
-        design, kind_of_battle, n_battles = self.fit.design, self.battle_counts.kind, len(residual)
-        first_systems, second_systems = design.first[kind_of_battle], design.second[kind_of_battle]
-        covariate_and_tie_columns = np.arange(design.n_systems, design.width + has_ties)
-        half_sign_residuals = residual[:, :1]
-        score_parts = [
-            half_sign_residuals,
-            -half_sign_residuals,
-            half_sign_residuals * design.covariates[kind_of_battle],
-            residual[:, 1 : 1 + has_ties],
-        ]
-        columns = [
-            first_systems[:, np.newaxis],
-            second_systems[:, np.newaxis],
-            np.tile(covariate_and_tie_columns, (n_battles, 1)),
-        ]
-        score_values, column_indices = np.concatenate(score_parts, axis=1), np.concatenate(columns, axis=1)
-        row_indices = np.repeat(self.battles.unit, score_values.shape[1])
-        return csr_array(
-            (score_values.ravel(), (row_indices, column_indices.ravel())),
-            shape=(self.n_units, design.width + has_ties),
+        half_sign_residuals, tie_residuals = (residual * np.sqrt(self.battles.multiplicity)[:, np.newaxis]).T
+        unit_of_battle, kind_of_battle = self.battles.unit, self.battle_counts.kind
+        residual_sums = csr_array(
+            (half_sign_residuals, (unit_of_battle, kind_of_battle)), shape=(self.n_units, self.fit.design.shape[0])
         )
+        tie_scores = csr_array(
+            (tie_residuals, (unit_of_battle, np.zeros_like(unit_of_battle))), shape=(self.n_units, 1)
+        )
+        return hstack([residual_sums @ self.fit.design[:, :-1], tie_scores], format="csr")
 
     def correct_leverage(self, scores: Any) -> Any:
         """Return scores (units, p) of these battles, corrected for the leverage of each cluster in this fit."""
@@ -220,9 +206,9 @@ class StrengthFit:
         self, coefficients: Floats, covariance: Floats, resamples: int, rng: np.random.Generator
     ) -> Strengths:
         """Return the strengths with the `coefficients` (p,) and normal draws with `covariance` (p, p)."""
-        coefficient_draws = np.concatenate(
-            [coefficients[np.newaxis], coefficients + normal_draws(covariance, resamples, rng)]
-        )
+        n_varying = len(coefficients) if self.fit.has_ties else len(coefficients) - 1
+        sampling_errors = normal_draws(covariance[:n_varying, :n_varying], resamples, rng)
+        coefficient_draws = coefficients[:n_varying] + np.vstack([np.zeros((1, n_varying)), sampling_errors])
         n_systems, n_effects = len(self.component), self.battles.covariates.shape[1]
         is_isolated_system = np.bincount(self.component)[self.component] == 1
         nu_draws = np.exp(coefficient_draws[:, -1]) if self.fit.has_ties else np.zeros(len(coefficient_draws))
@@ -253,23 +239,16 @@ def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> Strength
     )
     component = counted_battles.components(n_systems)
     is_bounded_system = _is_bounded(component, counted_battles.strong_components(n_systems))
-    battle_counts, ties_are_half = (
-        count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity),
-        ties == "half",
-    )
-    has_decided_battle = bool(
-        (counted_battles.sign != 0).any()
-    )  # if all battles are ties, nu would be infinite and would not vary
+    battle_counts = count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity)
+    fit_with_penalty = partial(fit, battle_counts, component=component, ties_are_half=ties == "half")
     davidson_fit = None
-    if has_decided_battle and is_bounded_system.all():
-        davidson_fit = fit(battle_counts, component=component, ties_are_half=ties_are_half, penalised=False)
+    # if all battles are ties, nu would be infinite and would not vary
+    if (counted_battles.sign != 0).any() and is_bounded_system.all():
+        davidson_fit = fit_with_penalty(penalised=False)
+        if davidson_fit is None:
+            is_bounded_system = np.bincount(component)[component] == 1
     if davidson_fit is None:
-        is_bounded_system = (
-            is_bounded_system
-            if not (has_decided_battle and is_bounded_system.all())
-            else np.bincount(component)[component] == 1
-        )
-        davidson_fit = fit(battle_counts, component=component, ties_are_half=ties_are_half, penalised=True)
+        davidson_fit = fit_with_penalty(penalised=True)
         assert davidson_fit is not None  # the penalised fit always exists
     return StrengthFit(
         fit=davidson_fit,
@@ -287,12 +266,10 @@ def _is_bounded(component: Ints, strong_component: Ints) -> Bools:
 
     If several parts are equally large, the result is False for all systems of the component.
     """
-    is_bounded_system = np.ones(len(component), dtype=np.bool_)
-    for component_index in range(int(component.max()) + 1):
-        is_component_member = component == component_index
-        strong_component_sizes = np.bincount(strong_component[is_component_member])
-        largest_strong_components = np.flatnonzero(strong_component_sizes == strong_component_sizes.max())
-        is_bounded_system[is_component_member] = (
-            strong_component[is_component_member] == largest_strong_components[0]
-        ) & (len(largest_strong_components) == 1)
-    return is_bounded_system
+    size_of_part = np.bincount(strong_component)[strong_component]
+    largest_size_of_component = np.zeros(int(component.max()) + 1, dtype=np.int64)
+    np.maximum.at(largest_size_of_component, component, size_of_part)
+    is_in_largest_part = size_of_part == largest_size_of_component[component]
+    # a single largest part, if the systems in the largest parts are as many as a part has
+    n_in_largest_parts = np.bincount(component, weights=is_in_largest_part)[component]
+    return np.asarray(is_in_largest_part & (n_in_largest_parts == size_of_part))

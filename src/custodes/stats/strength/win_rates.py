@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, table_sums
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.equal_clusters import iter_group_weights, sums_of
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, count_by_kind
+from custodes.stats.strength.davidson import strength_design
 
 _ROUNDING = 1e-9
 
@@ -72,33 +73,26 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
     if battles.times is None or battles.covariates.size:  # otherwise, equal clusters are merged already
         battles = battles.without_covariates().merge_equal_clusters()
-    battle_counts, unit_of_battle, weight_of_battle = (
-        count_by_kind(battles, battles.multiplicity),
-        battles.unit,
-        battles.weight,
-    )
-    pair_of_battle, n_clusters_of_unit = battle_counts.kind, battles.clusters
+    battle_counts, n_clusters_of_unit = count_by_kind(battles, battles.multiplicity), battles.clusters
     n_pairs, n_groups = len(battle_counts.first), len(n_clusters_of_unit)
     # A win has two points and a tie one, so that sums are integers.
     sum_points, sum_possible_points = (
-        sums_of(pair_of_battle, unit_of_battle, weight_of_battle * points_of_battle, n_cells=n_pairs, n_groups=n_groups)
+        sums_of(battle_counts.kind, battles.unit, battles.weight * points_of_battle, n_cells=n_pairs, n_groups=n_groups)
         for points_of_battle in (1 + battle_counts.sign, 2)
     )
-    pair_indices = np.arange(n_pairs)
-    first_indicators = csr_array((np.ones(n_pairs), (battle_counts.first, pair_indices)), shape=(n_systems, n_pairs))
-    second_indicators = csr_array((np.ones(n_pairs), (battle_counts.second, pair_indices)), shape=(n_systems, n_pairs))
+    # one column for the first system of each pair, then one for the second
+    system_of_column = np.concatenate([battle_counts.first, battle_counts.second])
+    system_indicators = csr_array(
+        (np.ones(2 * n_pairs), (system_of_column, np.arange(2 * n_pairs))), shape=(n_systems, 2 * n_pairs)
+    )
     if n_clusters_of_unit.sum() < 2:
         resamples = 0
     rate_draws = np.empty((1 + resamples, n_systems))
     for draw_slice, resample_weights in iter_group_weights(n_clusters_of_unit, resamples, rng, size_per_column=n_pairs):
-        points_won, points_possible = sum_points(resample_weights), sum_possible_points(resample_weights)
-        rate_of_pair, has_battles = ratio(points_won, points_possible), points_possible > 0
-        rate_of_first, rate_of_second = (
-            np.where(has_battles, rate_of_pair, 0.0),
-            np.where(has_battles, 1 - rate_of_pair, 0.0),
-        )
-        rate_sums = np.asarray(first_indicators @ rate_of_first + second_indicators @ rate_of_second)
-        rate_draws[draw_slice] = ratio(rate_sums, np.asarray((first_indicators + second_indicators) @ has_battles)).T
+        rate_of_first = ratio(sum_points(resample_weights), sum_possible_points(resample_weights))
+        rate_of_column = np.concatenate([rate_of_first, 1 - rate_of_first])
+        n_opponents = np.asarray(system_indicators @ ~np.isnan(rate_of_column))
+        rate_draws[draw_slice] = ratio(np.asarray(system_indicators @ np.nan_to_num(rate_of_column)), n_opponents).T
     return rate_draws
 
 
@@ -118,21 +112,15 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
 
 def _effective_clusters(battles: Battles, n_systems: int) -> Floats:
     """Return the effective number (systems,) of clusters with battles of each system, as in `effective_clusters`."""
-    system_of_row, weight_of_row = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
-    n_clusters_of_row = np.tile(battles.multiplicity, 2)
-    n_units = int(battles.unit.max(initial=-1)) + 1
-    if n_units < len(battles.unit):  # otherwise every battle is a cluster
-        system_unit_codes, code_index_of_row = np.unique(
-            system_of_row * n_units + np.tile(battles.unit, 2), return_inverse=True
-        )
-        system_of_row, weight_of_row = (
-            system_unit_codes // n_units,
-            np.asarray(np.bincount(code_index_of_row, weights=weight_of_row), dtype=np.float64),
-        )
-        n_clusters_of_row = battles.clusters[system_unit_codes % n_units]
+    n_units = len(battles.clusters)
+    system_unit_codes, code_index_of_row = np.unique(
+        np.concatenate([battles.first, battles.second]) * n_units + np.tile(battles.unit, 2), return_inverse=True
+    )
+    weight_in_unit = np.bincount(code_index_of_row, weights=np.tile(battles.weight, 2))
+    n_clusters_of_unit = battles.clusters[system_unit_codes % n_units]
     weight_sums, weight_square_sums, n_clusters = (
-        np.bincount(system_of_row, weights=weights_or_mask * n_clusters_of_row, minlength=n_systems)
-        for weights_or_mask in (weight_of_row, weight_of_row**2, weight_of_row > 0)
+        np.bincount(system_unit_codes // n_units, weights=weights_or_mask * n_clusters_of_unit, minlength=n_systems)
+        for weights_or_mask in (weight_in_unit, weight_in_unit**2, weight_in_unit > 0)
     )
     return np.maximum(np.nan_to_num(ratio(weight_sums**2, weight_square_sums)), np.minimum(n_clusters, 2))
 
@@ -158,16 +146,12 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
     Source: Bonett and Price 2012 (the adjusted Wald interval of a paired difference); design effects: Kish 1965.
     """
-    from scipy.special import ndtri, stdtrit
+    from scipy.special import stdtrit
 
     unit_of_battle, weight_of_battle, multiplicity = battles.unit, battles.weight, battles.multiplicity
     battle_counts = count_by_kind(battles.without_covariates(), multiplicity)
-    pair_of_battle, sign_of_battle, outcome_counts, n_pairs = (
-        battle_counts.kind,
-        battle_counts.sign,
-        battle_counts.outcomes.astype(np.int64),
-        len(battle_counts.first),
-    )
+    pair_of_battle, sign_of_battle, n_pairs = battle_counts.kind, battle_counts.sign, len(battle_counts.first)
+    outcome_counts = battle_counts.outcomes.astype(np.int64)
 
     def sum_by_pair(values: Floats) -> Floats:
         return np.asarray(
@@ -176,66 +160,47 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
     total_weight = sum_by_pair(weight_of_battle)
     win_rate, loss_rate = (
-        ratio(sum_by_pair(weight_of_battle * (sign_of_battle > 0)), total_weight),
-        ratio(sum_by_pair(weight_of_battle * (sign_of_battle < 0)), total_weight),
+        ratio(sum_by_pair(weight_of_battle * (outcome_sign * sign_of_battle > 0)), total_weight)
+        for outcome_sign in (1, -1)
     )
     margin_of_pair = win_rate - loss_rate
-    effective_by_weight = ratio(total_weight**2, sum_by_pair(weight_of_battle**2))
-    # sums over clusters of the squared contributions and of the squared weights
-    n_units, effective_n_battles, n_clusters_of_pair = (
-        int(unit_of_battle.max(initial=-1)) + 1,
-        effective_by_weight,
-        outcome_counts.sum(axis=1),
-    )
-    has_shared_cluster = np.zeros(n_pairs, dtype=bool)
+    sign_deviation = sign_of_battle - margin_of_pair[pair_of_battle]
+    n_units = len(battles.clusters)
     pair_unit_codes, pair_unit_of_battle = np.unique(pair_of_battle * n_units + unit_of_battle, return_inverse=True)
-    if has_shared_clusters := len(pair_unit_codes) < len(unit_of_battle):
-        pair_of_unit = pair_unit_codes // n_units
-        deviation_sum_of_pair_unit = np.bincount(
-            pair_unit_of_battle, weights=weight_of_battle * (sign_of_battle - margin_of_pair[pair_of_battle])
-        )
-        weight_sum_of_pair_unit = np.bincount(pair_unit_of_battle, weights=weight_of_battle)
-        n_equal_clusters = battles.clusters[pair_unit_codes % n_units]
-        effective_if_constant = ratio(
-            total_weight**2,
-            np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sum_of_pair_unit**2, minlength=n_pairs),
-        )
-        sign_variance = ratio(
-            sum_by_pair(weight_of_battle * (sign_of_battle - margin_of_pair[pair_of_battle]) ** 2), total_weight
-        )
-        n_clusters_of_pair = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs)
-        has_shared_cluster = n_clusters_of_pair < outcome_counts.sum(axis=1)
+    n_equal_clusters = battles.clusters[pair_unit_codes % n_units]
+
+    def square_sum_by_pair(values: Floats) -> Floats:
+        """Return the sum over clusters of the squared sum of values (n,) in the cluster, for each pair."""
+        squared_sums = n_equal_clusters * np.bincount(pair_unit_of_battle, weights=values) ** 2
+        return np.bincount(pair_unit_codes // n_units, weights=squared_sums, minlength=n_pairs).astype(np.float64)
+
+    n_clusters_of_pair = np.bincount(pair_unit_codes // n_units, weights=n_equal_clusters, minlength=n_pairs)
+    has_shared_cluster = n_clusters_of_pair < outcome_counts.sum(axis=1)
+    effective_n_battles = ratio(total_weight**2, sum_by_pair(weight_of_battle**2))
+    freedom = np.full(n_pairs, np.inf)
+    if has_shared_cluster.any():
+        effective_if_constant = ratio(total_weight**2, square_sum_by_pair(weight_of_battle))
         n_clusters_of_pair = np.where(n_clusters_of_pair > 1, np.maximum(effective_if_constant, 2), n_clusters_of_pair)
-        clustered_variance = np.bincount(
-            pair_of_unit, weights=n_equal_clusters * deviation_sum_of_pair_unit**2, minlength=n_pairs
-        ) * ratio(n_clusters_of_pair, n_clusters_of_pair - 1)
+        freedom = n_clusters_of_pair - 1.0
+        sign_variance = ratio(sum_by_pair(weight_of_battle * sign_deviation**2), total_weight)
+        clustered_variance = square_sum_by_pair(weight_of_battle * sign_deviation) * ratio(n_clusters_of_pair, freedom)
         # Without variation, the correlation within clusters is unknown.
         effective_n_battles = np.where(
             sign_variance > 0,
-            np.fmin(ratio(sign_variance * total_weight**2, clustered_variance), effective_by_weight),
+            np.fmin(ratio(sign_variance * total_weight**2, clustered_variance), effective_n_battles),
             effective_if_constant,
         )
-    quantile_level = (1 + confidence) / 2
-    critical_value = (
-        stdtrit(np.maximum(n_clusters_of_pair - 1, 1), quantile_level)
-        if has_shared_clusters
-        else np.full(n_pairs, ndtri(quantile_level))
-    )
-    low, high = _adjusted_bounds(
-        win_rate,
-        loss_rate,
-        effective_n_battles,
-        np.where(has_shared_clusters & (n_clusters_of_pair < 2), np.nan, critical_value),
-    )
+    critical_value = np.where(freedom > 0, stdtrit(np.maximum(freedom, 1), (1 + confidence) / 2), np.nan)
+    low, high = _adjusted_bounds(win_rate, loss_rate, effective_n_battles, critical_value)
     return PairRates(
         first=battle_counts.first,
         second=battle_counts.second,
         outcomes=outcome_counts,
         wins=win_rate,
         losses=loss_rate,
-        freedom=n_clusters_of_pair - 1.0 if has_shared_clusters else np.full(n_pairs, np.inf),
+        freedom=freedom,
         has_shared_cluster=has_shared_cluster,
-        effective=np.asarray(effective_n_battles, dtype=np.float64),
+        effective=effective_n_battles,
         rate=(1 + margin_of_pair) / 2,
         low=low,
         high=high,
@@ -252,18 +217,12 @@ def unexplained_share(covariates: Floats, first_systems: Ints, second_systems: I
     >>> unexplained_share(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
     [0.0, 0.5]
     """
-    n_comparisons = table_sums(first_systems, second_systems, shape=(n_systems, n_systems))
-    n_comparisons = n_comparisons + n_comparisons.T
-    laplacian = np.diag(n_comparisons.sum(axis=0)) - n_comparisons
-    covariate_sum_of_system = np.zeros((covariates.shape[1], n_systems))
-    for covariate_index, covariate_values in enumerate(covariates.T):
-        for side_sign, systems_of_side in ((1, first_systems), (-1, second_systems)):
-            covariate_sum_of_system[covariate_index] += side_sign * np.bincount(
-                systems_of_side, weights=covariate_values, minlength=n_systems
-            )
-    square_sums = (covariates**2).sum(axis=0)
+    design = strength_design(first_systems, second_systems, covariates, n_systems)
+    products = (design.T @ design).toarray()[:-1, :-1]
+    laplacian, covariate_sums_of_systems = products[:n_systems, :n_systems], products[n_systems:, :n_systems]
+    square_sums = products.diagonal()[n_systems:]
     residual_square_sums = square_sums - (
-        covariate_sum_of_system * (covariate_sum_of_system @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
+        covariate_sums_of_systems * (covariate_sums_of_systems @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
     ).sum(axis=1)
     unexplained_shares = np.nan_to_num(ratio(residual_square_sums, square_sums))
     return np.where(unexplained_shares > _ROUNDING, unexplained_shares, 0.0)
