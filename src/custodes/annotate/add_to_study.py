@@ -30,7 +30,15 @@ from custodes.annotate.new_study import (
 from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.rendering import render
 from custodes.annotate.safe_html import plain
-from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput, media_of, pairs_of, read_material
+from custodes.annotate.study_material import (
+    Item,
+    Pair,
+    StudyMaterial,
+    SystemOutput,
+    load_images,
+    pairs_of,
+    read_material,
+)
 from custodes.arguments import check_arguments
 from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
@@ -65,62 +73,56 @@ def add(
     'study.db'
     """
     study_path = study_file.check(path)
-    lock = study_file.Lock(study_path)
-    try:
-        with study_file.sqlite_errors(study_path), closing(study_file.connect(study_path, durable=True)) as connection:
-            stored_study = StoredStudy.read(connection)
-            input_study, input_material = read_material(texts, systems=systems)
-            medium_of_path = media_of(input_material.images(), progress=progress)
-            all_material, added_material = stored_study.merge_material(
-                input_material.with_images({image_path: medium.name for image_path, medium in medium_of_path.items()})
+    with (
+        study_file.lock_study(study_path),
+        study_file.sqlite_errors(study_path),
+        closing(study_file.connect(study_path, durable=True)) as connection,
+    ):
+        stored_study = StoredStudy.read(connection)
+        input_study, input_material = read_material(texts, systems=systems)
+        input_material, media = load_images(input_material, progress=progress)
+        all_material, added_material = stored_study.merge_material(input_material)
+        study_html = render(added_material, stored_study.plan.texts.render, progress=progress)
+        # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
+        existing_item_labels = set(stored_study.material.labels())
+        rejected_item_labels = (study_html.refused & existing_item_labels) - stored_study.plain_text_items
+        html_of_item_and_system = {
+            item_and_system: plain(output.text)
+            if item_and_system[0] in stored_study.plain_text_items
+            else study_html.outputs[item_and_system]
+            for item_and_system, output in added_material.outputs.items()
+        }
+        added_outputs = {
+            item_and_system: output
+            for item_and_system, output in added_material.outputs.items()
+            if item_and_system[0] not in rejected_item_labels
+        }
+        rejection_note_text = (
+            f"outputs of {len(rejected_item_labels)} items are not added, because they can be displayed only "
+            "as plain text, but the existing outputs of these items have another format"
+        )
+        with study_file.transaction(connection):
+            written_at = Clock().wall()
+            add_texts(
+                connection,
+                replace(all_material, outputs=added_outputs),
+                study_html.items,
+                html_of_item_and_system,
+                media,
+                stored_system_and_item_counts=(len(stored_study.material.systems), len(stored_study.material.items)),
+                written_at=written_at,
             )
-            study_html = render(added_material, stored_study.plan.texts.render, progress=progress)
-            # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
-            existing_item_labels = set(stored_study.material.labels())
-            rejected_item_labels = (study_html.refused & existing_item_labels) - stored_study.plain_text_items
-            html_of_item_and_system = {
-                item_and_system: plain(output.text)
-                if item_and_system[0] in stored_study.plain_text_items
-                else study_html.outputs[item_and_system]
-                for item_and_system, output in added_material.outputs.items()
-            }
-            added_output_of_item_and_system = {
-                item_and_system: output
-                for item_and_system, output in added_material.outputs.items()
-                if item_and_system[0] not in rejected_item_labels
-            }
-            stored_system_and_item_counts = len(stored_study.material.systems), len(stored_study.material.items)
-            with study_file.transaction(connection):
-                written_at = Clock().wall()
-                material_to_write = replace(all_material, outputs=added_output_of_item_and_system)
-                add_texts(
-                    connection,
-                    material_to_write,
-                    study_html.items,
-                    html_of_item_and_system,
-                    medium_of_path.values(),
-                    stored_system_and_item_counts=stored_system_and_item_counts,
-                    written_at=written_at,
-                )
-                all_material = replace(
-                    all_material, outputs={**stored_study.material.outputs, **added_output_of_item_and_system}
-                )
-                rejection_note_text = (
-                    f"outputs of {len(rejected_item_labels)} items are not added, because they can be displayed only "
-                    "as plain text, but the existing outputs of these items have another format"
-                )
-                notes = [
-                    *input_study.notes,
-                    *empty_output_notes(added_material),
-                    *study_html.notes,
-                    *build_notes(("outputs-not-added", len(rejected_item_labels), rejection_note_text)),
-                ]
-                notes += _add_questions(connection, stored_study, all_material, pairs)
-                add_notes(
-                    connection, notes, plain_text_items=study_html.refused - rejected_item_labels, written_at=written_at
-                )
-    finally:
-        lock.release()
+            all_material = replace(all_material, outputs={**stored_study.material.outputs, **added_outputs})
+            notes = [
+                *input_study.notes,
+                *empty_output_notes(added_material),
+                *study_html.notes,
+                *build_notes(("outputs-not-added", len(rejected_item_labels), rejection_note_text)),
+                *_add_questions(connection, stored_study, all_material, pairs),
+            ]
+            add_notes(
+                connection, notes, plain_text_items=study_html.refused - rejected_item_labels, written_at=written_at
+            )
     return study_path
 
 
@@ -146,22 +148,27 @@ class StoredStudy:
         """Read the file. Raise `InputError` if another program made the file inconsistent."""
         try:
             (plan_json,) = connection.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-            item_query = "SELECT label, cluster, grp, source, context, meta, media, refs FROM item ORDER BY item"
-            item_field_names = ("label", "cluster", "group", "source", "context", "meta")
             items = tuple(
                 Item(
-                    **dict(zip(item_field_names, item_row, strict=True)),
-                    images=_parse_texts(images_json),
-                    references=_parse_texts(references_json),
+                    label=label,
+                    cluster=cluster,
+                    group=group,
+                    source=source,
+                    context=context,
+                    meta=meta,
+                    images=tuple(json.loads(images_json)),
+                    references=tuple(json.loads(references_json)),
                 )
-                for *item_row, images_json, references_json in connection.execute(item_query)
+                for label, cluster, group, source, context, meta, images_json, references_json in connection.execute(
+                    "SELECT label, cluster, grp, source, context, meta, media, refs FROM item ORDER BY item"
+                )
             )
             systems = tuple(
                 system_name for (system_name,) in connection.execute("SELECT label FROM system ORDER BY system")
             )
             output_of_item_and_system = {
                 (items[item_index].label, systems[system_index]): SystemOutput(
-                    text=output_text, images=_parse_texts(images_json)
+                    text=output_text, images=tuple(json.loads(images_json))
                 )
                 for item_index, system_index, output_text, images_json in connection.execute(
                     "SELECT item, system, text, media FROM output"
@@ -333,15 +340,12 @@ def _add_questions(
 def _order_of_rated_items(stored_study: StoredStudy, cluster_numbers: Ints) -> list[int]:
     """Return the order of items that all systems of a rating study share: the stored order, then other items in random
     order."""
-    first_position_of_item_index: dict[int, int] = {}
-    for item_order in stored_study.items_of_pair.values():
-        for position, item_index in enumerate(item_order):
-            first_position_of_item_index[item_index] = min(
-                position, first_position_of_item_index.get(item_index, position)
-            )
-    stored_item_order = sorted(
-        first_position_of_item_index, key=lambda item_index: (first_position_of_item_index[item_index], item_index)
+    positions_and_items = sorted(
+        position_and_item
+        for item_order in stored_study.items_of_pair.values()
+        for position_and_item in enumerate(item_order)
     )
+    stored_item_order = list(dict.fromkeys(item_index for _, item_index in positions_and_items))
     is_new_item = np.ones(len(cluster_numbers), dtype=bool)
     is_new_item[stored_item_order] = False
     seed = stored_study.plan.seed
@@ -368,7 +372,3 @@ def _joint_level(connection: sqlite3.Connection, gamma: float, n_pairs: int) -> 
     return len(analysed_pair_levels), sum(analysed_pair_levels) + (
         n_pairs - len(analysed_pair_levels)
     ) * gamma / n_pairs
-
-
-def _parse_texts(texts_json: str) -> tuple[str, ...]:
-    return tuple(json.loads(texts_json))

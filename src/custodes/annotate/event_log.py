@@ -17,13 +17,7 @@ from typing import Any
 
 from custodes.annotate.participants import Annotator, IssuedQuestion, Session
 from custodes.annotate.state import StudyState
-from custodes.annotate.study_file import (
-    WRITING,
-    EventRow,
-    JudgmentRow,
-    Row,
-    iter_log_rows,
-)
+from custodes.annotate.study_file import WRITING, EventRow, JudgmentRow, Row, iter_log_rows
 from custodes.data.loading.live_study import failure_reason
 from custodes.errors import CustodesError, InputError
 

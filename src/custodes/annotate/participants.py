@@ -55,11 +55,8 @@ class Annotator:
     def is_able(self) -> bool:
         """Whether the annotator may get questions. The result is false if the annotator is excluded, erased or not
         qualified, or has declined or left every visit."""
-        if self.excluded or self.forgotten or self.qualified is False:
-            return False
-        # The last visit alone decides in most cases. This property is computed for every annotator at every question.
-        sessions = self.sessions
-        return not (sessions and sessions[-1].declined and all(session.declined for session in sessions))
+        has_left = bool(self.sessions) and all(session.declined for session in self.sessions)
+        return not (self.excluded or self.forgotten or self.qualified is False or has_left)
 
 
 @dataclass(slots=True, eq=False)
@@ -221,22 +218,19 @@ def annotator_standing(
     """
     from custodes.stats.stopping.sequential import sprt
 
-    flags = []
-    is_blocked = sprt(work.gold_right, work.gold_asked - work.gold_right) < 0
-    if is_blocked:
-        flags.append("known")
-    if typical_seconds is not None and len(work.times) >= FEWEST and median(work.times) < FAST * typical_seconds:
-        flags.append("fast")
-    if _is_one_sided(work.first_shown, work.decided, n_annotators):
-        flags.append("one side")
-    n_other_answers = max(totals.answers - work.answers, 1)
-    equal_rate_among_others = (totals.equal - work.equal) / n_other_answers  # of the other annotators
-    if work.answers and work.equal == work.answers and n_annotators * equal_rate_among_others**work.answers < RARE:
-        flags.append("all equal")
     n_judged_questions = work.answers + work.gold_asked
-    if work.refused + n_judged_questions >= SEEN and work.refused > n_judged_questions:
-        flags.append("refuses")
-    return AnnotatorStanding("blocked" if is_blocked else "watch" if flags else "ok", tuple(flags))
+    equal_rate_among_others = (totals.equal - work.equal) / max(totals.answers - work.answers, 1)
+    has_only_ties = 0 < work.answers == work.equal
+    has_enough_times = typical_seconds is not None and len(work.times) >= FEWEST
+    is_raised_of_flag = {
+        "known": sprt(work.gold_right, work.gold_asked - work.gold_right) < 0,
+        "fast": has_enough_times and median(work.times) < FAST * (typical_seconds or 0.0),
+        "one side": _is_one_sided(work.first_shown, work.decided, n_annotators),
+        "all equal": has_only_ties and n_annotators * equal_rate_among_others**work.answers < RARE,
+        "refuses": work.refused + n_judged_questions >= SEEN and work.refused > n_judged_questions,
+    }
+    flags = tuple(flag for flag, is_raised in is_raised_of_flag.items() if is_raised)
+    return AnnotatorStanding("blocked" if is_raised_of_flag["known"] else "watch" if flags else "ok", flags)
 
 
 def _is_one_sided(n_first_choices: int, n_decided_answers: int, n_annotators: int) -> bool:

@@ -7,7 +7,6 @@ import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import closing
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ async def rows_of(path: Path, statement: str, *parameters: object, max_rows: int
     def read() -> list[Row]:
         with (
             study_file.sqlite_errors(path),
-            closing(study_file.connect(path, durable=False, reading=True)) as connection,
+            study_file.reading(path) as connection,
         ):
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(statement, (max_rows, *parameters))]
