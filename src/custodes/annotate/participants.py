@@ -216,14 +216,12 @@ def annotator_standing(
     >>> annotator_standing(work, Totals(primary=360, equal=66), typical_seconds=38.0, n_annotators=12)
     AnnotatorStanding(name='watch', flags=('fast', 'one side'))
     """
-    from custodes.stats.stopping.sequential import sprt
-
     n_judged_questions = work.answers + work.gold_asked
     equal_rate_among_others = (totals.equal - work.equal) / max(totals.answers - work.answers, 1)
     has_only_ties = 0 < work.answers == work.equal
     has_enough_times = typical_seconds is not None and len(work.times) >= FEWEST
     is_raised_of_flag = {
-        "known": sprt(work.gold_right, work.gold_asked - work.gold_right) < 0,
+        "known": fails_control_questions(work),
         "fast": has_enough_times and median(work.times) < FAST * (typical_seconds or 0.0),
         "one side": _is_one_sided(work.first_shown, work.decided, n_annotators),
         "all equal": has_only_ties and n_annotators * equal_rate_among_others**work.answers < RARE,
@@ -231,6 +229,13 @@ def annotator_standing(
     }
     flags = tuple(flag for flag, is_raised in is_raised_of_flag.items() if is_raised)
     return AnnotatorStanding("blocked" if is_raised_of_flag["known"] else "watch" if flags else "ok", flags)
+
+
+def fails_control_questions(work: Work) -> bool:
+    """Whether the answers to control questions show that an annotator answers carelessly (a sequential test)."""
+    from custodes.stats.stopping.sequential import sprt
+
+    return sprt(work.gold_right, work.gold_asked - work.gold_right) < 0
 
 
 def _is_one_sided(n_first_choices: int, n_decided_answers: int, n_annotators: int) -> bool:

@@ -287,7 +287,7 @@ def _plain_message(problem_text: str, plan_values: Any) -> str:
         allowed_keywords = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
         return (
             f"{key_text} = {short_repr(invalid_value)} is not allowed; allowed: {', '.join(allowed_keywords)}"
-            f"{suggestion(invalid_value, allowed_keywords)}"
+            f"{suggestion(str(invalid_value), allowed_keywords)}"
         )
     for msgspec_type_name, type_wording in (
         ("`float | str`", "text or a number"),

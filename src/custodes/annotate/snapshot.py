@@ -14,7 +14,6 @@ from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import FEWEST, Annotator, AnnotatorStanding, Totals, Work, annotator_standing
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.state import StudyState
-from custodes.annotate.visits import count_answering_annotators
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
@@ -276,8 +275,9 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
 
     `write_failure` is the reason why nothing can be written, or ''.
     """
-    state, n_annotators, last_answered_at = log.state, count_answering_annotators(log), log.state.last_answer
+    state, last_answered_at = log.state, log.state.last_answer
     workers = list(state.workers.values())
+    n_annotators = max(1, sum(worker.work.answers > 0 for worker in workers))
     # The median of the annotators' medians, without annotators with too few timed answers.
     median_seconds_per_annotator = [median(worker.work.times) for worker in workers if len(worker.work.times) >= FEWEST]
     typical_seconds = median(median_seconds_per_annotator) if median_seconds_per_annotator else None

@@ -12,12 +12,13 @@ import secrets
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 from random import Random
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.assignment_policy import NextQuestion
 from custodes.annotate.event_log import LONGEST_LEASE, EventLog, lease_seconds
-from custodes.annotate.participants import Annotator, IssuedQuestion, Session, annotator_standing
+from custodes.annotate.participants import Annotator, IssuedQuestion, Session, fails_control_questions
 from custodes.annotate.study_file import AssignmentRow, ExclusionRow, JudgmentRow
 from custodes.annotate.views import (
     Act,
@@ -235,12 +236,12 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     """Return the latest question that was answered before `current_question` if its answer may be withdrawn, otherwise
     None. Answers to control questions and second opinions may always be withdrawn. A primary answer may be withdrawn
     while its interim analysis is incomplete, a refusal only until its unit is settled."""
-    earlier_questions = [
+    earlier_questions = (
         answered_question
         for answered_question in current_question.session.answered
         if answered_question.number < current_question.number
-    ]
-    latest_question = max(earlier_questions, key=lambda answered_question: answered_question.number, default=None)
+    )
+    latest_question = max(earlier_questions, key=attrgetter("number"), default=None)
     if latest_question is None or latest_question.unit is None or latest_question.counts == "second":
         return latest_question
     assignments = log.state.assignments
@@ -398,13 +399,7 @@ def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | 
     worker = issued_question.session.worker
     # Only control questions end participation automatically, except for annotators whom the owner readmitted.
     may_exclude = issued_question.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
-    if (
-        may_exclude
-        and annotator_standing(
-            worker.work, log.state.totals, typical_seconds=None, n_annotators=count_answering_annotators(log)
-        ).name
-        == "blocked"
-    ):
+    if may_exclude and fails_control_questions(worker.work):
         exclude(log, worker, by="rule", reason="known comparisons")
 
 
@@ -474,8 +469,3 @@ def restore(log: EventLog, worker: Annotator) -> None:
     """Readmit an annotator. Answers count again if they were not replaced; replaced answers become second opinions."""
     for issued_question in log.add_rows(ExclusionRow(log.next, worker.id, 0, "owner", "", log.clock.wall())):
         log.event("second", session=issued_question.session, issued_question=issued_question)
-
-
-def count_answering_annotators(log: EventLog) -> int:
-    """Return the number of annotators with answers, but at least 1."""
-    return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))

@@ -7,7 +7,7 @@ import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import CONTROLS, Service
 from custodes.annotate.site import guard, owner_formats
-from custodes.annotate.site.owner_formats import codes, export_zip, temporary_file_response, write_report_file
+from custodes.annotate.site.owner_formats import DOWNLOADS, codes, temporary_file_response
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.visits import digest_of
@@ -156,10 +156,8 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         ("/admin/leave", owner_pages.leave, "POST"),
         ("/admin/{study}", owner_pages.study, "GET"),
         ("/admin/{study}/questions", owner_pages.questions, "GET"),
-        ("/admin/{study}/export.zip", owner_pages.export, "GET"),
-        ("/admin/{study}/report.html", owner_pages.report, "GET"),
-        ("/admin/{study}/backup.db", owner_pages.backup, "GET"),
         ("/admin/{study}/codes.csv", owner_pages.codes, "GET"),
+        *((f"/admin/{{study}}/{file_name}", owner_pages.download, "GET") for file_name in DOWNLOADS),
         ("/admin/{study}/annotators/{label}", owner_pages.person, "GET"),
         ("/admin/{study}/{what}", owner_pages.do, "POST"),
     ]
@@ -182,7 +180,7 @@ class Owner:
         self.services, self.public_url = services, public_url
         self._keys = {digest_of(owner_key)} if owner_key else set[str]()
         self._signed_in_now = set[str]()
-        self._reporting = asyncio.Lock()
+        self._locks = {file_name: asyncio.Lock() for file_name in DOWNLOADS}
 
     def require_sign_in(self, handler: Handler) -> Handler:
         """Restrict a handler to signed-in users. A POST request must come from the owner's pages."""
@@ -310,30 +308,16 @@ class Owner:
         await asyncio.wrap_future(action_future)
         return RedirectResponse(f"/admin/{study_name}?said={action_name}", 303)
 
-    async def export(self, request: Request) -> Response:
-        """Send the study as a folder of tables that every verb can read."""
+    async def download(self, request: Request) -> Response:
+        """Send a file of a study: a folder of tables that every verb can read, a complete copy in the current state, or
+        the report. Only one report at a time is computed, in a separate process, while annotation continues."""
         study_name, service = self._find(request)
-        return await temporary_file_response(
-            lambda folder: export_zip(service.path, folder / study_name), f"{study_name}.zip", "application/zip"
-        )
-
-    async def report(self, request: Request) -> Response:
-        """Send the report of the study. Only one report at a time is computed, in a separate process, while annotation
-        continues."""
-        study_name, service = self._find(request)
-        async with self._reporting:
+        requested_name = request.url.path.rpartition("/")[2]
+        write_file, media_type = DOWNLOADS[requested_name]
+        async with self._locks[requested_name]:
             return await temporary_file_response(
-                lambda folder: write_report_file(service.path, folder / f"{study_name}.html"),
-                f"{study_name}.html",
-                "text/html",
+                partial(write_file, service.path), f"{study_name}{Path(requested_name).suffix}", media_type
             )
-
-    async def backup(self, request: Request) -> Response:
-        """Send a complete copy of the study file in its current state."""
-        study_name, service = self._find(request)
-        return await temporary_file_response(
-            lambda folder: service.backup(folder / f"{study_name}.db"), f"{study_name}.db", "application/vnd.sqlite3"
-        )
 
     async def codes(self, request: Request) -> Response:
         """Send a CSV file with the annotators and their completion codes, for payment."""
