@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,15 +130,15 @@ def add(
 class StoredStudy:
     """Content of a study file.
 
-    `plan` is the latest plan. `material` has the names of images instead of paths. `pair_of_number` has the pairs by
-    their numbers, and `items_of_pair` has the items of each pair in their order. `plain_text_items` has the items that
-    are displayed as plain text although the plan has another format.
+    `plan` is the latest plan. `material` has the names of images instead of paths. `item_orders` has the items of each
+    of the `pairs`, in their order. `plain_text_items` has the items that are displayed as plain text although the plan
+    has another format.
     """
 
     plan: StudyPlan
     material: StudyMaterial
-    pair_of_number: Mapping[int, Pair]
-    items_of_pair: Mapping[int, Sequence[int]]
+    pairs: Sequence[Pair]
+    item_orders: Sequence[Sequence[int]]
     plain_text_items: frozenset[str]
     notes: tuple[Note, ...]
     has_metric: bool
@@ -174,18 +174,13 @@ class StoredStudy:
                     "SELECT item, system, text, media FROM output"
                 )
             }
-            pair_of_pair_number = {
-                pair_number: (
-                    systems[first_system_index],
-                    None if second_system_index is None else systems[second_system_index],
-                )
-                for pair_number, first_system_index, second_system_index in connection.execute(
-                    "SELECT pair, first, second FROM pair ORDER BY pair"
-                )
-            }
-            item_indices_of_pair_number: dict[int, list[int]] = {pair_number: [] for pair_number in pair_of_pair_number}
+            pairs = [
+                (systems[first_index], None if second_index is None else systems[second_index])
+                for first_index, second_index in connection.execute("SELECT first, second FROM pair ORDER BY pair")
+            ]
+            item_orders: list[list[int]] = [[] for _ in pairs]
             for pair_number, item_index in connection.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
-                item_indices_of_pair_number[pair_number].append(item_index)
+                item_orders[pair_number].append(item_index)
             plain_and_note_event_rows = connection.execute(
                 "SELECT kind, json FROM event WHERE kind IN ('plain', 'note') ORDER BY event"
             ).fetchall()
@@ -193,8 +188,8 @@ class StoredStudy:
             return cls(
                 plan=PLAN.decode(plan_json),
                 material=StudyMaterial(items=items, systems=systems, outputs=output_of_item_and_system),
-                pair_of_number=pair_of_pair_number,
-                items_of_pair=item_indices_of_pair_number,
+                pairs=pairs,
+                item_orders=item_orders,
                 plain_text_items=frozenset(
                     plain_text_item_label
                     for event_kind, event_json in plain_and_note_event_rows
@@ -263,14 +258,14 @@ def _add_questions(
     new_pairs = [
         pair
         for pair in pairs_of(all_material.systems, selected_pairs, mode=stored_study.plan.question.mode)
-        if pair not in stored_study.pair_of_number.values()
+        if pair not in stored_study.pairs
         and (selected_pairs is not None or not set(filter(None, pair)) <= stored_systems)
     ]
     if selected_pairs is not None and not new_pairs:
         raise OptionError(
             f"pairs={short_repr(selected_pairs)}: the study contains all of these pairs already; give other pairs"
         )
-    cluster_numbers = clusters_of([item_index.cluster for item_index in all_material.items])
+    cluster_numbers = clusters_of([item.cluster for item in all_material.items])
     is_rating_study = stored_study.plan.question.mode == "rate"
     rated_item_order = _order_of_rated_items(stored_study, cluster_numbers) if is_rating_study else []
 
@@ -280,11 +275,10 @@ def _add_questions(
         return draw_later_order(is_available_item, cluster_numbers, seed, *seed_texts)
 
     n_added_comparisons = 0
-    askable_masks_of_stored_pairs, *_ = find_askable(all_material, list(stored_study.pair_of_number.values()))
-    for is_available_item, (pair_number, pair) in zip(
-        askable_masks_of_stored_pairs, stored_study.pair_of_number.items(), strict=True
+    askable_masks_of_stored_pairs, *_ = find_askable(all_material, stored_study.pairs)
+    for pair_number, (is_available_item, pair, stored_item_order) in enumerate(
+        zip(askable_masks_of_stored_pairs, stored_study.pairs, stored_study.item_orders, strict=True)
     ):
-        stored_item_order = stored_study.items_of_pair[pair_number]
         is_available_item[list(stored_item_order)] = False
         # Comparisons that were excluded when the study was created (control questions) stay excluded, because only
         # new outputs add comparisons.
@@ -297,7 +291,7 @@ def _add_questions(
         n_added_comparisons += len(item_order)
     askable_masks_of_new_pairs, n_identical_comparisons, n_empty_comparisons = find_askable(all_material, new_pairs)
     for pair_number, (is_available_item, pair) in enumerate(
-        zip(askable_masks_of_new_pairs, new_pairs, strict=True), start=max(stored_study.pair_of_number, default=-1) + 1
+        zip(askable_masks_of_new_pairs, new_pairs, strict=True), start=len(stored_study.pairs)
     ):
         item_order = draw_order(is_available_item, *map(str, pair))
         add_pair(connection, pair_number, pair, all_material.systems)
@@ -306,7 +300,7 @@ def _add_questions(
     if not n_added_comparisons:
         raise InputError("nothing to ask: each new output is empty, or its item has no output that differs from it")
     has_larger_test_family = bool(new_pairs) and stored_study.plan.stopping.family
-    n_pairs, gamma = len(stored_study.pair_of_number) + len(new_pairs), stored_study.plan.stopping.gamma
+    n_pairs, gamma = len(stored_study.pairs) + len(new_pairs), stored_study.plan.stopping.gamma
     n_analysed_pairs, joint_significance_level = (
         _joint_level(connection, gamma, n_pairs) if has_larger_test_family else (0, gamma)
     )
@@ -341,9 +335,7 @@ def _order_of_rated_items(stored_study: StoredStudy, cluster_numbers: Ints) -> l
     """Return the order of items that all systems of a rating study share: the stored order, then other items in random
     order."""
     positions_and_items = sorted(
-        position_and_item
-        for item_order in stored_study.items_of_pair.values()
-        for position_and_item in enumerate(item_order)
+        position_and_item for item_order in stored_study.item_orders for position_and_item in enumerate(item_order)
     )
     stored_item_order = list(dict.fromkeys(item_index for _, item_index in positions_and_items))
     is_new_item = np.ones(len(cluster_numbers), dtype=bool)

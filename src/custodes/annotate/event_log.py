@@ -78,8 +78,8 @@ class EventLog:
         state = StudyState(self.connection)
         # Stored decisions of interim analyses replace the recomputed decisions, so that decisions never change.
         stored_outcome_of_analysis = {
-            (pair_number, analysis_index): (decision, bool(is_open))
-            for pair_number, analysis_index, decision, is_open in self.connection.execute(
+            (pair, analysis_index): (decision, bool(is_open))
+            for pair, analysis_index, decision, is_open in self.connection.execute(
                 "SELECT pair, look, decision, is_open FROM look"
             )
         }
@@ -89,11 +89,8 @@ class EventLog:
             engine = state.assignments.engine_or_none
             if engine is not None:
                 for ruling in engine.rulings[n_applied_rulings:]:
-                    analysis_key = state.assignments.number_of_pair[ruling.pair], ruling.look
-                    if analysis_key in stored_outcome_of_analysis:
-                        engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_outcome_of_analysis[
-                            analysis_key
-                        ]
+                    if stored_outcome := stored_outcome_of_analysis.get((ruling.pair, ruling.look)):
+                        engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_outcome
                 n_applied_rulings = len(engine.rulings)
         if state.last > LARGEST:
             raise OverflowError("the study has no free event number left; export the study")
@@ -110,13 +107,10 @@ class EventLog:
         new_second_opinions = self.state.add_rows(rows)
         new_rulings = self.state.assignments.engine.rulings[self._ruled :]
         if new_rulings:
-            written_at, pair_numbers = self.clock.wall(), self.state.assignments.number_of_pair
-            analysis_rows = [  # in the order of the columns; SQLite stores NaN as NULL
-                (pair_numbers[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at)
-                for ruling in new_rulings
-            ]
-            self.connection.executemany(
-                "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", analysis_rows
+            written_at = self.clock.wall()
+            self.connection.executemany(  # in the order of the columns; SQLite stores NaN as NULL
+                "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(*ruling[:-1], json.dumps(ruling.used), written_at) for ruling in new_rulings],
             )
             self._ruled += len(new_rulings)
         return new_second_opinions

@@ -258,8 +258,9 @@ class Service:
     @run_in_writer
     def _take_in(self) -> None:
         """Start to ask questions on systems and items that were added to the file since the study was last open."""
-        (n_pairs,) = self._connection.execute("SELECT count(*) FROM pair").fetchone()
-        (last_unit_id,) = self._connection.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
+        n_pairs, last_unit_id = self._connection.execute(
+            "SELECT (SELECT count(*) FROM pair), (SELECT coalesce(max(unit), 0) FROM unit)"
+        ).fetchone()
         if (n_pairs, last_unit_id) != self._log.state.added:
             self._log.event("added", pairs=n_pairs, units=last_unit_id)
 

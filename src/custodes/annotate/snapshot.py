@@ -4,7 +4,6 @@ analyses."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -85,29 +84,25 @@ def _has_completed_batches(worker: Annotator, *, batch_size: int, max_batches: i
     return worker.batches >= max_batches and not has_open_batch
 
 
-def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
-    if not reach.there:
-        return
-    advice = "raise the cap (Price and limits on the owner's page)"
-    if reach.short:
-        yield Note(
-            rule=STANDSTILL,
-            message=(
-                f"the {reach.there} current annotators cannot complete the current interim analyses: "
-                f"{reach.short} of {reach.free} remaining answers exceed the limits "
-                f"per annotator ([annotators] cap, batches). Invite more annotators, or {advice}"
-            ),
-        )
-    elif has_links and reach.free and len(reach.able) <= reach.idle:
-        yield Note(
-            rule=STANDSTILL,
-            message=(
-                f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
-                f"{join_labels(reach.able)}, because all other annotators ({reach.idle}) have reached their maximum. "
-                f"Remind {join_labels(reach.able)}, exclude annotators who do not return (then the others may answer "
-                f"more), or {advice}"
-            ),
-        )
+def _standstill(reach: Reach, *, has_links: bool) -> list[Note]:
+    advice, few_names = "raise the cap (Price and limits on the owner's page)", join_labels(reach.able)
+    depends_on_few = has_links and reach.free > 0 and len(reach.able) <= reach.idle
+    return build_notes(
+        (
+            STANDSTILL,
+            reach.there > 0 and reach.short > 0,
+            f"the {reach.there} current annotators cannot complete the current interim analyses: {reach.short} of "
+            f"{reach.free} remaining answers exceed the limits per annotator ([annotators] cap, batches). Invite more "
+            f"annotators, or {advice}",
+        ),
+        (
+            STANDSTILL,
+            reach.there > 0 and reach.short == 0 and depends_on_few,
+            f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from {few_names}, "
+            f"because all other annotators ({reach.idle}) have reached their maximum. Remind {few_names}, exclude "
+            f"annotators who do not return (then the others may answer more), or {advice}",
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,11 +254,11 @@ def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
 
 
 _PAIRS = """
-SELECT p.pair, a.label AS first, coalesce(b.label, '') AS second, count(l.look) AS looks_done, l.decision,
+SELECT max(l.look), a.label AS first, coalesce(b.label, '') AS second, count(l.look) AS looks_done, l.decision,
     coalesce(l.n, 0) AS n, coalesce(l.wins, 0) AS wins, coalesce(l.ties, 0) AS ties, coalesce(l.losses, 0) AS losses,
-    l.margin, l.low, l.high, max(l.look)
+    l.margin, l.low, l.high
 FROM pair p JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
-LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair
+LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair ORDER BY p.pair
 """
 """Query of each pair with its last completed interim analysis: SQLite takes the columns of `l` from the row of the
 maximum."""
@@ -320,10 +315,8 @@ def state_name(state: StudyState) -> str:
 def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     state, assignments, engine = log.state, log.state.assignments, log.state.assignments.engine
     cursor = log.connection.execute(_PAIRS)
-    column_names = [column_name for column_name, *_ in cursor.description]
-    fields_of_pair_number = {
-        pair_row[0]: dict(zip(column_names[1:-1], pair_row[1:-1], strict=True)) for pair_row in cursor
-    }
+    column_names = [column_name for column_name, *_ in cursor.description[1:]]
+    last_analysis_of_pair = [dict(zip(column_names, pair_row[1:], strict=True)) for pair_row in cursor]
     n_annotators_of_pair_index = Counter(
         pair_index
         for worker in state.workers.values()
@@ -331,7 +324,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     )
     return tuple(
         PairNow(
-            **fields_of_pair_number[pair_number],
+            **last_analysis,
             answered=engine.n[pair_index],
             wanted=engine.target[pair_index],
             looks=len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0,
@@ -339,7 +332,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
             impossible=assignments.impossible[pair_index],
             annotators=n_annotators_of_pair_index[pair_index],
         )
-        for pair_index, pair_number in enumerate(assignments.number_of_pair)
+        for pair_index, last_analysis in enumerate(last_analysis_of_pair)
     )
 
 

@@ -268,7 +268,7 @@ def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
         output_rows = connection.execute(
             "SELECT o.html, o.media FROM pair p JOIN output o ON o.item = ? AND o.system IN (p.first, p.second)"
             " WHERE p.pair = ? ORDER BY o.system <> p.first",
-            (unit.item, state.assignments.number_of_pair[unit.pair]),
+            (unit.item, unit.pair),
         )
         output_sides = [
             Side(html=displayed_html, media=tuple(json.loads(images_json)))
