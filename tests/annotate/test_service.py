@@ -27,7 +27,6 @@ from custodes.annotate.views import (
     Instructions,
     Skip,
     Stop,
-    StudyPause,
     Undo,
     View,
     VisitEnd,
@@ -445,8 +444,10 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         token = new_annotator(service)
         ask = current_question(service, token)
         service.control("pause", "lunch").result()
-        assert service.view(token).result() == StudyPause()
-        assert service.act(token, answer_to(service, ask)).result() == StudyPause()  # the submitted answer counts
+        assert service.view(token).result() == Wait(seconds=60, is_paused=True)
+        assert service.act(token, answer_to(service, ask)).result() == Wait(
+            seconds=60, is_paused=True
+        )  # the submitted answer counts
         service.control("resume").result()
         ask = current_question(service, token)
         service.control("stop").result()

@@ -36,7 +36,6 @@ from custodes.annotate.views import (
     Side,
     Skip,
     Stop,
-    StudyPause,
     Undo,
     View,
     VisitEnd,
@@ -44,8 +43,8 @@ from custodes.annotate.views import (
 )
 from custodes.errors import InputError, join_labels, short_repr
 
-WAIT, SOONEST = 20, 5
-"""Maximum and minimum seconds until a waiting page reloads."""
+WAIT, SOONEST, PAUSED = 20, 5, 60
+"""Maximum and minimum seconds until a waiting page reloads, and seconds until the page of a paused study reloads."""
 AN_HOUR = 3600.0
 """Maximum seconds that an annotator with a personal link waits for the next interim analysis. Such an annotator waits
 long, because each invited annotator is needed and no platform expects a completion code."""
@@ -74,7 +73,7 @@ def view_of(log: EventLog, session: Session) -> View:
         if has_ended_for_reason:
             return _end_visit(log, session, end_reason)
     if state.control == "paused":
-        return StudyPause()
+        return Wait(seconds=PAUSED, is_paused=True)
     if state.plan.texts.consent and session.agreed != digest_of(state.plan.texts.consent):
         return Consent(digest=digest_of(state.plan.texts.consent))
     if not session.begun:

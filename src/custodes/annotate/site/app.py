@@ -226,6 +226,6 @@ def app(services: Mapping[str, Service], *, public_url: str = "", secret: str = 
             Route("/health", site.health),
             *owner.routes(services, owner_key=owner_key, public_url=public_url, secret=secret),
         ],
-        middleware=[Middleware(guard.Headers), Middleware(guard.Watch)],
+        middleware=[Middleware(guard.Watch)],
         exception_handlers={HTTPException: site.refuse, StudyBusy: site.refuse, 500: site.refuse},
     )
