@@ -46,8 +46,8 @@ class ControlQuestion:
 
     def images(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the images of each part of the question."""
-        image_names_of_second_part = {} if self.second is None else {"second": self.second.images}
-        return {"context": self.context.images, "first": self.first.images, **image_names_of_second_part}
+        image_names_of_second = () if self.second is None else self.second.images
+        return {"context": self.context.images, "first": self.first.images, "second": image_names_of_second}
 
 
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:

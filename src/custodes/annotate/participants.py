@@ -38,7 +38,6 @@ class Annotator:
     sessions: list[Session] = field(default_factory=list)
     excluded: bool = False
     by: str = ""
-    reason: str = ""
     forgotten: bool = False
     qualified: bool | None = None
     batches: int = 0
@@ -143,12 +142,11 @@ class IssuedQuestion:
 
     `again`: number of the assignment that this question repeats for a correction. `holds`: whether the question
     reserves one of the answers that the unit needs. `counts`: role of the answer, or '' before the answer. `value`:
-    answer in the first aspect, or None for a refusal. `is_void`: whether the answer was withdrawn.
+    answer in the first aspect, or None for a refusal.
     """
 
     id: int
     session: Session
-    batch: int
     number: int
     unit: Unit | None
     gold: int | None
@@ -160,7 +158,6 @@ class IssuedQuestion:
     expired: bool = False
     counts: str = ""
     value: int | None = None
-    is_void: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -179,11 +179,10 @@ def _markdown(with_math: bool) -> MarkdownIt:
 
 def _link_close(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the address that is displayed after the text of a link, or '' if the text is the address."""
-    link_depth, preceding_token_index = 1, token_index - 1
-    while preceding_token_index >= 0 and link_depth:
-        link_depth += {"link_close": 1, "link_open": -1}.get(tokens[preceding_token_index].type, 0)
-        preceding_token_index -= 1
-    opening_token = tokens[preceding_token_index + 1]
+    link_level = tokens[token_index].level
+    opening_token = next(
+        token for token in reversed(tokens[:token_index]) if token.type == "link_open" and token.level == link_level
+    )
     if opening_token.markup == "autolink":
         return ""
     quoted_title = f' "{opening_token.attrs["title"]}"' if opening_token.attrs.get("title") else ""

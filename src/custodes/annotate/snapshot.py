@@ -54,7 +54,8 @@ def reach_of(state: StudyState) -> Reach:
     annotators_with_batches_left = [
         worker
         for worker in able_annotators
-        if not _has_completed_batches(worker, batch_size=annotator_plan.batch, max_batches=annotator_plan.batches)
+        if worker.batches < annotator_plan.batches
+        or any(session.batch == worker.batches and session.number < annotator_plan.batch for session in worker.sessions)
     ]
     n_free_answers, n_uncoverable_answers, labels_of_useful_annotators = 0, 0, set[str]()
     for pair_index, target_answers in enumerate(assignments.engine.target):
@@ -76,12 +77,6 @@ def reach_of(state: StudyState) -> Reach:
         able=tuple(worker.label for worker in able_annotators if worker.label in labels_of_useful_annotators),
         idle=len(able_annotators) - len(labels_of_useful_annotators),
     )
-
-
-def _has_completed_batches(worker: Annotator, *, batch_size: int, max_batches: int) -> bool:
-    """Whether an annotator has completed the maximum number of batches."""
-    has_open_batch = any(session.batch == worker.batches and session.number < batch_size for session in worker.sessions)
-    return worker.batches >= max_batches and not has_open_batch
 
 
 def _standstill(reach: Reach, *, has_links: bool) -> list[Note]:

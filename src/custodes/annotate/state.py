@@ -102,7 +102,6 @@ class StudyState:
         issued_question = IssuedQuestion(
             id=row.assignment,
             session=session,
-            batch=row.batch,
             number=row.number,
             unit=unit,
             gold=row.gold,
@@ -157,7 +156,6 @@ class StudyState:
             self.assignments.second(issued_question, issued_question.value)
 
     def _void_answer(self, issued_question: IssuedQuestion) -> None:
-        issued_question.is_void = True
         issued_question.session.answered.remove(issued_question)
         self._count(issued_question, -1)
         if issued_question.unit is not None:
@@ -193,7 +191,7 @@ class StudyState:
 
     def _apply_exclusion(self, row: ExclusionRow) -> list[IssuedQuestion]:
         worker = self.workers[row.worker]
-        worker.excluded, worker.by, worker.reason = bool(row.excluded), row.by, row.reason
+        worker.excluded, worker.by = bool(row.excluded), row.by
         if not row.excluded:
             new_second_opinions = self.assignments.restore(worker)
             self.totals.primary -= len(new_second_opinions)

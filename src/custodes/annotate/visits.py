@@ -160,16 +160,11 @@ def _assign_question(
 ) -> IssuedQuestion:
     """Assign a question, or assign the question `withdrawn_question` once more for a correction."""
     log.waiting.pop(session.id, None)
-    batch_number, question_number = (
-        (session.batch, session.number + 1)
-        if withdrawn_question is None
-        else (withdrawn_question.batch, withdrawn_question.number)
-    )
     assignment_row = AssignmentRow(
         assignment=log.next,
         session=session.id,
-        batch=0 if next_question.role == "qualification" else batch_number,
-        number=question_number,
+        batch=0 if next_question.role == "qualification" else session.batch,
+        number=session.number + 1 if withdrawn_question is None else withdrawn_question.number,
         unit=None if next_question.unit is None else next_question.unit.id,
         gold=next_question.gold,
         role=next_question.role,
@@ -369,7 +364,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
     aspects_answers_and_reasons = _checked_answers(log, issued_question, act)
-    if issued_question.counts or issued_question.is_void:
+    if issued_question.counts:
         return
     steady_now = log.clock.steady()
     is_lease_expired = issued_question.unit is not None and log.leases.get(issued_question.id, steady_now) <= steady_now
