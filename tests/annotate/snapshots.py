@@ -46,7 +46,7 @@ def snapshot(*pairs: PairNow, annotators: tuple[PersonNow, ...] = (), **fields: 
         "state": "open",
         "failing": "",
         "primary": sum(p.answered for p in pairs),
-        "known": frozenset({"gold", "attention"}),
+        "control_kinds": frozenset({"gold", "attention"}),
         "recent": 0,
         "comments": (),
         "last_answer": None,

@@ -187,7 +187,11 @@ def state_of(service: Service) -> bytes:
         *(worker.work for worker in state.workers.values()),
         *state.sessions.values(),
         *state.issued.values(),
-        *(unit for unit in units if unit.votes or unit.seconds or unit.holders or unit.asked or unit.refused),
+        *(
+            unit
+            for unit in units
+            if unit.votes or unit.second_opinions or unit.holders or unit.open_second_opinions or unit.refused
+        ),
         state.totals,
     ]
     rest = [

@@ -65,7 +65,7 @@ def next_control_question(state: StudyState, session: Session, kind: str, rng: R
     unseen_gold_ids = [
         gold_id
         for gold_id, (question_kind, _) in state.gold.items()
-        if question_kind == kind and gold_id not in session.worker.known
+        if question_kind == kind and gold_id not in session.worker.seen_control_questions
     ]
     if not unseen_gold_ids:
         return None
@@ -159,9 +159,9 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair_index: int) -> U
     free unit that this annotator never got, or None."""
     fallback_unit = None
     for unit in state.assignments.iterate_free_units(pair_index):
-        if unit.item not in worker.seen:
+        if unit.item not in worker.seen_items:
             return unit
-        if fallback_unit is None and unit.id not in worker.had:
+        if fallback_unit is None and unit.id not in worker.assigned_units:
             fallback_unit = unit
     return fallback_unit
 
@@ -171,7 +171,7 @@ def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
     return [
         pair_index
         for pair_index, unit_of_id in enumerate(state.assignments.single_units_of_pair)
-        if unit_of_id and any(unit_id not in worker.had for unit_id in unit_of_id)
+        if unit_of_id and any(unit_id not in worker.assigned_units for unit_id in unit_of_id)
     ]
 
 
@@ -182,9 +182,9 @@ def _draw_second_opinion(
     candidate_units = [
         unit
         for unit_id, unit in state.assignments.single_units_of_pair[pair_index].items()
-        if unit_id not in worker.had
+        if unit_id not in worker.assigned_units
     ]
-    candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen] or candidate_units
+    candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen_items] or candidate_units
     unit = candidate_units[rng.randrange(len(candidate_units))]
     n_second_opinions_of_pair = state.assignments.n_second_opinions_of_pair[pair_index]
     flip = (
@@ -217,15 +217,15 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     free_units_of_item: dict[int, list[Unit]] = {}
     for pair_index in range(len(state.assignments.units_of_pair)):
         for unit in state.assignments.iterate_free_units(pair_index):
-            if unit.id not in worker.had:
+            if unit.id not in worker.assigned_units:
                 free_units_of_item.setdefault(unit.item, []).append(unit)
     pair_indices_within_cap = set(pairs_below_cap(state, worker))
     allowed_units_of_new_item = {
         item: [unit for unit in units if unit.pair in pair_indices_within_cap]
         for item, units in free_units_of_item.items()
-        if item not in worker.seen
+        if item not in worker.seen_items
     }
-    begun_units = [unit for item, units in free_units_of_item.items() if item in worker.seen for unit in units]
+    begun_units = [unit for item, units in free_units_of_item.items() if item in worker.seen_items for unit in units]
     may_begin_item = len(free_units_of_item) - len(allowed_units_of_new_item) < ACTIVE
     items_to_begin = [
         item

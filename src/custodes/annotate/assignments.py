@@ -60,7 +60,6 @@ class Quota:
     def __init__(self, *, budget: int | None) -> None:
         self._budget = budget
         self.look: list[int] = []
-        self.decision: list[int] = []
         self.rulings: list[Ruling] = []
         self._statuses_of_pair: list[list[int]] = []
         self._n_allocated_of_pair: list[int] = []  # number of allocated positions, from the first one
@@ -70,7 +69,6 @@ class Quota:
         for n_positions in position_counts:
             self._statuses_of_pair.append([FREE] * n_positions)
             self.look.append(0)
-            self.decision.append(0)
             self._n_allocated_of_pair.append(0)
         self._divide_budget()
 
@@ -279,8 +277,8 @@ class Assignments:
         """Record that an annotator is answering a unit."""
         unit, worker = self._unit_and_annotator(issued_question)
         if issued_question.role == "second":
-            self.n_open_second_opinions += issued_question.id not in unit.asked
-            unit.asked |= {issued_question.id}
+            self.n_open_second_opinions += issued_question.id not in unit.open_second_opinions
+            unit.open_second_opinions |= {issued_question.id}
             self._update_single_units(unit)
         elif not worker.excluded and self.is_free(unit):
             issued_question.holds = True
@@ -291,8 +289,8 @@ class Assignments:
         """Record that an annotator is no longer answering a unit."""
         unit, worker = self._unit_and_annotator(issued_question)
         if issued_question.role == "second":
-            self.n_open_second_opinions -= issued_question.id in unit.asked
-            unit.asked = unit.asked - {issued_question.id} or NOBODY
+            self.n_open_second_opinions -= issued_question.id in unit.open_second_opinions
+            unit.open_second_opinions = unit.open_second_opinions - {issued_question.id} or NOBODY
             self._update_single_units(unit)
         elif issued_question.holds:
             issued_question.holds = False
@@ -313,7 +311,7 @@ class Assignments:
         """Record a second opinion."""
         self.let_go(issued_question)
         unit, worker = self._unit_and_annotator(issued_question)
-        unit.seconds = {**unit.seconds, worker.id: answer}
+        unit.second_opinions = {**unit.second_opinions, worker.id: answer}
         self._update_single_units(unit)
 
     def refuse(self, issued_question: IssuedQuestion) -> None:
@@ -328,7 +326,7 @@ class Assignments:
     def take_back(self, issued_question: IssuedQuestion) -> None:
         """Remove an answer that the annotator withdrew."""
         unit, worker = self._unit_and_annotator(issued_question)
-        unit.seconds = _remove_worker(unit.seconds, worker.id)
+        unit.second_opinions = _remove_worker(unit.second_opinions, worker.id)
         if unit.id in worker.refused:
             worker.refused.remove(unit.id)
             worker.load[unit.pair] -= 1
@@ -342,9 +340,9 @@ class Assignments:
         answers were equal."""
         n_comparisons_of_worker, n_agreements_of_worker = Counter[int](), Counter[int]()
         for unit in self.units.values():
-            if unit.seconds or len(unit.votes) > 1:
+            if unit.second_opinions or len(unit.votes) > 1:
                 for (worker_id, answer), (_, other_answer) in permutations(
-                    (*unit.votes.items(), *unit.seconds.items()), 2
+                    (*unit.votes.items(), *unit.second_opinions.items()), 2
                 ):
                     n_comparisons_of_worker[worker_id] += 1
                     n_agreements_of_worker[worker_id] += answer == other_answer
@@ -381,7 +379,7 @@ class Assignments:
             if self.is_free(self.units[unit_id]):
                 self.vote(issued_question, issued_question.value)
             else:
-                issued_question.counts = "second"
+                issued_question.answer_role = "second"
                 self.second(issued_question, issued_question.value)
                 new_second_opinions.append(issued_question)
         for unit_id in sorted(worker.refused):
@@ -409,7 +407,7 @@ class Assignments:
         worker.load[unit.pair] -= 1
 
     def _update_single_units(self, unit: Unit) -> None:
-        if len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked:
+        if len(unit.votes) >= self.per_item and not unit.second_opinions and not unit.open_second_opinions:
             self.single_units_of_pair[unit.pair][unit.id] = unit
         else:
             self.single_units_of_pair[unit.pair].pop(unit.id, None)

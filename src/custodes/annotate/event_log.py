@@ -20,6 +20,7 @@ from custodes.annotate.state import StudyState
 from custodes.annotate.study_file import WRITING, EventRow, JudgmentRow, Row, iter_log_rows
 from custodes.data.loading.live_study import failure_reason
 from custodes.errors import CustodesError, InputError
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 
 SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
 """Shortest lease and longest lease in seconds. Between these limits, a lease is `TIMES` times as long as the median
@@ -87,7 +88,7 @@ class EventLog:
         for _, rows_applied_together in groupby(iter_log_rows(self.connection), key=_grouping_key):
             state.add_rows(list(rows_applied_together))
             engine = state.assignments.engine_or_none
-            if engine is not None:
+            if isinstance(engine, ConcurrentAnnotation):
                 for ruling in engine.rulings[n_applied_rulings:]:
                     if stored_outcome := stored_outcome_of_analysis.get((ruling.pair, ruling.look)):
                         engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_outcome
@@ -165,7 +166,7 @@ class EventLog:
         expired_ids = sorted(assignment_id for assignment_id, lease_end in self.leases.items() if lease_end <= now)
         for assignment_id in expired_ids:
             issued_question = self.state.issued[assignment_id]
-            if not issued_question.counts and not issued_question.expired:
+            if not issued_question.answer_role and not issued_question.expired:
                 self.event("expired", session=issued_question.session, issued_question=issued_question)
             del self.leases[assignment_id]
 

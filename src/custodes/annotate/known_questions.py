@@ -33,7 +33,7 @@ class ControlQuestion:
     """A control question.
 
     `expected` is the correct answer from the view of the first output (1, 0 or -1), or a rating. If the question uses a
-    comparison of the study, `asked` is this comparison, which is then used only as a control question.
+    comparison of the study, `comparison` is its item and pair; it is then used only as a control question.
     """
 
     kind: Kind
@@ -42,7 +42,7 @@ class ControlQuestion:
     second: SystemOutput | None
     expected: int
     why: str = ""
-    asked: tuple[str, Pair] | None = None
+    comparison: tuple[str, Pair] | None = None
 
     def images(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the images of each part of the question."""
@@ -122,7 +122,7 @@ def _parse_control_question(
         second=outputs[1] if len(outputs) == 2 else None,
         expected=WORDS[row["expected"]] if len(outputs) == 2 else int(row["expected"]),
         why=row["why"],
-        asked=item_label_and_pair,
+        comparison=item_label_and_pair,
     )
 
 

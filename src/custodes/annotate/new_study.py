@@ -125,7 +125,7 @@ def new(
                     control_question.expected,
                     control_question.why,
                 )
-                for control_question, question_html in zip(control_questions, study_html.known, strict=True)
+                for control_question, question_html in zip(control_questions, study_html.control_questions, strict=True)
             ],
         )
         all_notes = (
@@ -193,7 +193,7 @@ def _draw_item_orders(
     column_of_item_label = {item_label: column_index for column_index, item_label in enumerate(material.labels())}
     n_control_comparisons = 0
     for item_label, pair in {
-        control_question.asked for control_question in control_questions if control_question.asked is not None
+        control_question.comparison for control_question in control_questions if control_question.comparison is not None
     }:
         if pair in pairs:  # the comparison is only used as a control question
             pair_index, item_index = pairs.index(pair), column_of_item_label[item_label]

@@ -11,7 +11,6 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import comb
 from statistics import median
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -25,10 +24,10 @@ NOBODY: frozenset[int] = frozenset()
 class Annotator:
     """An annotator.
 
-    `seen`: items that the annotator has seen. `had`: units that were assigned to the annotator, answered or not.
-    `known`: control questions that were assigned. `refused`: units that the annotator could not judge. `load`: number
-    of primary answers, refusals and open questions of each pair. `votes`: answers that count, by unit. `lapsed`:
-    answers that stopped counting when the annotator was excluded.
+    `by`: who excluded or readmitted the annotator last (rule or owner). `assigned_units`: units that were assigned to
+    the annotator, answered or not. `refused`: units that the annotator could not judge. `load`: number of primary
+    answers, refusals and open questions of each pair. `votes`: answers that count, by unit. `lapsed`: answers that
+    stopped counting when the annotator was excluded.
     """
 
     id: int
@@ -41,9 +40,9 @@ class Annotator:
     forgotten: bool = False
     qualified: bool | None = None
     batches: int = 0
-    seen: set[int] = field(default_factory=set)
-    had: set[int] = field(default_factory=set)
-    known: set[int] = field(default_factory=set)
+    seen_items: set[int] = field(default_factory=set)
+    assigned_units: set[int] = field(default_factory=set)
+    seen_control_questions: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
     load: Counter[int] = field(default_factory=Counter)
     votes: dict[int, IssuedQuestion] = field(default_factory=dict)
@@ -110,9 +109,10 @@ class Session:
     """A visit of an annotator.
 
     `agreed`: digest of the consent text that the annotator accepted. `finished`: whether the annotator ended the visit.
-    `batch`: number of the current batch. `number`: position of the latest question in the batch. `known`: kind of each
-    control question, by position in the batch. `open`: open questions, of which the last one is displayed. `answered`:
-    questions whose answers may be withdrawn. `codes`: completion codes, by reason for the end of the visit.
+    `batch`: number of the current batch. `number`: position of the latest question in the batch.
+    `control_kind_of_position`: kind of each control question, by position in the batch. `open`: open questions, of
+    which the last one is displayed. `answered`: questions whose answers may be withdrawn. `codes`: completion codes, by
+    reason for the end of the visit.
     """
 
     id: int
@@ -124,7 +124,7 @@ class Session:
     finished: bool = False
     batch: int = 0
     number: int = 0
-    known: Mapping[int, str] = field(default_factory=dict)
+    control_kind_of_position: Mapping[int, str] = field(default_factory=dict)
     open: list[IssuedQuestion] = field(default_factory=list)
     answered: list[IssuedQuestion] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
@@ -141,8 +141,8 @@ class IssuedQuestion:
     """A question that was assigned to an annotator.
 
     `again`: number of the assignment that this question repeats for a correction. `holds`: whether the question
-    reserves one of the answers that the unit needs. `counts`: role of the answer, or '' before the answer. `value`:
-    answer in the first aspect, or None for a refusal.
+    reserves one of the answers that the unit needs. `answer_role`: role of the answer, or '' before the answer.
+    `value`: answer in the first aspect, or None for a refusal.
     """
 
     id: int
@@ -156,7 +156,7 @@ class IssuedQuestion:
     again: int | None
     holds: bool = False
     expired: bool = False
-    counts: str = ""
+    answer_role: str = ""
     value: int | None = None
 
 
@@ -164,8 +164,9 @@ class IssuedQuestion:
 class Unit:
     """An item of a pair at a position in the order of the pair.
 
-    `votes`: answers that count, by annotator. `seconds`: second opinions, by annotator. `refused`: annotators who could
-    not judge the unit. `holders`: open primary questions on the unit. `asked`: open second opinions on the unit.
+    `votes`: answers that count, by annotator. `second_opinions`: by annotator. `refused`: annotators who could not
+    judge the unit. `holders`: open primary questions on the unit. `open_second_opinions`: open questions for a second
+    opinion.
     """
 
     id: int
@@ -173,9 +174,9 @@ class Unit:
     place: int
     item: int
     votes: Mapping[int, int] = field(default_factory=lambda: NOTHING)
-    seconds: Mapping[int, int] = field(default_factory=lambda: NOTHING)
+    second_opinions: Mapping[int, int] = field(default_factory=lambda: NOTHING)
     holders: frozenset[int] = NOBODY
-    asked: frozenset[int] = NOBODY
+    open_second_opinions: frozenset[int] = NOBODY
     refused: frozenset[int] = NOBODY
 
 
@@ -238,10 +239,8 @@ def fails_control_questions(work: Work) -> bool:
 def _is_one_sided(n_first_choices: int, n_decided_answers: int, n_annotators: int) -> bool:
     """Whether more than 95 % of the choices prefer the same side. The excess must be significant in a two-sided test,
     adjusted for the number of annotators of the study."""
+    from scipy.special import bdtrc
+
     n_majority_choices = max(n_first_choices, n_decided_answers - n_first_choices)
-    if n_majority_choices <= SIDE * n_decided_answers:
-        return False
-    n_tail_sequences = sum(
-        comb(n_decided_answers, n_side_choices) for n_side_choices in range(n_majority_choices, n_decided_answers + 1)
-    )
-    return bool(2 * n_tail_sequences * n_annotators < RARE * 2**n_decided_answers)  # integers, to avoid underflow
+    tail_probability = bdtrc(n_majority_choices - 1, n_decided_answers, 0.5)
+    return bool(n_majority_choices > SIDE * n_decided_answers and 2 * tail_probability * n_annotators < RARE)

@@ -48,14 +48,14 @@ WHY = {
 class StudyHtml:
     """The HTML of all texts.
 
-    `items` has the text above the outputs of each item. `outputs` has each output by item and system. `known` has the
-    context and both outputs of each control question. `refused` has the items whose outputs are displayed as plain
-    text.
+    `items` has the text above the outputs of each item. `outputs` has each output by item and system.
+    `control_questions` has the context and both outputs of each control question. `refused` has the items whose outputs
+    are displayed as plain text.
     """
 
     items: Mapping[str, str]
     outputs: Mapping[tuple[str, str], str]
-    known: Sequence[tuple[str, str, str]] = ()
+    control_questions: Sequence[tuple[str, str, str]] = ()
     refused: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
 
@@ -95,7 +95,7 @@ def render(
             )[0]
             for item_and_system, output in material.outputs.items()
         },
-        known=control_htmls,
+        control_questions=control_htmls,
         refused=plain_text_items,
         notes=tuple(_notes(material, turns_of_item, result_of_text, plain_text_items)),
     )

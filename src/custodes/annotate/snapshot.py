@@ -65,7 +65,7 @@ def reach_of(state: StudyState) -> Reach:
         n_free_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
             n_possible_answers = min(
-                max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.had)
+                max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.assigned_units)
             )
             if n_possible_answers > 0:
                 labels_of_useful_annotators.add(worker.label)
@@ -166,7 +166,7 @@ class Snapshot(Totals):
     failing: str
     pairs: tuple[PairNow, ...]
     annotators: tuple[PersonNow, ...]
-    known: frozenset[str]
+    control_kinds: frozenset[str]
     """Kinds of control questions in the study."""
     recent: int
     excluded: tuple[int, int]
@@ -290,7 +290,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
             )
             for worker in workers
         ),
-        known=frozenset(control_kind for control_kind, _ in state.gold.values()),
+        control_kinds=frozenset(control_kind for control_kind, _ in state.gold.values()),
         recent=len(state.primaries),
         excluded=(sum(excluded_answer_counts), len(excluded_answer_counts)),
         comments=tuple(reversed(state.comments)),

@@ -118,20 +118,20 @@ class StudyState:
         session.open.append(issued_question)
         if unit is None:
             assert issued_question.gold is not None
-            worker.known.add(issued_question.gold)
+            worker.seen_control_questions.add(issued_question.gold)
             return
         if issued_question.role == "second" and issued_question.again is None:
             self.assignments.n_second_opinions_of_pair[unit.pair] += 1
-        worker.seen.add(unit.item)
+        worker.seen_items.add(unit.item)
         self.began.setdefault(unit.item, set()).add(worker)
-        worker.had.add(unit.id)
+        worker.assigned_units.add(unit.id)
         session.last_item = unit.item
         self.assignments.hold(issued_question)
 
     def _apply_judgment(self, row: JudgmentRow) -> None:
         issued_question = self.issued[row.assignment]
         session = issued_question.session
-        issued_question.counts = intern(row.role)
+        issued_question.answer_role = intern(row.role)
         issued_question.value = None if row.answer is None else int(row.answer)
         session.open.remove(issued_question)
         session.answered.append(issued_question)
@@ -181,8 +181,8 @@ class StudyState:
         if is_refused or issued_question.gold is not None:
             return
         answer_counts.answers += sign
-        study_totals.primary += sign * (issued_question.counts == "primary")
-        study_totals.second += sign * (issued_question.counts != "primary")
+        study_totals.primary += sign * (issued_question.answer_role == "primary")
+        study_totals.second += sign * (issued_question.answer_role != "primary")
         if self.plan.question.mode == "compare":
             answer_counts.equal += sign * (issued_question.value == 0)
             study_totals.equal += sign * (issued_question.value == 0)
@@ -245,7 +245,7 @@ class StudyState:
             case "batch":
                 session.batch = session.worker.batches = event_values["batch"]
                 session.number, session.answered = 0, []
-                session.known = {
+                session.control_kind_of_position = {
                     int(question_position): control_kind
                     for question_position, control_kind in event_values["known"].items()
                 }

@@ -138,7 +138,7 @@ def _is_open(log: EventLog) -> bool:
 
 def _choose_question(log: EventLog, session: Session) -> NextQuestion | None:
     state, rng = log.state, _question_rng(log, session)
-    if (control_kind := session.known.get(session.number + 1)) is not None:
+    if (control_kind := session.control_kind_of_position.get(session.number + 1)) is not None:
         next_question = assignment_policy.next_control_question(state, session, control_kind, rng)
         if next_question is not None:
             return next_question
@@ -236,7 +236,7 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
         if answered_question.number < current_question.number
     )
     latest_question = max(earlier_questions, key=attrgetter("number"), default=None)
-    if latest_question is None or latest_question.unit is None or latest_question.counts == "second":
+    if latest_question is None or latest_question.unit is None or latest_question.answer_role == "second":
         return latest_question
     assignments = log.state.assignments
     is_replaceable = assignments.is_present(latest_question.unit) and (
@@ -364,7 +364,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
     aspects_answers_and_reasons = _checked_answers(log, issued_question, act)
-    if issued_question.counts:
+    if issued_question.answer_role:
         return
     steady_now = log.clock.steady()
     is_lease_expired = issued_question.unit is not None and log.leases.get(issued_question.id, steady_now) <= steady_now
@@ -446,7 +446,7 @@ def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> 
         return
     unit = previous_question.unit
     analysis_index = None if unit is None else log.state.assignments.engine.look[unit.pair]
-    question_role = "second" if previous_question.counts == "second" else previous_question.role
+    question_role = "second" if previous_question.answer_role == "second" else previous_question.role
     next_question = NextQuestion(
         question_role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
     )
