@@ -48,7 +48,6 @@ def snapshot(*pairs: PairNow, annotators: tuple[PersonNow, ...] = (), **fields: 
         "primary": sum(p.answered for p in pairs),
         "control_kinds": frozenset({"gold", "attention"}),
         "recent": 0,
-        "comments": (),
         "last_answer": None,
         "quiet": None,
         "reach": Reach(),

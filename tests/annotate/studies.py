@@ -199,7 +199,6 @@ def state_of(service: Service) -> bytes:
         state.assignments.single_units_of_pair,
         state.paces,
         state.primaries,
-        state.comments,
         state.control,
     ]
     engine = state.assignments.engine

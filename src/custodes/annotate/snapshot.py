@@ -171,8 +171,6 @@ class Snapshot(Totals):
     recent: int
     excluded: tuple[int, int]
     """Number of answers of excluded annotators in completed interim analyses, and number of these annotators."""
-    comments: tuple[tuple[str, str, float], ...]
-    """Annotator, text and time of each comment. The newest comment comes first."""
     last_answer: float | None
     quiet: float | None
     """Seconds since the last answer."""
@@ -293,7 +291,6 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
         control_kinds=frozenset(control_kind for control_kind, _ in state.gold.values()),
         recent=len(state.primaries),
         excluded=(sum(excluded_answer_counts), len(excluded_answer_counts)),
-        comments=tuple(reversed(state.comments)),
         last_answer=last_answered_at,
         quiet=None if last_answered_at is None else max(0.0, log.clock.wall() - last_answered_at),
         reach=reach_of(state),

@@ -51,7 +51,6 @@ class StudyState:
         self.totals = Totals()
         self.began: dict[int, set[Annotator]] = {}
         """Annotators who have begun each item."""
-        self.comments: list[tuple[str, str, float]] = []
         self.paces: deque[float] = deque(maxlen=RECENT)
         self.primaries: deque[float] = deque()
         """Times of the primary answers in the half hour before the last answer."""
@@ -219,11 +218,6 @@ class StudyState:
                 assert row.worker is not None
                 worker = self.workers[row.worker]
                 worker.forgotten, worker.external_id = True, ""
-                self.comments = [
-                    author_text_and_time
-                    for author_text_and_time in self.comments
-                    if author_text_and_time[0] != worker.label
-                ]
                 for session in worker.sessions:
                     session.params = {}
             case "paused" | "resumed" | "stopped" | "reopened":
@@ -256,8 +250,6 @@ class StudyState:
             case "token":
                 self.tokens[event_values["hash"]] = session
                 session.params = event_values.get("params", session.params)
-            case "comment" if event_values["text"]:  # the text of an erased comment is empty
-                self.comments.append((session.worker.label, event_values["text"], row.at))
             case "expired" | "renewed":
                 assert row.assignment is not None
                 issued_question = self.issued[row.assignment]

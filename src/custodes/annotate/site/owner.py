@@ -36,8 +36,8 @@ HOURS = 12
 """Hours for which a sign-in is valid. A sign-in also ends when the server stops."""
 INVITED = 500
 """Maximum number of links that can be created at once."""
-MOST = 200
-"""Maximum number of rows of a table on a page."""
+MOST, LATEST = 200, 5
+"""Maximum number of rows of a table on a page, and number of comments on the page of a study."""
 
 Handler = Callable[..., Awaitable[Response]]
 Row = Mapping[str, Any]
@@ -60,8 +60,9 @@ _COMMENTS = """
 SELECT e.at AS at, w.label AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
 FROM event e LEFT JOIN worker w ON w.worker = e.worker LEFT JOIN assignment a ON a.assignment = e.assignment
 LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item
-WHERE e.kind = 'comment' ORDER BY e.event DESC LIMIT ?1
+WHERE e.kind = 'comment' AND json_extract(e.json, '$.text') <> '' ORDER BY e.event DESC LIMIT ?1
 """
+"""Query of the latest comments, with the newest comment first. The text of an erased comment is empty."""
 _RUNNING = """
 SELECT system_a, system_b, sum(answer = 1) AS wins, sum(answer = 0) AS ties, sum(answer = -1) AS losses
 FROM answers
@@ -77,10 +78,7 @@ async def rows_of(path: Path, statement: str, *parameters: object, max_rows: int
     """Return rows of a study file, which is read over a read-only connection."""
 
     def read() -> list[Row]:
-        with (
-            study_file.sqlite_errors(path),
-            study_file.reading(path) as connection,
-        ):
+        with study_file.sqlite_errors(path), study_file.reading(path) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(statement, (max_rows, *parameters))]
 
@@ -250,6 +248,7 @@ class Owner:
         study_name, service = self._find(request)
         snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
         study_forecast = await run_in_threadpool(forecast, snapshot)
+        comment_rows = await rows_of(service.path, _COMMENTS, max_rows=LATEST)
         return await run_in_threadpool(  # in a thread: a page with a thousand annotators takes 0.1 s
             owner_formats.page,
             "owner/study.html",
@@ -258,6 +257,7 @@ class Owner:
             name=study_name,
             file=service.path.name,
             now=snapshot,
+            comments=comment_rows,
             ahead=study_forecast,
             join=None if snapshot.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{study_name}",
         )
