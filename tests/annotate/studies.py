@@ -198,7 +198,6 @@ def state_of(service: Service) -> bytes:
         state.tokens,
         state.assignments.single_units_of_pair,
         state.paces,
-        state.primaries,
         state.control,
     ]
     engine = state.assignments.engine

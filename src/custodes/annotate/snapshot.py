@@ -257,13 +257,24 @@ LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair ORDER BY p.pair
 maximum."""
 
 
+_RECENT = """
+SELECT last.at, (
+    SELECT count(DISTINCT assignment) FROM judgment
+    WHERE role = 'primary' AND answer IS NOT NULL AND at >= last.at - 1800
+)
+FROM (SELECT at FROM judgment ORDER BY judgment DESC LIMIT 1) last
+"""
+"""Query of the time of the last answer, and of the number of primary answers in the half hour before it."""
+
+
 def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
     """Return the current status of a study. The status has no results of incomplete interim analyses, only numbers of
     answers.
 
     `write_failure` is the reason why nothing can be written, or ''.
     """
-    state, last_answered_at = log.state, log.state.last_answer
+    state = log.state
+    last_answered_at, n_recent_answers = log.connection.execute(_RECENT).fetchone() or (None, 0)
     workers = list(state.workers.values())
     n_annotators = max(1, sum(worker.work.answers > 0 for worker in workers))
     # The median of the annotators' medians, without annotators with too few timed answers.
@@ -289,7 +300,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
             for worker in workers
         ),
         control_kinds=frozenset(control_kind for control_kind, _ in state.gold.values()),
-        recent=len(state.primaries),
+        recent=n_recent_answers,
         excluded=(sum(excluded_answer_counts), len(excluded_answer_counts)),
         last_answer=last_answered_at,
         quiet=None if last_answered_at is None else max(0.0, log.clock.wall() - last_answered_at),

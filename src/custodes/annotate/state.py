@@ -24,7 +24,6 @@ from custodes.errors import InputError
 
 RECENT = 200
 """Number of latest answers from which the usual time of an answer is estimated."""
-HALF_AN_HOUR = 1800.0
 
 
 class StudyState:
@@ -52,9 +51,6 @@ class StudyState:
         self.began: dict[int, set[Annotator]] = {}
         """Annotators who have begun each item."""
         self.paces: deque[float] = deque(maxlen=RECENT)
-        self.primaries: deque[float] = deque()
-        """Times of the primary answers in the half hour before the last answer."""
-        self.last_answer: float | None = None
         self.last = 0
         self.gold: dict[int, tuple[str, int]] = {
             gold_id: (control_kind, expected_answer)
@@ -136,9 +132,6 @@ class StudyState:
         session.answered.append(issued_question)
         session.worker.work.paid += issued_question.again is None
         self.totals.paid += issued_question.again is None
-        self.last_answer = row.at
-        while self.primaries and self.primaries[0] < row.at - HALF_AN_HOUR:
-            self.primaries.popleft()
         if row.visible_seconds is not None:
             session.worker.work.times.append(row.visible_seconds)
         if not row.late:
@@ -150,7 +143,6 @@ class StudyState:
             (self.assignments.refuse if row.role == "primary" else self.assignments.let_go)(issued_question)
         elif row.role == "primary":
             self.assignments.vote(issued_question, issued_question.value)
-            self.primaries.append(row.at)
         else:
             self.assignments.second(issued_question, issued_question.value)
 
