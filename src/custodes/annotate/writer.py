@@ -72,8 +72,10 @@ class Writer:
 
     def _run_waiting_jobs(self) -> None:
         """Run all waiting operations, at most `MOST`. An earlier call may have run them already."""
-        jobs = [self._waiting_jobs.popleft() for _ in range(min(MOST, len(self._waiting_jobs)))]
-        self._run_jobs([job for job in jobs if job[0].set_running_or_notify_cancel()])
+        waiting_jobs = [self._waiting_jobs.popleft() for _ in range(min(MOST, len(self._waiting_jobs)))]
+        jobs = [job for job in waiting_jobs if job[0].set_running_or_notify_cancel()]
+        if jobs:
+            self._run_jobs(jobs)
 
     def _run_jobs(self, jobs: Sequence[Job]) -> None:
         """Run several operations in one transaction."""
@@ -150,7 +152,7 @@ class Writer:
         """Reload the state from the file, because the file has none of the changes of this transaction."""
         try:
             self._reload_state()
-        except sqlite3.Error:
+        except (sqlite3.Error, CustodesError):
             self._is_stale = True
 
 
