@@ -12,7 +12,8 @@ from typing import Any
 import custodes as cu
 from custodes import cli
 from custodes.annotate.check_study import StudyCheck
-from custodes.annotate.plan import rows
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan_file import default_text, rows
 from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import CodeReconciliation, Status
 from custodes.answers.result import Provenance, Result
@@ -342,9 +343,9 @@ def study_plan() -> str:
         "| key | default | meaning |",
         "|---|---|---|",
     ]
-    for section, key, default, meaning in rows():
+    for section, key, default, meaning in rows(StudyPlan()):
         name = f"[{section}] {key}" if section else key
-        lines.append(f"| `{name}` | {_cell(default or '(empty)')} | {_cell(meaning)} |")
+        lines.append(f"| `{name}` | {_cell(default_text(default) or '(empty)')} | {_cell(meaning)} |")
     return "\n".join([*lines, ""])
 
 

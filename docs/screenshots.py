@@ -19,7 +19,7 @@ import custodes as cu
 from custodes.annotate.demo import PLAN
 from custodes.annotate.server import serve_in_thread
 from custodes.annotate.simulated_crowd import Crowd, Habits, StudyFileReader
-from custodes.annotate.views import Ask, StudyPause, VisitEnd, Wait
+from custodes.annotate.views import Ask, VisitEnd, Wait
 
 IMAGES = Path(__file__).parent / "images"
 ANSWERS = 130
@@ -61,12 +61,12 @@ def answered(study: Path, service: cu.annotate.Service, tokens: list[str]) -> No
         before = given
         for token, person in people.items():
             view = service.view(token).result()
-            if view is None or isinstance(view, Wait | StudyPause | VisitEnd):
+            if view is None or isinstance(view, Wait | VisitEnd):
                 continue
             question = behind.question(view.assignment) if isinstance(view, Ask) else None
             service.act(token, crowd.act(person, view, question)).result()
             given += isinstance(view, Ask)
-        if given == before and all(isinstance(service.view(t).result(), Wait | StudyPause | VisitEnd) for t in tokens):
+        if given == before and all(isinstance(service.view(t).result(), Wait | VisitEnd) for t in tokens):
             break
     behind.close()
 

@@ -187,15 +187,17 @@ def state_of(service: Service) -> bytes:
         *(worker.work for worker in state.workers.values()),
         *state.sessions.values(),
         *state.issued.values(),
-        *(unit for unit in units if unit.votes or unit.seconds or unit.holders or unit.asked or unit.refused),
+        *(
+            unit
+            for unit in units
+            if unit.votes or unit.second_opinions or unit.holders or unit.open_second_opinions or unit.refused
+        ),
         state.totals,
     ]
     rest = [
         state.tokens,
         state.assignments.single_units_of_pair,
         state.paces,
-        state.primaries,
-        state.comments,
         state.control,
     ]
     engine = state.assignments.engine

@@ -25,12 +25,11 @@ def plan(**annotators: Any) -> StudyPlan:
 def test_link_parameters_are_the_id_and_other_ids() -> None:
     params = {"workerId": " a1 ", "STUDY_ID": "7", "note": "<b>two words</b>", "é": "1", "long": "x" * 101}
     open_plan = plan(recruit="open", worker_id="workerId")
-    assert link_parameters(open_plan, params) == {"workerId": "a1", "STUDY_ID": "7"}
-    assert len(link_parameters(open_plan, {f"p{k}": "1" for k in range(99)})) == 10
+    assert link_parameters(open_plan, params) == ({"workerId": "a1", "STUDY_ID": "7"}, True)
+    assert len(link_parameters(open_plan, {f"p{k}": "1" for k in range(99)})[0]) == 10
     for worker in ("{{%PROLIFIC_PID%}}", "a" * 101, "<b>", "a\nb", "a b"):
-        with pytest.raises(InputError, match="workerId: invalid worker id"):
-            link_parameters(open_plan, {"workerId": worker})
-    assert link_parameters(plan(recruit="open"), {"": "x y", "STUDY_ID": "7"}) == {"STUDY_ID": "7"}
+        assert link_parameters(open_plan, {"workerId": worker, "STUDY_ID": "7"}) == ({"STUDY_ID": "7"}, False)
+    assert link_parameters(plan(recruit="open"), {"": "x y", "STUDY_ID": "7"}) == ({"STUDY_ID": "7"}, True)
 
 
 def test_return_links() -> None:

@@ -58,7 +58,7 @@ def test_answers_count_every_annotator_of_a_majority() -> None:
         now = replace(current, plan=plan, primary=0)
         assert forecast(now).answers == Range(remaining, remaining, remaining)
         alone = StudyPlan(annotators=AnnotatorPlan(per_item=3, overlap=0.0), stopping=plan.stopping)
-        without_extras = replace(now, plan=alone, known=frozenset())
+        without_extras = replace(now, plan=alone, control_kinds=frozenset())
         assert forecast(without_extras).paid == forecast(without_extras).answers == Range(*[remaining] * 3)
 
 
@@ -104,7 +104,9 @@ def test_second_ratings_and_known_questions_are_paid() -> None:
     # second ratings at most (.12 * 40 + 3) / .88 = 8.9; known questions 3 in 15, and at most 3 per idle annotator
     assert 46 <= ahead.paid.middle <= (40 + 8.9) / (1 - 3 / 15) + 4 * 3
     alone = StudyPlan(annotators=AnnotatorPlan(overlap=0.0))
-    refused = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=alone, primary=10, refused=5))
+    refused = forecast(
+        snapshot(*pairs, annotators=annotators, control_kinds=frozenset(), plan=alone, primary=10, refused=5)
+    )
     assert refused.paid == Range(60, 60, 60)
     more = forecast(snapshot(*pairs, annotators=(*annotators, person(9, began=False)))).paid.middle
     assert more > ahead.paid.middle - 1  # later annotators receive more known questions

@@ -27,7 +27,6 @@ from custodes.annotate.views import (
     Instructions,
     Skip,
     Stop,
-    StudyPause,
     Undo,
     View,
     VisitEnd,
@@ -53,6 +52,7 @@ from tests.annotate.studies import (
 from tests.evaluate.protocol.engines import state_bytes
 
 FREE = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
+COMMENTS = "SELECT json_extract(json, '$.text') FROM event WHERE kind = 'comment'"
 LONG = {"looks": (20, 40), "stop": "decided", "boundary": 9.0}
 
 
@@ -179,7 +179,7 @@ def test_nothing_is_written_for_annotators_who_left(tmp_path: Path, how: str) ->
             assert service.act(token, act).result() == end
         service.renew_lease(token, ask.assignment).result()
         assert state_of(service) == state
-        assert service.snapshot().result().comments == ()
+        assert rows(service, COMMENTS) == []
         assert done(end).why == ("erased" if how == "forgotten" else "left")
         if how == "declined":  # annotators who leave after answers are paid
             assert end.answers == 1
@@ -445,8 +445,10 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         token = new_annotator(service)
         ask = current_question(service, token)
         service.control("pause", "lunch").result()
-        assert service.view(token).result() == StudyPause()
-        assert service.act(token, answer_to(service, ask)).result() == StudyPause()  # the submitted answer counts
+        assert service.view(token).result() == Wait(seconds=60, is_paused=True)
+        assert service.act(token, answer_to(service, ask)).result() == Wait(
+            seconds=60, is_paused=True
+        )  # the submitted answer counts
         service.control("resume").result()
         ask = current_question(service, token)
         service.control("stop").result()
@@ -616,14 +618,14 @@ def test_forgetting_an_annotator(tmp_path: Path) -> None:
         service.act(token, Begin()).result()
         answer(service, token)
         service.act(token, Comment(text="call secret-ann")).result()
-        assert service.snapshot().result().comments[0][:2] == ("w001", "call secret-ann")
+        assert rows(service, COMMENTS) == [("call secret-ann",)]
         service.forget("w001").result()
         for file in tmp_path.iterdir():  # also not in the write-ahead log during service
             assert b"secret-ann" not in file.read_bytes(), file.name
         end = done(service.view(token).result())
         assert end.why == "erased"
         state = state_of(service)
-        assert service.snapshot().result().comments == ()
+        assert rows(service, COMMENTS) == [("",)]
         assert len(rows(service, "SELECT * FROM battles")) == 1
     assert b"secret-ann" not in service.path.read_bytes()
     with open_service(service.path) as service:

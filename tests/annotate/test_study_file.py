@@ -60,11 +60,14 @@ def test_another_version_is_refused(tmp_path: Path, version: int) -> None:
 
 def test_one_server(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
-    lock = study_file.Lock(path)
-    with pytest.raises(InputError, match="another program serves"):
-        study_file.Lock(path)
-    lock.release()
-    study_file.Lock(path).release()
+    with (
+        study_file.lock_study(path),
+        pytest.raises(InputError, match="another program serves"),
+        study_file.lock_study(path),
+    ):
+        pass
+    with study_file.lock_study(path):
+        pass
 
 
 def test_a_copy_replaces_an_earlier_one_and_nothing_else(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,15 @@ from custodes.annotate.new_study import (
 from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.rendering import render
 from custodes.annotate.safe_html import plain
-from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput, media_of, pairs_of, read_material
+from custodes.annotate.study_material import (
+    Item,
+    Pair,
+    StudyMaterial,
+    SystemOutput,
+    load_images,
+    pairs_of,
+    read_material,
+)
 from custodes.arguments import check_arguments
 from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
@@ -65,62 +73,56 @@ def add(
     'study.db'
     """
     study_path = study_file.check(path)
-    lock = study_file.Lock(study_path)
-    try:
-        with study_file.sqlite_errors(study_path), closing(study_file.connect(study_path, durable=True)) as connection:
-            stored_study = StoredStudy.read(connection)
-            input_study, input_material = read_material(texts, systems=systems)
-            medium_of_path = media_of(input_material.images(), progress=progress)
-            all_material, added_material = stored_study.merge_material(
-                input_material.with_images({image_path: medium.name for image_path, medium in medium_of_path.items()})
+    with (
+        study_file.lock_study(study_path),
+        study_file.sqlite_errors(study_path),
+        closing(study_file.connect(study_path, durable=True)) as connection,
+    ):
+        stored_study = StoredStudy.read(connection)
+        input_study, input_material = read_material(texts, systems=systems)
+        input_material, media = load_images(input_material, progress=progress)
+        all_material, added_material = stored_study.merge_material(input_material)
+        study_html = render(added_material, stored_study.plan.texts.render, progress=progress)
+        # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
+        existing_item_labels = set(stored_study.material.labels())
+        rejected_item_labels = (study_html.refused & existing_item_labels) - stored_study.plain_text_items
+        html_of_item_and_system = {
+            item_and_system: plain(output.text)
+            if item_and_system[0] in stored_study.plain_text_items
+            else study_html.outputs[item_and_system]
+            for item_and_system, output in added_material.outputs.items()
+        }
+        added_outputs = {
+            item_and_system: output
+            for item_and_system, output in added_material.outputs.items()
+            if item_and_system[0] not in rejected_item_labels
+        }
+        rejection_note_text = (
+            f"outputs of {len(rejected_item_labels)} items are not added, because they can be displayed only "
+            "as plain text, but the existing outputs of these items have another format"
+        )
+        with study_file.transaction(connection):
+            written_at = Clock().wall()
+            add_texts(
+                connection,
+                replace(all_material, outputs=added_outputs),
+                study_html.items,
+                html_of_item_and_system,
+                media,
+                stored_system_and_item_counts=(len(stored_study.material.systems), len(stored_study.material.items)),
+                written_at=written_at,
             )
-            study_html = render(added_material, stored_study.plan.texts.render, progress=progress)
-            # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
-            existing_item_labels = set(stored_study.material.labels())
-            rejected_item_labels = (study_html.refused & existing_item_labels) - stored_study.plain_text_items
-            html_of_item_and_system = {
-                item_and_system: plain(output.text)
-                if item_and_system[0] in stored_study.plain_text_items
-                else study_html.outputs[item_and_system]
-                for item_and_system, output in added_material.outputs.items()
-            }
-            added_output_of_item_and_system = {
-                item_and_system: output
-                for item_and_system, output in added_material.outputs.items()
-                if item_and_system[0] not in rejected_item_labels
-            }
-            stored_system_and_item_counts = len(stored_study.material.systems), len(stored_study.material.items)
-            with study_file.transaction(connection):
-                written_at = Clock().wall()
-                material_to_write = replace(all_material, outputs=added_output_of_item_and_system)
-                add_texts(
-                    connection,
-                    material_to_write,
-                    study_html.items,
-                    html_of_item_and_system,
-                    medium_of_path.values(),
-                    stored_system_and_item_counts=stored_system_and_item_counts,
-                    written_at=written_at,
-                )
-                all_material = replace(
-                    all_material, outputs={**stored_study.material.outputs, **added_output_of_item_and_system}
-                )
-                rejection_note_text = (
-                    f"outputs of {len(rejected_item_labels)} items are not added, because they can be displayed only "
-                    "as plain text, but the existing outputs of these items have another format"
-                )
-                notes = [
-                    *input_study.notes,
-                    *empty_output_notes(added_material),
-                    *study_html.notes,
-                    *build_notes(("outputs-not-added", len(rejected_item_labels), rejection_note_text)),
-                ]
-                notes += _add_questions(connection, stored_study, all_material, pairs)
-                add_notes(
-                    connection, notes, plain_text_items=study_html.refused - rejected_item_labels, written_at=written_at
-                )
-    finally:
-        lock.release()
+            all_material = replace(all_material, outputs={**stored_study.material.outputs, **added_outputs})
+            notes = [
+                *input_study.notes,
+                *empty_output_notes(added_material),
+                *study_html.notes,
+                *build_notes(("outputs-not-added", len(rejected_item_labels), rejection_note_text)),
+                *_add_questions(connection, stored_study, all_material, pairs),
+            ]
+            add_notes(
+                connection, notes, plain_text_items=study_html.refused - rejected_item_labels, written_at=written_at
+            )
     return study_path
 
 
@@ -128,15 +130,15 @@ def add(
 class StoredStudy:
     """Content of a study file.
 
-    `plan` is the latest plan. `material` has the names of images instead of paths. `pair_of_number` has the pairs by
-    their numbers, and `items_of_pair` has the items of each pair in their order. `plain_text_items` has the items that
-    are displayed as plain text although the plan has another format.
+    `plan` is the latest plan. `material` has the names of images instead of paths. `item_orders` has the items of each
+    of the `pairs`, in their order. `plain_text_items` has the items that are displayed as plain text although the plan
+    has another format.
     """
 
     plan: StudyPlan
     material: StudyMaterial
-    pair_of_number: Mapping[int, Pair]
-    items_of_pair: Mapping[int, Sequence[int]]
+    pairs: Sequence[Pair]
+    item_orders: Sequence[Sequence[int]]
     plain_text_items: frozenset[str]
     notes: tuple[Note, ...]
     has_metric: bool
@@ -146,39 +148,39 @@ class StoredStudy:
         """Read the file. Raise `InputError` if another program made the file inconsistent."""
         try:
             (plan_json,) = connection.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-            item_query = "SELECT label, cluster, grp, source, context, meta, media, refs FROM item ORDER BY item"
-            item_field_names = ("label", "cluster", "group", "source", "context", "meta")
             items = tuple(
                 Item(
-                    **dict(zip(item_field_names, item_row, strict=True)),
-                    images=_parse_texts(images_json),
-                    references=_parse_texts(references_json),
+                    label=label,
+                    cluster=cluster,
+                    group=group,
+                    source=source,
+                    context=context,
+                    meta=meta,
+                    images=tuple(json.loads(images_json)),
+                    references=tuple(json.loads(references_json)),
                 )
-                for *item_row, images_json, references_json in connection.execute(item_query)
+                for label, cluster, group, source, context, meta, images_json, references_json in connection.execute(
+                    "SELECT label, cluster, grp, source, context, meta, media, refs FROM item ORDER BY item"
+                )
             )
             systems = tuple(
                 system_name for (system_name,) in connection.execute("SELECT label FROM system ORDER BY system")
             )
             output_of_item_and_system = {
                 (items[item_index].label, systems[system_index]): SystemOutput(
-                    text=output_text, images=_parse_texts(images_json)
+                    text=output_text, images=tuple(json.loads(images_json))
                 )
                 for item_index, system_index, output_text, images_json in connection.execute(
                     "SELECT item, system, text, media FROM output"
                 )
             }
-            pair_of_pair_number = {
-                pair_number: (
-                    systems[first_system_index],
-                    None if second_system_index is None else systems[second_system_index],
-                )
-                for pair_number, first_system_index, second_system_index in connection.execute(
-                    "SELECT pair, first, second FROM pair ORDER BY pair"
-                )
-            }
-            item_indices_of_pair_number: dict[int, list[int]] = {pair_number: [] for pair_number in pair_of_pair_number}
+            pairs = [
+                (systems[first_index], None if second_index is None else systems[second_index])
+                for first_index, second_index in connection.execute("SELECT first, second FROM pair ORDER BY pair")
+            ]
+            item_orders: list[list[int]] = [[] for _ in pairs]
             for pair_number, item_index in connection.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
-                item_indices_of_pair_number[pair_number].append(item_index)
+                item_orders[pair_number].append(item_index)
             plain_and_note_event_rows = connection.execute(
                 "SELECT kind, json FROM event WHERE kind IN ('plain', 'note') ORDER BY event"
             ).fetchall()
@@ -186,8 +188,8 @@ class StoredStudy:
             return cls(
                 plan=PLAN.decode(plan_json),
                 material=StudyMaterial(items=items, systems=systems, outputs=output_of_item_and_system),
-                pair_of_number=pair_of_pair_number,
-                items_of_pair=item_indices_of_pair_number,
+                pairs=pairs,
+                item_orders=item_orders,
                 plain_text_items=frozenset(
                     plain_text_item_label
                     for event_kind, event_json in plain_and_note_event_rows
@@ -256,14 +258,14 @@ def _add_questions(
     new_pairs = [
         pair
         for pair in pairs_of(all_material.systems, selected_pairs, mode=stored_study.plan.question.mode)
-        if pair not in stored_study.pair_of_number.values()
+        if pair not in stored_study.pairs
         and (selected_pairs is not None or not set(filter(None, pair)) <= stored_systems)
     ]
     if selected_pairs is not None and not new_pairs:
         raise OptionError(
             f"pairs={short_repr(selected_pairs)}: the study contains all of these pairs already; give other pairs"
         )
-    cluster_numbers = clusters_of([item_index.cluster for item_index in all_material.items])
+    cluster_numbers = clusters_of([item.cluster for item in all_material.items])
     is_rating_study = stored_study.plan.question.mode == "rate"
     rated_item_order = _order_of_rated_items(stored_study, cluster_numbers) if is_rating_study else []
 
@@ -273,11 +275,10 @@ def _add_questions(
         return draw_later_order(is_available_item, cluster_numbers, seed, *seed_texts)
 
     n_added_comparisons = 0
-    askable_masks_of_stored_pairs, *_ = find_askable(all_material, list(stored_study.pair_of_number.values()))
-    for is_available_item, (pair_number, pair) in zip(
-        askable_masks_of_stored_pairs, stored_study.pair_of_number.items(), strict=True
+    askable_masks_of_stored_pairs, *_ = find_askable(all_material, stored_study.pairs)
+    for pair_number, (is_available_item, pair, stored_item_order) in enumerate(
+        zip(askable_masks_of_stored_pairs, stored_study.pairs, stored_study.item_orders, strict=True)
     ):
-        stored_item_order = stored_study.items_of_pair[pair_number]
         is_available_item[list(stored_item_order)] = False
         # Comparisons that were excluded when the study was created (control questions) stay excluded, because only
         # new outputs add comparisons.
@@ -290,7 +291,7 @@ def _add_questions(
         n_added_comparisons += len(item_order)
     askable_masks_of_new_pairs, n_identical_comparisons, n_empty_comparisons = find_askable(all_material, new_pairs)
     for pair_number, (is_available_item, pair) in enumerate(
-        zip(askable_masks_of_new_pairs, new_pairs, strict=True), start=max(stored_study.pair_of_number, default=-1) + 1
+        zip(askable_masks_of_new_pairs, new_pairs, strict=True), start=len(stored_study.pairs)
     ):
         item_order = draw_order(is_available_item, *map(str, pair))
         add_pair(connection, pair_number, pair, all_material.systems)
@@ -299,7 +300,7 @@ def _add_questions(
     if not n_added_comparisons:
         raise InputError("nothing to ask: each new output is empty, or its item has no output that differs from it")
     has_larger_test_family = bool(new_pairs) and stored_study.plan.stopping.family
-    n_pairs, gamma = len(stored_study.pair_of_number) + len(new_pairs), stored_study.plan.stopping.gamma
+    n_pairs, gamma = len(stored_study.pairs) + len(new_pairs), stored_study.plan.stopping.gamma
     n_analysed_pairs, joint_significance_level = (
         _joint_level(connection, gamma, n_pairs) if has_larger_test_family else (0, gamma)
     )
@@ -333,15 +334,10 @@ def _add_questions(
 def _order_of_rated_items(stored_study: StoredStudy, cluster_numbers: Ints) -> list[int]:
     """Return the order of items that all systems of a rating study share: the stored order, then other items in random
     order."""
-    first_position_of_item_index: dict[int, int] = {}
-    for item_order in stored_study.items_of_pair.values():
-        for position, item_index in enumerate(item_order):
-            first_position_of_item_index[item_index] = min(
-                position, first_position_of_item_index.get(item_index, position)
-            )
-    stored_item_order = sorted(
-        first_position_of_item_index, key=lambda item_index: (first_position_of_item_index[item_index], item_index)
+    positions_and_items = sorted(
+        position_and_item for item_order in stored_study.item_orders for position_and_item in enumerate(item_order)
     )
+    stored_item_order = list(dict.fromkeys(item_index for _, item_index in positions_and_items))
     is_new_item = np.ones(len(cluster_numbers), dtype=bool)
     is_new_item[stored_item_order] = False
     seed = stored_study.plan.seed
@@ -368,7 +364,3 @@ def _joint_level(connection: sqlite3.Connection, gamma: float, n_pairs: int) -> 
     return len(analysed_pair_levels), sum(analysed_pair_levels) + (
         n_pairs - len(analysed_pair_levels)
     ) * gamma / n_pairs
-
-
-def _parse_texts(texts_json: str) -> tuple[str, ...]:
-    return tuple(json.loads(texts_json))

@@ -22,7 +22,6 @@ from custodes.annotate.plan import IDENTIFIER, StudyPlan
 from custodes.annotate.study_file import SessionRow, WorkerRow
 from custodes.annotate.visits import digest_of, is_done
 from custodes.arguments import check_at_least
-from custodes.errors import InputError
 
 HOUR = 3600.0
 NEW, AGAIN = 5, 30
@@ -75,29 +74,26 @@ def network(address: str) -> str:
     return str(ip_object)
 
 
-def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str]:
-    """Return the worker's id (if the link or the submitted form contains it), and those other parameters whose names
-    and values have the form of an id.
-
-    Raises InputError if the worker's id is invalid.
+def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> tuple[dict[str, str], bool]:
+    """Return the worker's id (if the link or the submitted form contains a valid one), and those other parameters whose
+    names and values have the form of an id. The second value is False if the worker's id is invalid.
 
     >>> from custodes.annotate.plan import AnnotatorPlan
     >>> plan = StudyPlan(annotators=AnnotatorPlan(recruit="open", worker_id="PID"))
     >>> link_parameters(plan, {"PID": "a1", "STUDY_ID": "7", "note": "two words"})
-    {'PID': 'a1', 'STUDY_ID': '7'}
+    ({'PID': 'a1', 'STUDY_ID': '7'}, True)
     """
     worker_id_name = plan.annotators.worker_id
     # The query `?=x` has a parameter with an empty name, which is no worker id if the plan has no name for the id.
     worker_id = params.get(worker_id_name, "").strip() if worker_id_name else ""
-    if worker_id and not IDENTIFIER.fullmatch(worker_id):
-        raise InputError(f"{worker_id_name}: invalid worker id")
-    other_params = {name: value for name, value in params.items() if name != worker_id_name}
+    is_valid_id = not worker_id or IDENTIFIER.fullmatch(worker_id) is not None
     valid_names_and_values = [
         name_and_value
-        for name_and_value in other_params.items()
-        if all(IDENTIFIER.fullmatch(name_or_value) for name_or_value in name_and_value)
+        for name_and_value in params.items()
+        if name_and_value[0] != worker_id_name and all(map(IDENTIFIER.fullmatch, name_and_value))
     ]
-    return ({worker_id_name: worker_id} if worker_id else {}) | dict(valid_names_and_values[:PARAMETERS])
+    worker_params = {worker_id_name: worker_id} if worker_id and is_valid_id else {}
+    return worker_params | dict(valid_names_and_values[:PARAMETERS]), is_valid_id
 
 
 def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | None:

@@ -8,7 +8,7 @@ no matter which annotators answer. This module draws the pair and the role of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 from random import Random
 from typing import NamedTuple
@@ -65,7 +65,7 @@ def next_control_question(state: StudyState, session: Session, kind: str, rng: R
     unseen_gold_ids = [
         gold_id
         for gold_id, (question_kind, _) in state.gold.items()
-        if question_kind == kind and gold_id not in session.worker.known
+        if question_kind == kind and gold_id not in session.worker.seen_control_questions
     ]
     if not unseen_gold_ids:
         return None
@@ -159,9 +159,9 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair_index: int) -> U
     free unit that this annotator never got, or None."""
     fallback_unit = None
     for unit in state.assignments.iterate_free_units(pair_index):
-        if unit.item not in worker.seen:
+        if unit.item not in worker.seen_items:
             return unit
-        if fallback_unit is None and unit.id not in worker.had:
+        if fallback_unit is None and unit.id not in worker.assigned_units:
             fallback_unit = unit
     return fallback_unit
 
@@ -171,7 +171,7 @@ def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
     return [
         pair_index
         for pair_index, unit_of_id in enumerate(state.assignments.single_units_of_pair)
-        if unit_of_id and any(unit_id not in worker.had for unit_id in unit_of_id)
+        if unit_of_id and any(unit_id not in worker.assigned_units for unit_id in unit_of_id)
     ]
 
 
@@ -182,9 +182,9 @@ def _draw_second_opinion(
     candidate_units = [
         unit
         for unit_id, unit in state.assignments.single_units_of_pair[pair_index].items()
-        if unit_id not in worker.had
+        if unit_id not in worker.assigned_units
     ]
-    candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen] or candidate_units
+    candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen_items] or candidate_units
     unit = candidate_units[rng.randrange(len(candidate_units))]
     n_second_opinions_of_pair = state.assignments.n_second_opinions_of_pair[pair_index]
     flip = (
@@ -214,37 +214,31 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     begun item, if possible not of the latest item. If the begun items have no free output, the annotator gets an output
     of an item that inactive annotators left."""
     worker = session.worker
-    free_units_of_item_index: dict[int, list[Unit]] = {}
+    free_units_of_item: dict[int, list[Unit]] = {}
     for pair_index in range(len(state.assignments.units_of_pair)):
         for unit in state.assignments.iterate_free_units(pair_index):
-            if unit.id not in worker.had:
-                free_units_of_item_index.setdefault(unit.item, []).append(unit)
-    begun_item_indices = [item_index for item_index in free_units_of_item_index if item_index in worker.seen]
-    candidate_units = [
-        unit
-        for item_index in begun_item_indices
-        if item_index != session.last_item
-        for unit in free_units_of_item_index[item_index]
-    ]
+            if unit.id not in worker.assigned_units:
+                free_units_of_item.setdefault(unit.item, []).append(unit)
     pair_indices_within_cap = set(pairs_below_cap(state, worker))
     allowed_units_of_new_item = {
-        item_index: [unit for unit in units if unit.pair in pair_indices_within_cap]
-        for item_index, units in free_units_of_item_index.items()
-        if item_index not in worker.seen
+        item: [unit for unit in units if unit.pair in pair_indices_within_cap]
+        for item, units in free_units_of_item.items()
+        if item not in worker.seen_items
     }
-    if len(begun_item_indices) < ACTIVE:
-        item_indices_to_begin = {
-            item_index
-            for item_index in allowed_units_of_new_item
-            if len(state.began.get(item_index, ())) < state.plan.annotators.per_item
-        }
-        candidate_units = _units_of_first_item(allowed_units_of_new_item, item_indices_to_begin) or candidate_units
-    candidate_units = candidate_units or [
-        unit for item_index in begun_item_indices for unit in free_units_of_item_index[item_index]
+    begun_units = [unit for item, units in free_units_of_item.items() if item in worker.seen_items for unit in units]
+    may_begin_item = len(free_units_of_item) - len(allowed_units_of_new_item) < ACTIVE
+    items_to_begin = [
+        item
+        for item in allowed_units_of_new_item
+        if may_begin_item and len(state.began.get(item, ())) < state.plan.annotators.per_item
     ]
-    candidate_units = candidate_units or _units_of_first_item(
-        allowed_units_of_new_item,
-        {item_index for item_index in allowed_units_of_new_item if _is_abandoned(state, item_index)},
+    candidate_units = (
+        _units_of_first_item(allowed_units_of_new_item, items_to_begin)
+        or [unit for unit in begun_units if unit.item != session.last_item]
+        or begun_units
+        or _units_of_first_item(
+            allowed_units_of_new_item, [item for item in allowed_units_of_new_item if _is_abandoned(state, item)]
+        )
     )
     if not candidate_units:
         return None
@@ -262,12 +256,7 @@ def _is_abandoned(state: StudyState, item: int) -> bool:
     )
 
 
-def _units_of_first_item(units_of_item_index: dict[int, list[Unit]], item_indices: set[int]) -> list[Unit]:
-    """Return the units of one of the `item_indices`: the item that comes first in the orders."""
-    candidate_item_indices = [item_index for item_index in item_indices if units_of_item_index[item_index]]
-    first_item_index = min(
-        candidate_item_indices,
-        key=lambda item_index: (min(unit.place for unit in units_of_item_index[item_index]), item_index),
-        default=None,
-    )
-    return [] if first_item_index is None else units_of_item_index[first_item_index]
+def _units_of_first_item(units_of_item: Mapping[int, list[Unit]], items: Iterable[int]) -> list[Unit]:
+    """Return the units of one of the `items`: the item that comes first in the orders."""
+    candidates = (units_of_item[item] for item in items if units_of_item[item])
+    return min(candidates, key=lambda units: (min(unit.place for unit in units), units[0].item), default=[])

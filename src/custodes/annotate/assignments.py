@@ -60,7 +60,6 @@ class Quota:
     def __init__(self, *, budget: int | None) -> None:
         self._budget = budget
         self.look: list[int] = []
-        self.decision: list[int] = []
         self.rulings: list[Ruling] = []
         self._statuses_of_pair: list[list[int]] = []
         self._n_allocated_of_pair: list[int] = []  # number of allocated positions, from the first one
@@ -70,7 +69,6 @@ class Quota:
         for n_positions in position_counts:
             self._statuses_of_pair.append([FREE] * n_positions)
             self.look.append(0)
-            self.decision.append(0)
             self._n_allocated_of_pair.append(0)
         self._divide_budget()
 
@@ -176,8 +174,6 @@ class Assignments:
         """The units of each pair that have all their answers but no second opinion, neither given nor in progress."""
         self.n_second_opinions_of_pair: list[int] = []
         self.impossible: list[int] = []
-        self.number_of_pair: list[int] = []
-        """The number of each pair in the file."""
         self.n_open_second_opinions = 0
         """Number of second opinions that annotators are giving."""
 
@@ -189,73 +185,70 @@ class Assignments:
 
     def add_pairs(self, connection: sqlite3.Connection, plan: StudyPlan, *, n_pairs: int, last_unit: int) -> None:
         """Add pairs and units of the file to the assignments and to the engine. The first `n_pairs` pairs are added,
-        and their units with numbers up to `last_unit`.
+        and their units with numbers up to `last_unit`. Pairs, systems and items are numbered from 0.
 
         Existing pairs do not change, and new items of a pair come after the existing items.
         """
-        item_rows = connection.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
-        column_of_item_id = {item_id: item_column for item_column, (item_id, _) in enumerate(item_rows)}
-        pair_rows = connection.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:n_pairs]
-        previous_unit_counts = [len(units_of_one_pair) for units_of_one_pair in self.units_of_pair]
-        for pair_number, _, _ in pair_rows[len(previous_unit_counts) :]:
-            self.number_of_pair.append(pair_number)
-            self.units_of_pair.append([])
-            self.single_units_of_pair.append({})
-            self.n_second_opinions_of_pair.append(0)
-            self.impossible.append(0)
-        pair_index_of_pair_number = {
-            pair_number: pair_index for pair_index, pair_number in enumerate(self.number_of_pair)
-        }
-        unit_query = "SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place"
-        for unit_id, pair_number, item_id in connection.execute(unit_query, (last_unit,)):
-            if (pair_index := pair_index_of_pair_number.get(pair_number)) is not None and unit_id not in self.units:
-                self.units[unit_id] = Unit(
-                    id=unit_id, pair=pair_index, place=len(self.units_of_pair[pair_index]), item=item_id
-                )
-                self.units_of_pair[pair_index].append(self.units[unit_id])
-        item_columns_of_pair = [
-            [column_of_item_id[unit.item] for unit in units_of_one_pair] for units_of_one_pair in self.units_of_pair
-        ]
+        previous_unit_counts = list(map(len, self.units_of_pair))
+        n_new_pairs = n_pairs - len(previous_unit_counts)
+        self.units_of_pair += [[] for _ in range(n_new_pairs)]
+        self.single_units_of_pair += [{} for _ in range(n_new_pairs)]
+        self.n_second_opinions_of_pair += [0] * n_new_pairs
+        self.impossible += [0] * n_new_pairs
+        unit_query = "SELECT unit, pair, item FROM unit WHERE unit <= ? AND pair < ? ORDER BY pair, place"
+        for unit_id, pair, item in connection.execute(unit_query, (last_unit, n_pairs)):
+            if unit_id not in self.units:
+                self.units[unit_id] = Unit(id=unit_id, pair=pair, place=len(self.units_of_pair[pair]), item=item)
+                self.units_of_pair[pair].append(self.units[unit_id])
+        item_order_of_pair = [[unit.item for unit in units_of_one_pair] for units_of_one_pair in self.units_of_pair]
         if plan.question.mode == "rate":
             if self.engine_or_none is None:
                 self.engine_or_none = Quota(budget=budget_of(plan))
             assert isinstance(self.engine_or_none, Quota)
-            self.engine_or_none.add(
-                [len(item_columns) for item_columns in item_columns_of_pair[len(previous_unit_counts) :]]
-            )
+            self.engine_or_none.add(list(map(len, item_order_of_pair[len(previous_unit_counts) :])))
         else:
-            metric_preferences = _metric_preferences(connection, self.units_of_pair, column_of_item_id)
-            stopping_rule = rule_of(
-                plan,
-                n_pairs=n_pairs,
-                max_items=max([1, *map(len, item_columns_of_pair)]),
-                has_metric=metric_preferences is not None,
+            self._add_compared_pairs(connection, plan, item_order_of_pair, n_previous_pairs=len(previous_unit_counts))
+        for pair, n_previous_units in enumerate(previous_unit_counts):
+            if item_order_of_pair[pair][n_previous_units:]:
+                self.engine.extend(pair, item_order_of_pair[pair][n_previous_units:])
+
+    def _add_compared_pairs(
+        self,
+        connection: sqlite3.Connection,
+        plan: StudyPlan,
+        item_order_of_pair: Sequence[Sequence[int]],
+        *,
+        n_previous_pairs: int,
+    ) -> None:
+        """Add pairs of systems to the engine. The first pairs create the engine."""
+        n_pairs, clusters = len(item_order_of_pair), connection.execute("SELECT cluster FROM item ORDER BY item")
+        cluster_numbers = clusters_of([cluster_name for (cluster_name,) in clusters])
+        metric_preferences = _metric_preferences(connection, self.units_of_pair, n_items=len(cluster_numbers))
+        stopping_rule = rule_of(
+            plan,
+            n_pairs=n_pairs,
+            max_items=max([1, *map(len, item_order_of_pair)]),
+            has_metric=metric_preferences is not None,
+        )
+        pair_query = "SELECT first, second FROM pair ORDER BY pair LIMIT ?"
+        systems_of_pair = np.array(connection.execute(pair_query, (n_pairs,)).fetchall(), dtype=np.int64).reshape(-1, 2)
+        if self.engine_or_none is None:
+            self.engine_or_none = ConcurrentAnnotation(
+                orders=item_order_of_pair,
+                rule=stopping_rule,
+                systems=systems_of_pair,
+                units=cluster_numbers,
+                metric=metric_preferences,
             )
-            system_ids_of_pairs = np.array(
-                [(first_system_id, second_system_id) for _, first_system_id, second_system_id in pair_rows],
-                dtype=np.int64,
-            ).reshape(-1, 2)
-            if self.engine_or_none is None:
-                cluster_numbers = clusters_of([cluster_name for _, cluster_name in item_rows])
-                self.engine_or_none = ConcurrentAnnotation(
-                    orders=item_columns_of_pair,
-                    rule=stopping_rule,
-                    systems=system_ids_of_pairs,
-                    units=cluster_numbers,
-                    metric=metric_preferences,
-                )
-            else:
-                assert isinstance(self.engine_or_none, ConcurrentAnnotation)
-                self.engine_or_none.rule = stopping_rule
-                for pair_index in range(len(previous_unit_counts), n_pairs):
-                    self.engine_or_none.add(
-                        item_columns_of_pair[pair_index],
-                        system_ids_of_pairs[pair_index],
-                        None if metric_preferences is None else metric_preferences[pair_index],
-                    )
-        for pair_index, n_previous_units in enumerate(previous_unit_counts):
-            if item_columns_of_pair[pair_index][n_previous_units:]:
-                self.engine_or_none.extend(pair_index, item_columns_of_pair[pair_index][n_previous_units:])
+            return
+        assert isinstance(self.engine_or_none, ConcurrentAnnotation)
+        self.engine_or_none.rule = stopping_rule
+        for pair in range(n_previous_pairs, n_pairs):
+            self.engine_or_none.add(
+                item_order_of_pair[pair],
+                systems_of_pair[pair],
+                None if metric_preferences is None else metric_preferences[pair],
+            )
 
     def iterate_free_units(self, pair: int) -> Iterator[Unit]:
         """Iterate over the units of the current interim analysis that further annotators may get, in order."""
@@ -284,8 +277,8 @@ class Assignments:
         """Record that an annotator is answering a unit."""
         unit, worker = self._unit_and_annotator(issued_question)
         if issued_question.role == "second":
-            self.n_open_second_opinions += issued_question.id not in unit.asked
-            unit.asked |= {issued_question.id}
+            self.n_open_second_opinions += issued_question.id not in unit.open_second_opinions
+            unit.open_second_opinions |= {issued_question.id}
             self._update_single_units(unit)
         elif not worker.excluded and self.is_free(unit):
             issued_question.holds = True
@@ -296,8 +289,8 @@ class Assignments:
         """Record that an annotator is no longer answering a unit."""
         unit, worker = self._unit_and_annotator(issued_question)
         if issued_question.role == "second":
-            self.n_open_second_opinions -= issued_question.id in unit.asked
-            unit.asked = unit.asked - {issued_question.id} or NOBODY
+            self.n_open_second_opinions -= issued_question.id in unit.open_second_opinions
+            unit.open_second_opinions = unit.open_second_opinions - {issued_question.id} or NOBODY
             self._update_single_units(unit)
         elif issued_question.holds:
             issued_question.holds = False
@@ -318,7 +311,7 @@ class Assignments:
         """Record a second opinion."""
         self.let_go(issued_question)
         unit, worker = self._unit_and_annotator(issued_question)
-        unit.seconds = {**unit.seconds, worker.id: answer}
+        unit.second_opinions = {**unit.second_opinions, worker.id: answer}
         self._update_single_units(unit)
 
     def refuse(self, issued_question: IssuedQuestion) -> None:
@@ -333,7 +326,7 @@ class Assignments:
     def take_back(self, issued_question: IssuedQuestion) -> None:
         """Remove an answer that the annotator withdrew."""
         unit, worker = self._unit_and_annotator(issued_question)
-        unit.seconds = _remove_worker(unit.seconds, worker.id)
+        unit.second_opinions = _remove_worker(unit.second_opinions, worker.id)
         if unit.id in worker.refused:
             worker.refused.remove(unit.id)
             worker.load[unit.pair] -= 1
@@ -347,9 +340,9 @@ class Assignments:
         answers were equal."""
         n_comparisons_of_worker, n_agreements_of_worker = Counter[int](), Counter[int]()
         for unit in self.units.values():
-            if unit.seconds or len(unit.votes) > 1:
+            if unit.second_opinions or len(unit.votes) > 1:
                 for (worker_id, answer), (_, other_answer) in permutations(
-                    (*unit.votes.items(), *unit.seconds.items()), 2
+                    (*unit.votes.items(), *unit.second_opinions.items()), 2
                 ):
                     n_comparisons_of_worker[worker_id] += 1
                     n_agreements_of_worker[worker_id] += answer == other_answer
@@ -386,7 +379,7 @@ class Assignments:
             if self.is_free(self.units[unit_id]):
                 self.vote(issued_question, issued_question.value)
             else:
-                issued_question.counts = "second"
+                issued_question.answer_role = "second"
                 self.second(issued_question, issued_question.value)
                 new_second_opinions.append(issued_question)
         for unit_id in sorted(worker.refused):
@@ -414,7 +407,7 @@ class Assignments:
         worker.load[unit.pair] -= 1
 
     def _update_single_units(self, unit: Unit) -> None:
-        if len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked:
+        if len(unit.votes) >= self.per_item and not unit.second_opinions and not unit.open_second_opinions:
             self.single_units_of_pair[unit.pair][unit.id] = unit
         else:
             self.single_units_of_pair[unit.pair].pop(unit.id, None)
@@ -431,14 +424,14 @@ def _remove_worker(answer_of_worker: Mapping[int, int], removed_worker_id: int) 
 
 
 def _metric_preferences(
-    connection: sqlite3.Connection, units_of_pair: Sequence[Sequence[Unit]], column_of_item: Mapping[int, int]
+    connection: sqlite3.Connection, units_of_pair: Sequence[Sequence[Unit]], *, n_items: int
 ) -> Signs | None:
     """Return the preferences of the study's metric, with shape (pairs, items), or None if the study has no metric."""
     preference_of_unit_id = dict(connection.execute("SELECT unit, preference FROM metric").fetchall())
     if not preference_of_unit_id:
         return None
-    preference_matrix = np.full((len(units_of_pair), len(column_of_item)), ABSENT, dtype=np.int8)
+    preference_matrix = np.full((len(units_of_pair), n_items), ABSENT, dtype=np.int8)
     for units_of_one_pair in units_of_pair:
         for unit in units_of_one_pair:
-            preference_matrix[unit.pair, column_of_item[unit.item]] = preference_of_unit_id.get(unit.id, ABSENT)
+            preference_matrix[unit.pair, unit.item] = preference_of_unit_id.get(unit.id, ABSENT)
     return preference_matrix

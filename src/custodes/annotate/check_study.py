@@ -103,7 +103,7 @@ def check(path: str | Path) -> StudyCheck:
         if note.rule != LOOKS_CUT  # the rules below report the current number of items of every pair
     ]
     unsorted_problems = chain(
-        text_problems(stored_study.material, list(stored_study.pair_of_number.values())),
+        text_problems(stored_study.material, stored_study.pairs),
         stopping_problems(stored_study),
         annotator_problems(
             stored_study.plan,
@@ -123,8 +123,8 @@ def check(path: str | Path) -> StudyCheck:
         "name": [stored_study.plan.name],
         "items": [len(stored_study.material.items)],
         "systems": [len(stored_study.material.systems)],
-        "pairs": [len(stored_study.pair_of_number)],
-        "questions": [sum(map(len, stored_study.items_of_pair.values()))],
+        "pairs": [len(stored_study.pairs)],
+        "questions": [sum(map(len, stored_study.item_orders))],
         "known": [sum(control_kind != "example" for control_kind in control_kinds)],
         "images": [n_images],
         "answers": [n_answers],
@@ -164,26 +164,17 @@ def _iter_problems(*checks: Check) -> Iterator[Problem]:
 def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
     """Problems of the stopping rule."""
     analysis_sizes = study.plan.stopping.looks
-    n_items_of_pair = {
-        pair: len(study.items_of_pair[pair_number]) for pair_number, pair in study.pair_of_number.items()
-    }
     if study.plan.question.mode == "rate":
-        yield from _rating_budget_problems(study.plan, list(study.items_of_pair.values()))
+        yield from _rating_budget_problems(study.plan, study.item_orders)
         return
-    pair_names_and_item_counts = [
-        (" and ".join(filter(None, pair)), n_items) for pair, n_items in n_items_of_pair.items()
+    pair_names = [" and ".join(filter(None, pair)) for pair in study.pairs]
+    names_and_item_counts = list(zip(pair_names, map(len, study.item_orders), strict=True))
+    max_items = max((n_items for _, n_items in names_and_item_counts), default=0)
+    names_of_short_pairs = [name for name, n_items in names_and_item_counts if 0 < n_items < analysis_sizes[0]]
+    cut_names_and_item_counts = [
+        (name, n_items) for name, n_items in names_and_item_counts if analysis_sizes[0] <= n_items < analysis_sizes[-1]
     ]
-    names_of_short_pairs = [
-        pair_name for pair_name, n_items in pair_names_and_item_counts if 0 < n_items < analysis_sizes[0]
-    ]
-    names_of_cut_pairs = [
-        pair_name
-        for pair_name, n_items in pair_names_and_item_counts
-        if analysis_sizes[0] <= n_items < analysis_sizes[-1]
-    ]
-    n_items_of_smallest_cut_pair = min(
-        (n_items for n_items in n_items_of_pair.values() if n_items >= analysis_sizes[0]), default=0
-    )
+    min_items_of_cut_pairs = min((n_items for _, n_items in cut_names_and_item_counts), default=0)
     yield from _iter_problems(
         (
             names_of_short_pairs,
@@ -194,17 +185,17 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
             "analyses",
         ),
         (
-            names_of_cut_pairs,
+            [name for name, _ in cut_names_and_item_counts],
             "info",
             LOOKS_CUT,
-            f"{len(names_of_cut_pairs)} pairs have fewer items than the last interim analysis needs "
-            f"({analysis_sizes[-1]}); the smallest of these pairs has {n_items_of_smallest_cut_pair}. The last "
-            "analysis of such a pair uses all items of the pair",
+            f"{len(cut_names_and_item_counts)} pairs have fewer items than the last interim analysis needs "
+            f"({analysis_sizes[-1]}); the smallest of these pairs has {min_items_of_cut_pairs}. The last analysis of "
+            "such a pair uses all items of the pair",
         ),
     )
-    yield from _look_problems(study, max(n_items_of_pair.values(), default=0))
-    if max(n_items_of_pair.values(), default=0):
-        yield from _decision_problems(study, max(n_items_of_pair.values()))
+    yield from _look_problems(study, max_items)
+    if max_items:
+        yield from _decision_problems(study, max_items)
 
 
 def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
@@ -214,7 +205,7 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     max_answers_per_annotator_and_pair = cap(
         annotator_plan, analysis_sizes[-1], annotator_plan.most if annotator_plan.recruit == "links" else None
     )
-    n_answers_of_first_analysis = len(study.pair_of_number) * analysis_sizes[0] * annotator_plan.per_item
+    n_answers_of_first_analysis = len(study.pairs) * analysis_sizes[0] * annotator_plan.per_item
     return _iter_problems(
         (
             annotator_plan.most * max_answers_per_annotator_and_pair < analysis_sizes[-1] * annotator_plan.per_item,
@@ -228,7 +219,7 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
             budget is not None and budget < n_answers_of_first_analysis,
             "error",
             "small-budget",
-            f"budget {budget}: the first interim analysis of all {len(study.pair_of_number)} pairs needs "
+            f"budget {budget}: the first interim analysis of all {len(study.pairs)} pairs needs "
             f"{n_answers_of_first_analysis} answers; compare fewer pairs or systems, or increase the budget",
         ),
         _workload_check(study.plan, n_answers_of_first_analysis, "the first interim analysis of all pairs"),
@@ -280,9 +271,7 @@ def _workload_check(plan: StudyPlan, n_needed_answers: int, purpose_text: str) -
 
 def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     """Problem if even unanimous answers would not decide a pair."""
-    stopping_rule = rule_of(
-        study.plan, n_pairs=len(study.pair_of_number), max_items=max_items, has_metric=study.has_metric
-    )
+    stopping_rule = rule_of(study.plan, n_pairs=len(study.pairs), max_items=max_items, has_metric=study.has_metric)
     if stopping_rule.estimator.uses_metric or stopping_rule.estimator.needs_items:
         return
     n_answers_of_last_analysis = stopping_rule.looks[-1]

@@ -17,15 +17,10 @@ from typing import Any
 
 from custodes.annotate.participants import Annotator, IssuedQuestion, Session
 from custodes.annotate.state import StudyState
-from custodes.annotate.study_file import (
-    WRITING,
-    EventRow,
-    JudgmentRow,
-    Row,
-    iter_log_rows,
-)
+from custodes.annotate.study_file import WRITING, EventRow, JudgmentRow, Row, iter_log_rows
 from custodes.data.loading.live_study import failure_reason
 from custodes.errors import CustodesError, InputError
+from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 
 SHORTEST_LEASE, LONGEST_LEASE, TIMES = 60.0, 600.0, 4.0
 """Shortest lease and longest lease in seconds. Between these limits, a lease is `TIMES` times as long as the median
@@ -84,8 +79,8 @@ class EventLog:
         state = StudyState(self.connection)
         # Stored decisions of interim analyses replace the recomputed decisions, so that decisions never change.
         stored_outcome_of_analysis = {
-            (pair_number, analysis_index): (decision, bool(is_open))
-            for pair_number, analysis_index, decision, is_open in self.connection.execute(
+            (pair, analysis_index): (decision, bool(is_open))
+            for pair, analysis_index, decision, is_open in self.connection.execute(
                 "SELECT pair, look, decision, is_open FROM look"
             )
         }
@@ -93,13 +88,10 @@ class EventLog:
         for _, rows_applied_together in groupby(iter_log_rows(self.connection), key=_grouping_key):
             state.add_rows(list(rows_applied_together))
             engine = state.assignments.engine_or_none
-            if engine is not None:
+            if isinstance(engine, ConcurrentAnnotation):
                 for ruling in engine.rulings[n_applied_rulings:]:
-                    analysis_key = state.assignments.number_of_pair[ruling.pair], ruling.look
-                    if analysis_key in stored_outcome_of_analysis:
-                        engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_outcome_of_analysis[
-                            analysis_key
-                        ]
+                    if stored_outcome := stored_outcome_of_analysis.get((ruling.pair, ruling.look)):
+                        engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_outcome
                 n_applied_rulings = len(engine.rulings)
         if state.last > LARGEST:
             raise OverflowError("the study has no free event number left; export the study")
@@ -116,13 +108,10 @@ class EventLog:
         new_second_opinions = self.state.add_rows(rows)
         new_rulings = self.state.assignments.engine.rulings[self._ruled :]
         if new_rulings:
-            written_at, pair_numbers = self.clock.wall(), self.state.assignments.number_of_pair
-            analysis_rows = [  # in the order of the columns; SQLite stores NaN as NULL
-                (pair_numbers[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at)
-                for ruling in new_rulings
-            ]
-            self.connection.executemany(
-                "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", analysis_rows
+            written_at = self.clock.wall()
+            self.connection.executemany(  # in the order of the columns; SQLite stores NaN as NULL
+                "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(*ruling[:-1], json.dumps(ruling.used), written_at) for ruling in new_rulings],
             )
             self._ruled += len(new_rulings)
         return new_second_opinions
@@ -177,7 +166,7 @@ class EventLog:
         expired_ids = sorted(assignment_id for assignment_id, lease_end in self.leases.items() if lease_end <= now)
         for assignment_id in expired_ids:
             issued_question = self.state.issued[assignment_id]
-            if not issued_question.counts and not issued_question.expired:
+            if not issued_question.answer_role and not issued_question.expired:
                 self.event("expired", session=issued_question.session, issued_question=issued_question)
             del self.leases[assignment_id]
 

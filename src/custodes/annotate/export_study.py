@@ -85,13 +85,10 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
 
 def _read(connection: sqlite3.Connection, study_name: str) -> tuple[Study, dict[str, pl.DataFrame], bytes]:
     """Return the content to export from a consistent state: the study, tables by name, and the plan."""
-    table_of_name = {}
-    for table_name, query in QUERIES.items():
-        cursor = connection.execute(query)
-        column_names = [column_description[0] for column_description in cursor.description]
-        table_of_name[table_name] = pl.DataFrame(
-            cursor.fetchall(), schema=column_names, orient="row", infer_schema_length=None
-        )
+    table_of_name = {
+        table_name: pl.read_database(query, connection, infer_schema_length=None)
+        for table_name, query in QUERIES.items()
+    }
     (plan_json,) = connection.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
     return read_open_study(connection, study_name), table_of_name, msgspec.json.format(plan_json, indent=2).encode()
 

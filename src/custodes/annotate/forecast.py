@@ -236,11 +236,11 @@ def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Flo
         :, np.newaxis
     ]
     first_batch_control_rate, later_batch_control_rate = (
-        len(control_kinds(annotator_plan, snapshot.known, is_first_batch=is_first_batch)) / annotator_plan.batch
+        len(control_kinds(annotator_plan, snapshot.control_kinds, is_first_batch=is_first_batch)) / annotator_plan.batch
         for is_first_batch in (True, False)
     )
     extra_gold_question_draws = np.zeros_like(question_draws_per_annotator)
-    if annotator_plan.gold_every and "gold" in snapshot.known:
+    if annotator_plan.gold_every and "gold" in snapshot.control_kinds:
         gold_question_draws_below_limit = (
             np.floor((earlier_question_counts + question_draws_per_annotator) / annotator_plan.gold_every + BEYOND)
             - earlier_gold_question_counts

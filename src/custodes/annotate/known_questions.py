@@ -3,7 +3,7 @@ study's texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -33,7 +33,7 @@ class ControlQuestion:
     """A control question.
 
     `expected` is the correct answer from the view of the first output (1, 0 or -1), or a rating. If the question uses a
-    comparison of the study, `asked` is this comparison, which is then used only as a control question.
+    comparison of the study, `comparison` is its item and pair; it is then used only as a control question.
     """
 
     kind: Kind
@@ -42,12 +42,12 @@ class ControlQuestion:
     second: SystemOutput | None
     expected: int
     why: str = ""
-    asked: tuple[str, Pair] | None = None
+    comparison: tuple[str, Pair] | None = None
 
     def images(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the images of each part of the question."""
-        image_names_of_second_part = {} if self.second is None else {"second": self.second.images}
-        return {"context": self.context.images, "first": self.first.images, **image_names_of_second_part}
+        image_names_of_second = () if self.second is None else self.second.images
+        return {"context": self.context.images, "first": self.first.images, "second": image_names_of_second}
 
 
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
@@ -93,99 +93,105 @@ def _check_answers(control_questions: Sequence[ControlQuestion], table_name: str
 def _parse_control_question(
     row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, row_text: str
 ) -> ControlQuestion:
-    for fails_check, error_message in _row_checks(row, material, plan):
+    side_letters = "a" if plan.question.mode == "rate" else "ab"
+    systems = [row[f"system_{side_letter}"] for side_letter in side_letters]
+    outputs: list[SystemOutput | None] = [SystemOutput(text=row[f"text_{side_letter}"]) for side_letter in side_letters]
+    context_item, item_label_and_pair = Item(label="", context=row["context"]), None
+    names_outputs = bool(row["item"] and not row["text_a"])  # of the study, instead of texts
+    if names_outputs:
+        outputs = [material.outputs.get((row["item"], system)) for system in systems]
+    for fails_check, error_message in (
+        *_expectation_checks(row, plan),
+        *(_name_checks(row, systems, material) if names_outputs else _text_checks(row, side_letters)),
+        (len(systems) == 1 and row["text_b"], "text_b must be empty, because a rating concerns one text"),
+        (
+            outputs[:1] == outputs[1:] and row["expected"] != "equal",
+            "both outputs are equal, so expected must be 'equal'",
+        ),
+    ):
         if fails_check:
             raise InputError(f"{row_text}: {error_message}")
-    is_rating_study, item_label_and_pair = plan.question.mode == "rate", None
-    context_item = Item(label="", context=row["context"])
-    if _names_outputs(row):
+    if names_outputs:
         context_item = next(item for item in material.items if item.label == row["item"])
-        systems = sorted(row[f"system_{side_letter}"] for side_letter in _side_letters(plan))
-        item_label_and_pair = (row["item"], (systems[0], None if is_rating_study else systems[1]))
-    first_output, *second_outputs = _outputs(row, material, plan)
+        first_system, second_system = (*sorted(systems), None)[:2]
+        item_label_and_pair = (row["item"], (str(first_system), second_system))
     return ControlQuestion(
         kind=cast(Kind, row["kind"] or USUAL),
         context=context_item,
-        first=first_output,
-        second=second_outputs[0] if second_outputs else None,
-        expected=int(row["expected"]) if is_rating_study else WORDS[row["expected"]],
+        first=cast(SystemOutput, outputs[0]),
+        second=outputs[1] if len(outputs) == 2 else None,
+        expected=WORDS[row["expected"]] if len(outputs) == 2 else int(row["expected"]),
         why=row["why"],
-        asked=item_label_and_pair,
+        comparison=item_label_and_pair,
     )
 
 
-def _names_outputs(row: Mapping[str, str]) -> bool:
-    """Whether a row names outputs of the study, instead of texts."""
-    return bool(row["item"] and not row["text_a"])
-
-
-def _side_letters(plan: StudyPlan) -> str:
-    return "a" if plan.question.mode == "rate" else "ab"
-
-
-def _outputs(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> list[SystemOutput]:
-    """Return the outputs of a valid row: one for a rating, and two for a comparison."""
-    if _names_outputs(row):
-        return [material.outputs[row["item"], row[f"system_{side_letter}"]] for side_letter in _side_letters(plan)]
-    return [SystemOutput(text=row[f"text_{side_letter}"]) for side_letter in _side_letters(plan)]
-
-
-def _row_checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    """Yield two values for each check of a row: whether the row fails the check, and the error message. A later check
-    may assume that the row has passed all earlier checks."""
-    question_kind, expected_text, item_label = row["kind"] or USUAL, row["expected"], row["item"]
-    is_rating_study, (lowest_rating, highest_rating) = plan.question.mode == "rate", plan.question.scale
-    yield (
-        question_kind not in KINDS,
-        f"kind {question_kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(question_kind, KINDS)}",
-    )
-    if is_rating_study:
-        is_integer_text = expected_text.removeprefix("-").isdecimal() and expected_text.isascii()
-        yield (
-            not (is_integer_text and lowest_rating <= int(expected_text) <= highest_rating),
+def _expectation_checks(row: Mapping[str, str], plan: StudyPlan) -> list[tuple[object, str]]:
+    """Return whether the kind and the expected answer of a row fail each check, and the error messages."""
+    question_kind, expected_text = row["kind"] or USUAL, row["expected"]
+    is_comparison, (lowest_rating, highest_rating) = plan.question.mode == "compare", plan.question.scale
+    is_integer_text = expected_text.removeprefix("-").isdecimal() and expected_text.isascii()
+    is_rating = is_integer_text and lowest_rating <= int(expected_text) <= highest_rating
+    return [
+        (
+            question_kind not in KINDS,
+            f"kind {question_kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(question_kind, KINDS)}",
+        ),
+        (
+            not is_comparison and not is_rating,
             f"expected {expected_text!r} is not allowed; give a whole number from {lowest_rating} to {highest_rating}, "
             "the scale of the plan",
-        )
-    else:
-        yield (
-            expected_text not in WORDS,
+        ),
+        (
+            is_comparison and expected_text not in WORDS,
             f"expected {expected_text!r} is not allowed; allowed: {', '.join(WORDS)} (1: the first output is better)",
-        )
-        yield (
-            expected_text == "equal" and not plan.question.equal,
+        ),
+        (
+            is_comparison and expected_text == "equal" and not plan.question.equal,
             "expected is 'equal', but the plan does not allow this answer (equal = false)",
-        )
-    if _names_outputs(row):
-        yield (
+        ),
+    ]
+
+
+def _name_checks(row: Mapping[str, str], systems: Sequence[str], material: StudyMaterial) -> list[tuple[object, str]]:
+    """Return whether a row that names outputs of the study fails each check, and the error messages."""
+    item_label, item_labels = row["item"], material.labels()
+    suggestion_text = "" if item_label in item_labels else suggestion(item_label, item_labels)
+    checks: list[tuple[object, str]] = [
+        (
             row["text_b"] or row["context"],
             "the row has both an item of the study and texts; give either an item or texts",
-        )
-        item_labels, systems = material.labels(), material.systems
-        suggestion_text = "" if item_label in item_labels else suggestion(item_label, item_labels)
-        yield item_label not in item_labels, f"the study has no item {short_repr(item_label)}{suggestion_text}"
-        for system in (row[f"system_{side_letter}"] for side_letter in _side_letters(plan)):
-            yield system not in systems, f"the study has no system {short_repr(system)}{suggestion(system, systems)}"
-            yield (item_label, system) not in material.outputs, f"{system!r} has no output for item {item_label!r}"
-        yield (
-            not is_rating_study and row["system_a"] == row["system_b"],
-            f"system_a and system_b are both {row['system_a']!r}; give two different systems",
-        )
-    else:
-        yield (
+        ),
+        (item_label not in item_labels, f"the study has no item {short_repr(item_label)}{suggestion_text}"),
+    ]
+    for system in systems:
+        similar_text = suggestion(system, material.systems)
+        checks += [
+            (system not in material.systems, f"the study has no system {short_repr(system)}{similar_text}"),
+            ((item_label, system) not in material.outputs, f"{system!r} has no output for item {item_label!r}"),
+        ]
+    is_one_system_twice = len(systems) == 2 and systems[0] == systems[1]
+    return [
+        *checks,
+        (is_one_system_twice, f"system_a and system_b are both {systems[0]!r}; give two different systems"),
+    ]
+
+
+def _text_checks(row: Mapping[str, str], side_letters: str) -> list[tuple[object, str]]:
+    """Return whether a row with texts fails each check, and the error messages."""
+    return [
+        (
             row["system_a"] or row["system_b"],
             "the row has systems as well as texts; give either an item with two systems, or texts",
-        )
-        for side_letter in _side_letters(plan):
-            yield (
+        ),
+        *(
+            (
                 not row[f"text_{side_letter}"],
                 f"text_{side_letter} is empty; give the texts, or an item with system_a and system_b",
             )
-    yield is_rating_study and row["text_b"], "text_b must be empty, because a rating concerns one text"
-    first_output, *second_outputs = _outputs(row, material, plan)
-    yield (
-        [first_output] == second_outputs and expected_text != "equal",
-        "both outputs are equal, so expected must be 'equal'",
-    )
+            for side_letter in side_letters
+        ),
+    ]
 
 
 def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
@@ -204,25 +210,24 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
     control_questions = []
     for check_number, sampled_index in enumerate(sampled_indices):
         item_label, _ = item_and_system = items_and_systems[sampled_index]
-        displayed_outputs: tuple[SystemOutput, SystemOutput | None]
+        is_study_output_first = check_number % 2 == 0
+        outputs: tuple[SystemOutput, SystemOutput | None]
         if plan.question.mode == "rate":
             expected_answer = plan.question.scale[0]
             check_text = phrase_of_key["check_rating"].format(least=scale_bounds(plan.question)[0])
-            displayed_outputs = SystemOutput(text=check_text), None
+            outputs = SystemOutput(text=check_text), None
         else:
-            expects_equal, is_study_output_first = plan.question.equal and check_number % 3 == 2, check_number % 2 == 0
+            expects_equal = plan.question.equal and check_number % 3 == 2
             check_output = SystemOutput(text=phrase_of_key["check_equal" if expects_equal else "check_other"])
             output = material.outputs[item_and_system]
-            displayed_outputs = (output, check_output) if is_study_output_first else (check_output, output)
+            outputs = (output, check_output) if is_study_output_first else (check_output, output)
             expected_answer = (not expects_equal) * (1 if is_study_output_first else -1)
-        first_output, second_output = displayed_outputs
-        context_item = item_of_label[item_label]
         control_questions.append(
             ControlQuestion(
                 kind="attention",
-                context=context_item,
-                first=first_output,
-                second=second_output,
+                context=item_of_label[item_label],
+                first=outputs[0],
+                second=outputs[1],
                 expected=expected_answer,
             )
         )

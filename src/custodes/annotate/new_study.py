@@ -26,7 +26,7 @@ from custodes.annotate.study_material import (
     Medium,
     Pair,
     StudyMaterial,
-    media_of,
+    load_images,
     metric_signs,
     pairs_of,
     read_material,
@@ -86,40 +86,35 @@ def new(
     if not isinstance(plan, StudyPlan):
         plan = StudyPlan() if plan is None else read_plan(plan)
     plan = fill_plan_texts(check_plan(plan))
-    _check_aspect_names(plan)
+    _check_options(plan, metric)
     input_study, material = read_material(texts, systems=systems)
-    medium_of_path = media_of(material.images(), progress=progress)
-    material = material.with_images({image_path: medium.name for image_path, medium in medium_of_path.items()})
+    material, media = load_images(material, progress=progress)
     control_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
     item_orders, notes_on_omissions = _draw_item_orders(material, selected_pairs, control_questions, plan)
-    most_items_of_a_pair, metric_name_and_signs = max(map(len, item_orders)), None
+    most_items_of_a_pair = max(map(len, item_orders))
+    metric_rows: list[tuple[int, int, str, int]] = []
     if metric is not None:
-        _check_metric(plan, metric)
-        metric_name_and_signs = metric_signs(
+        metric_name, sign_matrix = metric_signs(
             input_study, metric, material, selected_pairs, aspect=plan.question.aspects[0]
         )
+        metric_rows = [
+            (int(pair_index), int(item_index), metric_name, int(sign_matrix[pair_index, item_index]))
+            for pair_index, item_index in np.argwhere(sign_matrix != ABSENT)
+        ]
     elif plan.question.mode == "compare":
         rule_of(plan, n_pairs=len(selected_pairs), max_items=most_items_of_a_pair, has_metric=False)
     study_html = render(material, plan.texts.render, questions=control_questions, progress=progress)
 
     def fill(connection: sqlite3.Connection) -> None:
         written_at = Clock().wall()
-        add_texts(
-            connection, material, study_html.items, study_html.outputs, medium_of_path.values(), written_at=written_at
-        )
+        add_texts(connection, material, study_html.items, study_html.outputs, media, written_at=written_at)
         for pair_number, (pair, item_order) in enumerate(zip(selected_pairs, item_orders, strict=True)):
             add_pair(connection, pair_number, pair, material.systems)
             add_units(connection, pair_number, item_order)
-        if metric_name_and_signs is not None:
-            metric_name, sign_matrix = metric_name_and_signs
-            connection.executemany(
-                "INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2",
-                [
-                    (int(pair_index), int(item_index), metric_name, int(sign_matrix[pair_index, item_index]))
-                    for pair_index, item_index in np.argwhere(sign_matrix != ABSENT)
-                ],
-            )
+        connection.executemany(
+            "INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2", metric_rows
+        )
         connection.executemany(
             "INSERT INTO gold (kind, context, first, second, media, expected, why) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
@@ -130,7 +125,7 @@ def new(
                     control_question.expected,
                     control_question.why,
                 )
-                for control_question, question_html in zip(control_questions, study_html.known, strict=True)
+                for control_question, question_html in zip(control_questions, study_html.control_questions, strict=True)
             ],
         )
         all_notes = (
@@ -161,31 +156,26 @@ def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan)
     return control_questions if has_attention_checks else [*control_questions, *attention_checks(material, plan)]
 
 
-def _check_aspect_names(plan: StudyPlan) -> None:
-    """Raise `OptionError` for an aspect with a description. `judge` accepts descriptions, but the plan has only
-    names."""
-    reject(
-        *(
-            (
-                ": " in aspect,
-                f"aspects={short_repr(aspect)} has a description, but here an aspect is only a name; give "
-                f"{short_repr(aspect.partition(': ')[0].strip())}, and describe this aspect in the instructions",
-            )
-            for aspect in plan.question.aspects
-        )
-    )
-
-
-def _check_metric(plan: StudyPlan, metric_name: str) -> None:
-    """Raise `OptionError` for a metric that would have no effect."""
+def _check_options(plan: StudyPlan, metric_name: str | None) -> None:
+    """Raise `OptionError` for a metric that would have no effect, and for an aspect with a description. `judge` accepts
+    descriptions, but the plan has only names."""
     estimator_name = plan.stopping.estimator
-    reject(
+    aspect_checks = (
         (
-            plan.question.mode == "rate",
+            ": " in aspect,
+            f"aspects={short_repr(aspect)} has a description, but here an aspect is only a name; give "
+            f"{short_repr(aspect.partition(': ')[0].strip())}, and describe this aspect in the instructions",
+        )
+        for aspect in plan.question.aspects
+    )
+    reject(
+        *aspect_checks,
+        (
+            metric_name is not None and plan.question.mode == "rate",
             f"metric={metric_name!r} has no effect, because annotators rate outputs and no pair is decided",
         ),
         (
-            estimator_name is not None and not ESTIMATORS[estimator_name].uses_metric,
+            metric_name is not None and estimator_name is not None and not ESTIMATORS[estimator_name].uses_metric,
             f"metric={metric_name!r} has no effect, because the estimator {estimator_name} uses no metric",
         ),
     )
@@ -200,10 +190,10 @@ def _draw_item_orders(
     """Return the items of each pair in random order, and notes on questions that are not asked. Raise `InputError` if
     there is no question at all."""
     is_askable_comparison, n_identical_comparisons, n_empty_comparisons = find_askable(material, pairs)
-    column_of_item_label = {item_label.label: column_index for column_index, item_label in enumerate(material.items)}
+    column_of_item_label = {item_label: column_index for column_index, item_label in enumerate(material.labels())}
     n_control_comparisons = 0
     for item_label, pair in {
-        control_question.asked for control_question in control_questions if control_question.asked is not None
+        control_question.comparison for control_question in control_questions if control_question.comparison is not None
     }:
         if pair in pairs:  # the comparison is only used as a control question
             pair_index, item_index = pairs.index(pair), column_of_item_label[item_label]
@@ -217,7 +207,7 @@ def _draw_item_orders(
             f"{n_control_comparisons} with known answers)"
         )
     # The random draws are the same as in `evaluate.protocol.live`.
-    cluster_numbers = clusters_of([item_label.cluster for item_label in material.items])
+    cluster_numbers = clusters_of([item.cluster for item in material.items])
     item_orders = draw_orders(is_askable_comparison, cluster_numbers, np.random.default_rng(plan.seed), pairs)
     return item_orders, omission_notes(
         is_askable_comparison,
@@ -249,10 +239,9 @@ def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArra
     identical outputs, and the number of comparisons whose outputs are both empty. Annotators see an output without
     content as "(empty)"."""
     row_of_system = {system: row_index for row_index, system in enumerate(material.systems)}
-    column_of_item_label = {item_label.label: column_index for column_index, item_label in enumerate(material.items)}
-    appearance_codes = np.full(
-        (len(row_of_system), len(column_of_item_label)), MISSING, dtype=np.int64
-    )  # equal codes for outputs that look equal
+    column_of_item_label = {item_label: column_index for column_index, item_label in enumerate(material.labels())}
+    # Outputs that look equal have equal codes.
+    appearance_codes = np.full((len(row_of_system), len(column_of_item_label)), MISSING, dtype=np.int64)
     code_of_text_and_images: dict[object, int] = {}
     for (item_label, system), output in material.outputs.items():
         text_and_images = (" ".join(output.text.split()), output.images)
@@ -261,26 +250,18 @@ def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArra
             if output.is_empty
             else code_of_text_and_images.setdefault(text_and_images, len(code_of_text_and_images))
         )
-    first_appearance_codes = appearance_codes[[row_of_system[str(first_system)] for first_system, _ in pairs]]
-    second_appearance_codes = appearance_codes[
+    codes_of_first = appearance_codes[[row_of_system[first_system] for first_system, _ in pairs]]
+    codes_of_second = appearance_codes[
         [
-            row_of_system[str(first_system) if second_system is None else second_system]
+            row_of_system[first_system if second_system is None else second_system]
             for first_system, second_system in pairs
         ]
     ]
-    is_rating_pair = np.array([second_system is None for _, second_system in pairs], dtype=bool)[:, np.newaxis]
-    has_both_outputs = (first_appearance_codes != MISSING) & (second_appearance_codes != MISSING)
-    is_empty_comparison = (
-        has_both_outputs & (first_appearance_codes == EMPTY) & (second_appearance_codes == EMPTY) & ~is_rating_pair
-    )
-    is_identical_comparison = (
-        has_both_outputs & ~is_empty_comparison & (first_appearance_codes == second_appearance_codes) & ~is_rating_pair
-    )
-    return (
-        has_both_outputs & ~is_empty_comparison & ~is_identical_comparison,
-        int(is_identical_comparison.sum()),
-        int(is_empty_comparison.sum()),
-    )
+    is_comparison = np.array([[second_system is not None] for _, second_system in pairs], dtype=bool).reshape(-1, 1)
+    has_both_outputs = (codes_of_first != MISSING) & (codes_of_second != MISSING)
+    looks_equal = has_both_outputs & is_comparison & (codes_of_first == codes_of_second)
+    n_empty_comparisons = int((looks_equal & (codes_of_first == EMPTY)).sum())
+    return has_both_outputs & ~looks_equal, int(looks_equal.sum()) - n_empty_comparisons, n_empty_comparisons
 
 
 def draw_later_order(
@@ -330,9 +311,8 @@ def empty_output_notes(material: StudyMaterial) -> list[Note]:
     empty_output_keys = [item_and_system for item_and_system, output in material.outputs.items() if output.is_empty]
     system_names_text = join_labels(sorted({system for _, system in empty_output_keys}), limit=3)
     note_message = (
-        f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): "
-        "annotators see (empty) and judge it like any other output; leave out outputs that are empty only because "
-        "their collection failed"
+        f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): annotators see (empty) and "
+        "judge it like any other output; leave out outputs that are empty only because their collection failed"
     )
     return build_notes(("outputs-empty", len(empty_output_keys), note_message))
 
@@ -472,10 +452,8 @@ def add_notes(
 ) -> None:
     """Add events to the file: notes for `check`, and the items that are displayed as plain text although the plan has
     another format."""
-    sorted_plain_text_items = sorted(plain_text_items)
-    event_kinds_and_contents: list[tuple[str, object]] = (
-        [("plain", sorted_plain_text_items)] if sorted_plain_text_items else []
-    )
+    plain_text_labels = sorted(plain_text_items)
+    event_kinds_and_contents: list[tuple[str, object]] = [("plain", plain_text_labels)] if plain_text_labels else []
     event_kinds_and_contents += [("note", asdict(note)) for note in notes]
     ((last_shared_id,),) = connection.execute(_LAST)
     connection.executemany(

@@ -11,7 +11,6 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import comb
 from statistics import median
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -25,10 +24,10 @@ NOBODY: frozenset[int] = frozenset()
 class Annotator:
     """An annotator.
 
-    `seen`: items that the annotator has seen. `had`: units that were assigned to the annotator, answered or not.
-    `known`: control questions that were assigned. `refused`: units that the annotator could not judge. `load`: number
-    of primary answers, refusals and open questions of each pair. `votes`: answers that count, by unit. `lapsed`:
-    answers that stopped counting when the annotator was excluded.
+    `by`: who excluded or readmitted the annotator last (rule or owner). `assigned_units`: units that were assigned to
+    the annotator, answered or not. `refused`: units that the annotator could not judge. `load`: number of primary
+    answers, refusals and open questions of each pair. `votes`: answers that count, by unit. `lapsed`: answers that
+    stopped counting when the annotator was excluded.
     """
 
     id: int
@@ -38,13 +37,12 @@ class Annotator:
     sessions: list[Session] = field(default_factory=list)
     excluded: bool = False
     by: str = ""
-    reason: str = ""
     forgotten: bool = False
     qualified: bool | None = None
     batches: int = 0
-    seen: set[int] = field(default_factory=set)
-    had: set[int] = field(default_factory=set)
-    known: set[int] = field(default_factory=set)
+    seen_items: set[int] = field(default_factory=set)
+    assigned_units: set[int] = field(default_factory=set)
+    seen_control_questions: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
     load: Counter[int] = field(default_factory=Counter)
     votes: dict[int, IssuedQuestion] = field(default_factory=dict)
@@ -55,11 +53,8 @@ class Annotator:
     def is_able(self) -> bool:
         """Whether the annotator may get questions. The result is false if the annotator is excluded, erased or not
         qualified, or has declined or left every visit."""
-        if self.excluded or self.forgotten or self.qualified is False:
-            return False
-        # The last visit alone decides in most cases. This property is computed for every annotator at every question.
-        sessions = self.sessions
-        return not (sessions and sessions[-1].declined and all(session.declined for session in sessions))
+        has_left = bool(self.sessions) and all(session.declined for session in self.sessions)
+        return not (self.excluded or self.forgotten or self.qualified is False or has_left)
 
 
 @dataclass(slots=True, eq=False)
@@ -114,9 +109,10 @@ class Session:
     """A visit of an annotator.
 
     `agreed`: digest of the consent text that the annotator accepted. `finished`: whether the annotator ended the visit.
-    `batch`: number of the current batch. `number`: position of the latest question in the batch. `known`: kind of each
-    control question, by position in the batch. `open`: open questions, of which the last one is displayed. `answered`:
-    questions whose answers may be withdrawn. `codes`: completion codes, by reason for the end of the visit.
+    `batch`: number of the current batch. `number`: position of the latest question in the batch.
+    `control_kind_of_position`: kind of each control question, by position in the batch. `open`: open questions, of
+    which the last one is displayed. `answered`: questions whose answers may be withdrawn. `codes`: completion codes, by
+    reason for the end of the visit.
     """
 
     id: int
@@ -128,7 +124,7 @@ class Session:
     finished: bool = False
     batch: int = 0
     number: int = 0
-    known: Mapping[int, str] = field(default_factory=dict)
+    control_kind_of_position: Mapping[int, str] = field(default_factory=dict)
     open: list[IssuedQuestion] = field(default_factory=list)
     answered: list[IssuedQuestion] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
@@ -145,13 +141,12 @@ class IssuedQuestion:
     """A question that was assigned to an annotator.
 
     `again`: number of the assignment that this question repeats for a correction. `holds`: whether the question
-    reserves one of the answers that the unit needs. `counts`: role of the answer, or '' before the answer. `value`:
-    answer in the first aspect, or None for a refusal. `is_void`: whether the answer was withdrawn.
+    reserves one of the answers that the unit needs. `answer_role`: role of the answer, or '' before the answer.
+    `value`: answer in the first aspect, or None for a refusal.
     """
 
     id: int
     session: Session
-    batch: int
     number: int
     unit: Unit | None
     gold: int | None
@@ -161,17 +156,17 @@ class IssuedQuestion:
     again: int | None
     holds: bool = False
     expired: bool = False
-    counts: str = ""
+    answer_role: str = ""
     value: int | None = None
-    is_void: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
     """An item of a pair at a position in the order of the pair.
 
-    `votes`: answers that count, by annotator. `seconds`: second opinions, by annotator. `refused`: annotators who could
-    not judge the unit. `holders`: open primary questions on the unit. `asked`: open second opinions on the unit.
+    `votes`: answers that count, by annotator. `second_opinions`: by annotator. `refused`: annotators who could not
+    judge the unit. `holders`: open primary questions on the unit. `open_second_opinions`: open questions for a second
+    opinion.
     """
 
     id: int
@@ -179,9 +174,9 @@ class Unit:
     place: int
     item: int
     votes: Mapping[int, int] = field(default_factory=lambda: NOTHING)
-    seconds: Mapping[int, int] = field(default_factory=lambda: NOTHING)
+    second_opinions: Mapping[int, int] = field(default_factory=lambda: NOTHING)
     holders: frozenset[int] = NOBODY
-    asked: frozenset[int] = NOBODY
+    open_second_opinions: frozenset[int] = NOBODY
     refused: frozenset[int] = NOBODY
 
 
@@ -219,33 +214,33 @@ def annotator_standing(
     >>> annotator_standing(work, Totals(primary=360, equal=66), typical_seconds=38.0, n_annotators=12)
     AnnotatorStanding(name='watch', flags=('fast', 'one side'))
     """
+    n_judged_questions = work.answers + work.gold_asked
+    equal_rate_among_others = (totals.equal - work.equal) / max(totals.answers - work.answers, 1)
+    has_only_ties = 0 < work.answers == work.equal
+    has_enough_times = typical_seconds is not None and len(work.times) >= FEWEST
+    is_raised_of_flag = {
+        "known": fails_control_questions(work),
+        "fast": has_enough_times and median(work.times) < FAST * (typical_seconds or 0.0),
+        "one side": _is_one_sided(work.first_shown, work.decided, n_annotators),
+        "all equal": has_only_ties and n_annotators * equal_rate_among_others**work.answers < RARE,
+        "refuses": work.refused + n_judged_questions >= SEEN and work.refused > n_judged_questions,
+    }
+    flags = tuple(flag for flag, is_raised in is_raised_of_flag.items() if is_raised)
+    return AnnotatorStanding("blocked" if is_raised_of_flag["known"] else "watch" if flags else "ok", flags)
+
+
+def fails_control_questions(work: Work) -> bool:
+    """Whether the answers to control questions show that an annotator answers carelessly (a sequential test)."""
     from custodes.stats.stopping.sequential import sprt
 
-    flags = []
-    is_blocked = sprt(work.gold_right, work.gold_asked - work.gold_right) < 0
-    if is_blocked:
-        flags.append("known")
-    if typical_seconds is not None and len(work.times) >= FEWEST and median(work.times) < FAST * typical_seconds:
-        flags.append("fast")
-    if _is_one_sided(work.first_shown, work.decided, n_annotators):
-        flags.append("one side")
-    n_other_answers = max(totals.answers - work.answers, 1)
-    equal_rate_among_others = (totals.equal - work.equal) / n_other_answers  # of the other annotators
-    if work.answers and work.equal == work.answers and n_annotators * equal_rate_among_others**work.answers < RARE:
-        flags.append("all equal")
-    n_judged_questions = work.answers + work.gold_asked
-    if work.refused + n_judged_questions >= SEEN and work.refused > n_judged_questions:
-        flags.append("refuses")
-    return AnnotatorStanding("blocked" if is_blocked else "watch" if flags else "ok", tuple(flags))
+    return sprt(work.gold_right, work.gold_asked - work.gold_right) < 0
 
 
 def _is_one_sided(n_first_choices: int, n_decided_answers: int, n_annotators: int) -> bool:
     """Whether more than 95 % of the choices prefer the same side. The excess must be significant in a two-sided test,
     adjusted for the number of annotators of the study."""
+    from scipy.special import bdtrc
+
     n_majority_choices = max(n_first_choices, n_decided_answers - n_first_choices)
-    if n_majority_choices <= SIDE * n_decided_answers:
-        return False
-    n_tail_sequences = sum(
-        comb(n_decided_answers, n_side_choices) for n_side_choices in range(n_majority_choices, n_decided_answers + 1)
-    )
-    return bool(2 * n_tail_sequences * n_annotators < RARE * 2**n_decided_answers)  # integers, to avoid underflow
+    tail_probability = bdtrc(n_majority_choices - 1, n_decided_answers, 0.5)
+    return bool(n_majority_choices > SIDE * n_decided_answers and 2 * tail_probability * n_annotators < RARE)

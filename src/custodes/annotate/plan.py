@@ -4,15 +4,14 @@ stopping rule."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, get_type_hints
-from urllib.parse import urlsplit
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
 from custodes.arguments import check_one_of, seed_or_generator
-from custodes.errors import OptionError, short_repr
+from custodes.errors import OptionError, reject, short_repr, suggestion
 from custodes.evaluate.protocol.stopping import Stopping, select_estimators_and_rules
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
@@ -23,6 +22,7 @@ LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 CURRENCY = re.compile(r"[A-Z]{3}")
 WIDEST = 100
 """Maximum difference between the highest and the lowest rating of a scale."""
+RETURN_URL = re.compile(r"https?://[^/?#]", re.IGNORECASE)
 IDENTIFIER = re.compile(r"[0-9A-Za-z_.@+-]{1,100}")
 """Pattern of a worker's id and of other link parameters."""
 
@@ -267,31 +267,6 @@ KEYS = {"": _descriptions(StudyPlan), **{name: _descriptions(type(getattr(StudyP
 """Keys and descriptions of each section in the order of the file. The section '' has the keys of the plan itself."""
 
 
-def rows() -> Iterator[tuple[str, str, str, str]]:
-    """Iterate over the section, key, default and description of every key.
-
-    >>> next(rows())
-    ('', 'name', 'study', 'name of the study and of its files')
-    """
-    plan = StudyPlan()
-    for section, description_of_key in KEYS.items():
-        section_struct: msgspec.Struct = getattr(plan, section) if section else plan
-        for key, description in description_of_key.items():
-            yield section, key, _default_text(getattr(section_struct, key)), description
-
-
-def _default_text(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, msgspec.Struct):
-        return ", ".join(f'{key} = "{field_value}"' for key, field_value in msgspec.structs.asdict(value).items())
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ", ".join(str(field_value) if field_value != "" else '""' for field_value in value)
-    return str(value)
-
-
 def convert_plan(plan_values: Any) -> StudyPlan:
     """Return the plan with these values by section and key. Raise `OptionError` for a wrong type or a value out of
     range."""
@@ -307,6 +282,13 @@ def _plain_message(problem_text: str, plan_values: Any) -> str:
     expectation_text, _, key_path = problem_text.partition(" - at ")
     section, _, key = key_path.strip("`").removeprefix("$").removeprefix(".").partition(".")
     key_text = f"[{section}] {key}" if key else section
+    invalid_value = plan_values.get(section, {}).get(key) if key else None
+    if expectation_text.startswith("Invalid enum value"):
+        allowed_keywords = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
+        return (
+            f"{key_text} = {short_repr(invalid_value)} is not allowed; allowed: {', '.join(allowed_keywords)}"
+            f"{suggestion(str(invalid_value), allowed_keywords)}"
+        )
     for msgspec_type_name, type_wording in (
         ("`float | str`", "text or a number"),
         ("`str`", "text in quotes"),
@@ -321,7 +303,6 @@ def _plain_message(problem_text: str, plan_values: Any) -> str:
     for operator, operator_wording in ((" >= ", "from"), (" > ", "above"), (" <= ", "at most")):
         type_text, matched_operator, limit_text = expectation_text.partition(operator)
         if matched_operator:
-            invalid_value = plan_values.get(section, {}).get(key)
             allowed_text = f"{type_text.removeprefix('Expected ')} {operator_wording} {float(limit_text):g}"
             return f"{key_text}={invalid_value} is not allowed; give {allowed_text}"
     return f"{key_text}: {expectation_text[:1].lower()}{expectation_text[1:]}"
@@ -340,9 +321,19 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
         raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
     plan = convert_plan(plan_as_builtins)  # a struct that was created in Python may contain values of other types
     seed_or_generator("seed", plan.seed)
-    for fails_check, error_message in _plan_checks(plan):
-        if fails_check:
-            raise OptionError(error_message)
+    reject(
+        (not plan.name.strip(), "name='': the study has no name; give a name"),
+        *_question_checks(plan),
+        (
+            not LANGUAGE.fullmatch(plan.texts.language),
+            f"[texts] language={plan.texts.language!r} is not a language tag; give one such as en, pt-BR or ar",
+        ),
+        *_annotator_checks(plan),
+        (
+            not CURRENCY.fullmatch(plan.money.currency),
+            f"[money] currency={plan.money.currency!r} is not allowed; give three capital letters, such as USD or EUR",
+        ),
+    )
     try:
         stopping_of(plan, n_pairs=1)
     except OptionError as problem:
@@ -350,112 +341,109 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
     return plan
 
 
-def _plan_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    """Yield two values for each check of a plan: whether the plan fails the check, and the error message. A later check
-    may assume that the plan has passed all earlier checks."""
-    yield not plan.name.strip(), "name='': the study has no name; give a name"
-    yield from _question_checks(plan)
-    language_tag, currency_code = plan.texts.language, plan.money.currency
-    yield (
-        not LANGUAGE.fullmatch(language_tag),
-        f"[texts] language={language_tag!r} is not a language tag; give one such as en, pt-BR or ar",
-    )
-    yield from _annotator_checks(plan)
-    yield (
-        not CURRENCY.fullmatch(currency_code),
-        f"[money] currency={currency_code!r} is not allowed; give three capital letters, such as USD or EUR",
-    )
-
-
-def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    question_plan = plan.question
+def _question_checks(plan: StudyPlan) -> list[tuple[object, str]]:
+    """Return whether the plan fails each check of the question, and the error message of each check."""
+    question_plan, is_rating_study = plan.question, plan.question.mode == "rate"
     aspect_names = [aspect.strip() for aspect in question_plan.aspects]
     has_unnamed_aspect = "" in aspect_names and len(aspect_names) > 1
     lowest_rating, highest_rating = question_plan.scale
-    yield (
-        question_plan.text and not question_plan.text.strip(),
-        f"[question] text={short_repr(question_plan.text)} is not allowed; give the question, or leave out text for "
-        "the default",
-    )
-    yield (
-        not aspect_names or len(set(aspect_names)) < len(aspect_names) or has_unnamed_aspect,
-        f"[question] aspects={short_repr(question_plan.aspects)} is not allowed; give one or more different names",
-    )
-    if question_plan.mode == "compare":
-        yield from _unused_key_checks("question", question_plan, ("scale", "labels"), "mode is compare")
-    else:
-        yield (
-            not lowest_rating < highest_rating or highest_rating - lowest_rating > WIDEST,
+    n_points = highest_rating - lowest_rating + 1
+    stopping_keys = [key for key in StoppingRule.__struct_fields__ if key != "budget"]
+    unused_key_checks = _unused_key_checks("question", question_plan, ("scale", "labels"), "mode is compare")
+    if is_rating_study:
+        unused_key_checks = [
+            *_unused_key_checks("question", question_plan, ("equal", "both_bad"), "mode is rate"),
+            *_unused_key_checks(
+                "stopping", plan.stopping, stopping_keys, "mode is rate, and ratings lead to no decisions"
+            ),
+        ]
+    return [
+        (
+            question_plan.text and not question_plan.text.strip(),
+            f"[question] text={short_repr(question_plan.text)} is not allowed; give the question, or leave out text "
+            "for the default",
+        ),
+        (
+            not aspect_names or len(set(aspect_names)) < len(aspect_names) or has_unnamed_aspect,
+            f"[question] aspects={short_repr(question_plan.aspects)} is not allowed; give one or more different names",
+        ),
+        (
+            is_rating_study and not 1 < n_points <= WIDEST + 1,
             f"[question] scale={short_repr(question_plan.scale)} is not allowed; give the lowest and highest rating, "
             f"such as [1, 5], at most {WIDEST} apart",
-        )
-        yield (
-            question_plan.labels and len(question_plan.labels) != highest_rating - lowest_rating + 1,
-            f"[question] labels: {len(question_plan.labels)} labels for the {highest_rating - lowest_rating + 1} "
-            "points of the scale; give one label per point, or no labels",
-        )
-        yield from _unused_key_checks("question", question_plan, ("equal", "both_bad"), "mode is rate")
-        stopping_keys = tuple(key for key in StoppingRule.__struct_fields__ if key != "budget")
-        why_unused = "mode is rate, and ratings lead to no decisions"
-        yield from _unused_key_checks("stopping", plan.stopping, stopping_keys, why_unused)
-    yield (
-        question_plan.both_bad and not question_plan.equal,
-        "[question] both_bad=true has no effect without equal=true",
-    )
+        ),
+        (
+            is_rating_study and question_plan.labels and len(question_plan.labels) != n_points,
+            f"[question] labels: {len(question_plan.labels)} labels for the {n_points} points of the scale; give one "
+            "label per point, or no labels",
+        ),
+        *unused_key_checks,
+        (
+            question_plan.both_bad and not question_plan.equal,
+            "[question] both_bad=true has no effect without equal=true",
+        ),
+    ]
 
 
 def _unused_key_checks(
-    section: str, struct: msgspec.Struct, keys: tuple[str, ...], why: str
-) -> Iterator[tuple[object, str]]:
-    """Iterate over the checks that keys without an effect have their default values."""
-    for key in keys:
-        setting = getattr(struct, key)
-        yield setting != getattr(type(struct)(), key), f"[{section}] {key}={short_repr(setting)} has no effect: {why}"
+    section: str, section_plan: msgspec.Struct, keys: Sequence[str], why_unused: str
+) -> list[tuple[object, str]]:
+    """Return the checks that keys without an effect have their default values."""
+    return [
+        (
+            getattr(section_plan, key) != getattr(type(section_plan)(), key),
+            f"[{section}] {key}={short_repr(getattr(section_plan, key))} has no effect: {why_unused}",
+        )
+        for key in keys
+    ]
 
 
-def _annotator_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
+def _annotator_checks(plan: StudyPlan) -> list[tuple[object, str]]:
+    """Return whether the plan fails each check of the annotators, and the error message of each check."""
     annotator_plan, budget = plan.annotators, plan.stopping.budget
-    if annotator_plan.recruit == "links":
-        why_unused = "recruit is links, and personal links identify annotators already"
-        yield from _unused_key_checks("annotators", annotator_plan, ("worker_id",), why_unused)
-    yield (
-        annotator_plan.worker_id and not IDENTIFIER.fullmatch(annotator_plan.worker_id),
-        f"[annotators] worker_id={short_repr(annotator_plan.worker_id)} is not allowed; give the name of a parameter "
-        "of the link, such as workerId",
-    )
-    url_parts = urlsplit(annotator_plan.return_url)
-    has_code = "{code}" in annotator_plan.return_url
-    is_return_url = url_parts.scheme in ("http", "https") and url_parts.netloc and has_code
-    yield (
-        annotator_plan.return_url and not is_return_url,
-        f"[annotators] return_url={short_repr(annotator_plan.return_url)} is not allowed; give an address with "
-        f"{{code}} in it, such as https://app.prolific.com/submissions/complete?cc={{code}}",
-    )
+    is_return_url = RETURN_URL.match(annotator_plan.return_url) and "{code}" in annotator_plan.return_url
     n_control_questions = annotator_plan.attention + (0 < annotator_plan.gold_every <= annotator_plan.batch)
-    yield (
-        n_control_questions >= annotator_plan.batch > 1,
-        f"[annotators] attention={annotator_plan.attention}: control questions fill the whole batch of "
-        f"{annotator_plan.batch}; reduce attention, or use larger batches",
-    )
-    yield (
-        annotator_plan.gold_every == 1,
-        "[annotators] gold_every=1: every question would have a known answer; give 2 or more, or 0",
-    )
-    yield (
-        annotator_plan.passed > annotator_plan.qualification,
-        f"[annotators] passed={annotator_plan.passed} exceeds the {annotator_plan.qualification} questions of the "
-        "qualification; give a smaller number",
-    )
-    yield (
-        annotator_plan.qualification and not annotator_plan.passed,
-        f"[annotators] qualification={annotator_plan.qualification} has no effect without passed; set passed to the "
-        "number of answers that must be correct",
-    )
-    yield (
-        budget is not None and 0 < budget < annotator_plan.per_item,
-        f"[stopping] budget={budget} is below the {annotator_plan.per_item} answers of one comparison (per_item); "
-        "increase the budget",
-    )
+    return [
+        (
+            annotator_plan.recruit == "links" and annotator_plan.worker_id,
+            f"[annotators] worker_id={short_repr(annotator_plan.worker_id)} has no effect: recruit is links, and "
+            "personal links identify annotators already",
+        ),
+        (
+            annotator_plan.worker_id and not IDENTIFIER.fullmatch(annotator_plan.worker_id),
+            f"[annotators] worker_id={short_repr(annotator_plan.worker_id)} is not allowed; give the name of a "
+            "parameter of the link, such as workerId",
+        ),
+        (
+            annotator_plan.return_url and not is_return_url,
+            f"[annotators] return_url={short_repr(annotator_plan.return_url)} is not allowed; give an address with "
+            f"{{code}} in it, such as https://app.prolific.com/submissions/complete?cc={{code}}",
+        ),
+        (
+            n_control_questions >= annotator_plan.batch > 1,
+            f"[annotators] attention={annotator_plan.attention}: control questions fill the whole batch of "
+            f"{annotator_plan.batch}; reduce attention, or use larger batches",
+        ),
+        (
+            annotator_plan.gold_every == 1,
+            "[annotators] gold_every=1: every question would have a known answer; give 2 or more, or 0",
+        ),
+        (
+            annotator_plan.passed > annotator_plan.qualification,
+            f"[annotators] passed={annotator_plan.passed} exceeds the {annotator_plan.qualification} questions of the "
+            "qualification; give a smaller number",
+        ),
+        (
+            annotator_plan.qualification and not annotator_plan.passed,
+            f"[annotators] qualification={annotator_plan.qualification} has no effect without passed; set passed to "
+            "the number of answers that must be correct",
+        ),
+        (
+            budget is not None and 0 < budget < annotator_plan.per_item,
+            f"[stopping] budget={budget} is below the {annotator_plan.per_item} answers of one comparison (per_item); "
+            "increase the budget",
+        ),
+    ]
 
 
 def stopping_of(plan: StudyPlan, *, n_pairs: int) -> Stopping:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import msgspec
 
@@ -45,7 +47,6 @@ def read_plan(path: str | Path) -> StudyPlan:
 
 def plan_of(toml_values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
     """Return the plan with these sections and keys. A text that starts with @ names a file in the folder."""
-    plan_values: dict[str, Any] = {}
     for section_or_key, section_or_key_value in toml_values.items():
         if section_or_key in SECTIONS:
             if not isinstance(section_or_key_value, Mapping):
@@ -54,53 +55,28 @@ def plan_of(toml_values: Mapping[str, Any], *, where: str, folder: Path) -> Stud
                     f"[{section_or_key}]"
                 )
             allowed_keys = KEYS[section_or_key]
-            reject(
-                *(
-                    (
-                        key not in allowed_keys,
-                        f"{where}: [{section_or_key}] has the unknown key {key}{_key_advice(key, allowed_keys)}; "
-                        f"keys: {', '.join(allowed_keys)}",
-                    )
-                    for key in section_or_key_value
-                ),
-                error=InputError,
+            unknown_key_checks = (
+                (
+                    key not in allowed_keys,
+                    f"{where}: [{section_or_key}] has the unknown key {key}{_key_advice(key, allowed_keys)}; "
+                    f"keys: {', '.join(allowed_keys)}",
+                )
+                for key in section_or_key_value
             )
-            plan_values[section_or_key] = {
-                key: _check_keyword(section_or_key, key, key_value, where=where)
-                for key, key_value in section_or_key_value.items()
-            }
-        elif section_or_key in KEYS[""]:
-            plan_values[section_or_key] = section_or_key_value
-        else:
+            reject(*unknown_key_checks, error=InputError)
+        elif section_or_key not in KEYS[""]:
             raise InputError(
                 f"{where}: unknown key {section_or_key}{_key_advice(section_or_key, (*KEYS[''], *SECTIONS))}; keys: "
                 f"{', '.join(KEYS[''])}, and sections {', '.join(SECTIONS)}"
             )
-    texts_section = plan_values.get("texts", {})
+    text_of_key = dict(toml_values.get("texts", {}))
     for key in PROSE:
-        if isinstance(texts_section.get(key), str):
-            texts_section[key] = _text_or_file_content(texts_section[key], key, where=where, folder=folder)
+        if str(text_of_key.get(key)).startswith(FROM_FILE):
+            text_of_key[key] = _read_text_file(text_of_key[key], key, where=where, folder=folder)
     try:
-        return check_plan(convert_plan(plan_values))
+        return check_plan(convert_plan({**toml_values, "texts": text_of_key}))
     except OptionError as problem:
         raise InputError(f"{where}: {problem}") from None
-
-
-def _check_keyword(section: str, key: str, value: Any, *, where: str) -> Any:
-    """Return the value unchanged. If the key has keywords and the value is another text, raise `InputError` with the
-    allowed keywords."""
-    allowed_keywords = get_args(get_type_hints(type(getattr(StudyPlan(), section)))[key])
-    if (
-        allowed_keywords
-        and isinstance(value, str)
-        and all(isinstance(allowed_keyword, str) for allowed_keyword in allowed_keywords)
-        and value not in allowed_keywords
-    ):
-        raise InputError(
-            f"{where}: [{section}] {key} = {short_repr(value)} is not allowed; allowed: "
-            f"{', '.join(allowed_keywords)}{suggestion(value, allowed_keywords)}"
-        )
-    return value
 
 
 def _key_advice(key: str, allowed_keys: Iterable[str]) -> str:
@@ -113,17 +89,14 @@ def _key_advice(key: str, allowed_keys: Iterable[str]) -> str:
     return f"; this key belongs {place_phrases[0]}" if place_phrases else suggestion(key, allowed_keys)
 
 
-def _text_or_file_content(text: str, key: str, *, where: str, folder: Path) -> str:
-    """Return a text. If the value starts with @, the text is read from a file; otherwise the value itself is
-    returned."""
-    if not text.startswith(FROM_FILE):
-        return text
-    text_path = folder / text.removeprefix(FROM_FILE)
+def _read_text_file(value: str, key: str, *, where: str, folder: Path) -> str:
+    """Return the text of the file that a value names."""
+    text_path = folder / value.removeprefix(FROM_FILE)
     try:
         return utf8_text(read_small_file(text_path, f"a text ({key})"), text_path.name)
     except OSError as problem:
         raise InputError(
-            f"{where}: [texts] {key} = {text!r}: {text_path} cannot be read: {problem.strerror}; give a "
+            f"{where}: [texts] {key} = {value!r}: {text_path} cannot be read: {problem.strerror}; give a "
             "file in the folder of the plan"
         ) from None
 
@@ -150,18 +123,35 @@ def to_toml(plan: StudyPlan) -> str:
     >>> to_toml(StudyPlan()).splitlines()[:2]
     ['# name of the study and of its files', 'name = "study"']
     """
-    return "\n".join(_lines(plan)).strip() + "\n"
+    lines = []
+    for section, rows_of_section in groupby(rows(plan), key=itemgetter(0)):
+        lines += ["", f"[{section}]"] if section else []
+        for _, key, key_value, description in rows_of_section:
+            lines += [f"# {description}", f"# {key} = " if key_value is None else f"{key} = {_toml(key_value)}"]
+    return "\n".join(lines) + "\n"
 
 
-def _lines(plan: StudyPlan) -> Iterator[str]:
+def rows(plan: StudyPlan) -> Iterator[tuple[str, str, Any, str]]:
+    """Iterate over the section, key, value and description of every key of a plan.
+
+    >>> next(rows(StudyPlan()))
+    ('', 'name', 'study', 'name of the study and of its files')
+    """
     for section, description_of_key in KEYS.items():
-        if section:
-            yield from ("", f"[{section}]")
-        section_struct = getattr(plan, section) if section else plan
+        section_struct: msgspec.Struct = getattr(plan, section) if section else plan
         for key, description in description_of_key.items():
-            yield f"# {description}"
-            key_value = getattr(section_struct, key)
-            yield f"# {key} = " if key_value is None else f"{key} = {_toml(key_value)}"
+            yield section, key, getattr(section_struct, key), description
+
+
+def default_text(value: Any) -> str:
+    """Return a default value as text for help and documentation.
+
+    >>> default_text((10, 20, 40)), default_text(None), default_text(True)
+    ('10, 20, 40', 'none', 'true')
+    """
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else _toml(value).strip("[]{} ")
 
 
 def _toml(value: Any) -> str:

@@ -247,13 +247,8 @@ def _rehearsal_notes(
 
 def copy_without_answers(path: Path, copy_path: Path) -> StudyPlan:
     """Write a copy of a study without answers, and return the plan of the study."""
-    study_path = study_file.check(path)
-    with (
-        study_file.sqlite_errors(study_path),
-        closing(study_file.connect(study_path, durable=False, reading=True)) as source_connection,
-        closing(sqlite3.connect(copy_path)) as copy_connection,
-    ):
-        source_connection.backup(copy_connection)
+    study_file.copy(study_file.check(path), copy_path)
+    with closing(sqlite3.connect(copy_path)) as copy_connection:
         copy_connection.executescript(EMPTY)
         (plan_json,) = copy_connection.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
     return PLAN.decode(plan_json)
@@ -281,10 +276,10 @@ def _run_rehearsal(
             crowd_driver = Drive(service, crowd, file_reader, plan, simulated_seconds_cell)
             is_ended = crowd_driver.run(n_annotators)
             snapshot = service.snapshot().result()
-        pair_decisions = file_reader.decisions() if plan.question.mode == "compare" else []
     correctness_signs = [
-        decision * (1 if crowd.quality[first_system] >= crowd.quality[second_system] else -1)
-        for first_system, second_system, decision in pair_decisions
+        (pair.decision or 0) * (1 if crowd.quality[pair.first] >= crowd.quality[pair.second] else -1)
+        for pair in snapshot.pairs
+        if pair.second
     ]
     n_open_pairs = sum(pair.is_open for pair in snapshot.pairs)
     return Outcome(
@@ -301,15 +296,18 @@ def _run_rehearsal(
 
 def _row(plan_name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     price_per_answer = plan.money.price * (1 + plan.money.fee)
-    outcome_row: dict[str, Any] = {"plan": plan_name, "margin": margin, "pairs": len(outcomes[0].signs)}
-    outcome_row |= _spread("answers", [outcome.answers for outcome in outcomes])
-    outcome_row |= _spread("hours", [outcome.hours for outcome in outcomes])
-    outcome_row |= _spread("work", [outcome.work for outcome in outcomes])
-    outcome_row |= _spread(
-        "cost", [outcome.answers * price_per_answer for outcome in outcomes] if price_per_answer else []
-    )
-    outcome_row["annotators"] = float(np.mean([outcome.annotators for outcome in outcomes]))
-    outcome_row["idle"] = float(np.mean([outcome.idle for outcome in outcomes]))
+    costs = [outcome.answers * price_per_answer for outcome in outcomes] if price_per_answer else []
+    outcome_row: dict[str, Any] = {
+        "plan": plan_name,
+        "margin": margin,
+        "pairs": len(outcomes[0].signs),
+        **_spread("answers", [outcome.answers for outcome in outcomes]),
+        **_spread("hours", [outcome.hours for outcome in outcomes]),
+        **_spread("work", [outcome.work for outcome in outcomes]),
+        **_spread("cost", costs),
+        "annotators": float(np.mean([outcome.annotators for outcome in outcomes])),
+        "idle": float(np.mean([outcome.idle for outcome in outcomes])),
+    }
     correctness_signs = np.array([correctness_sign for outcome in outcomes for correctness_sign in outcome.signs])
     repetition_indices = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
     mask_of_outcome = {"right": correctness_signs > 0, "wrong": correctness_signs < 0, "missed": correctness_signs == 0}
@@ -321,14 +319,14 @@ def _row(plan_name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outc
     for rate_name, is_counted_decision in mask_of_rate.items():
         estimate_and_bounds: Sequence[float] | None = None
         if is_counted_decision is not None and is_counted_decision.size:
-            estimate_and_bound_arrays = share_by_bin(
-                is_counted_decision.astype(float),
-                np.zeros(is_counted_decision.size, dtype=np.int64),
-                units=repetition_indices,
-                confidence=0.95,
-            )
             estimate_and_bounds = [
-                float(estimate_or_bound_array[0]) for estimate_or_bound_array in estimate_and_bound_arrays
+                float(estimate_or_bound[0])
+                for estimate_or_bound in share_by_bin(
+                    is_counted_decision.astype(float),
+                    np.zeros(is_counted_decision.size, dtype=np.int64),
+                    units=repetition_indices,
+                    confidence=0.95,
+                )
             ]
         outcome_row |= interval_columns(rate_name, estimate_and_bounds)
     return outcome_row

@@ -3,6 +3,7 @@ format."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,11 +16,9 @@ from importlib.util import find_spec
 from queue import SimpleQueue
 from threading import Timer
 
-import msgspec
-
 from custodes.annotate import safe_html
 from custodes.annotate.known_questions import ControlQuestion
-from custodes.annotate.safe_html import LONGEST, RESULTS, Render, TextRequest, TextResult
+from custodes.annotate.safe_html import LONGEST, Render, TextResult
 from custodes.annotate.study_material import Item, StudyMaterial
 from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import parse_turns
@@ -49,14 +48,14 @@ WHY = {
 class StudyHtml:
     """The HTML of all texts.
 
-    `items` has the text above the outputs of each item. `outputs` has each output by item and system. `known` has the
-    context and both outputs of each control question. `refused` has the items whose outputs are displayed as plain
-    text.
+    `items` has the text above the outputs of each item. `outputs` has each output by item and system.
+    `control_questions` has the context and both outputs of each control question. `refused` has the items whose outputs
+    are displayed as plain text.
     """
 
     items: Mapping[str, str]
     outputs: Mapping[tuple[str, str], str]
-    known: Sequence[tuple[str, str, str]] = ()
+    control_questions: Sequence[tuple[str, str, str]] = ()
     refused: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
 
@@ -70,17 +69,10 @@ def render(
     `questions` are control questions; their context and both outputs are converted, too. In the result, `refused` has
     the items whose outputs are plain text.
     """
-    turns_of_item = {item_label.label: _turns(item_label) for item_label in material.items}
+    turns_of_item = {item.label: _turns(item) for item in material.items}
     turns_and_output_texts = [
-        (
-            _turns(control_question.context),
-            [
-                side_output.text
-                for side_output in (control_question.first, control_question.second)
-                if side_output is not None
-            ],
-        )
-        for control_question in questions
+        (_turns(question.context), [output.text for output in (question.first, question.second) if output is not None])
+        for question in questions
     ]
     texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())
@@ -91,6 +83,10 @@ def render(
     plain_text_items = frozenset(
         item_label for (item_label, _), output in material.outputs.items() if result_of_text[output.text].why
     )
+    control_htmls = []
+    for turns, output_texts in turns_and_output_texts:
+        first_html, *second_html = _joint(output_texts, result_of_text)
+        control_htmls.append((_context(turns, result_of_text), first_html, "".join(second_html)))
     return StudyHtml(
         items={item_label: _context(turns, result_of_text) for item_label, turns in turns_of_item.items()},
         outputs={
@@ -99,7 +95,7 @@ def render(
             )[0]
             for item_and_system, output in material.outputs.items()
         },
-        known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_output_texts],
+        control_questions=control_htmls,
         refused=plain_text_items,
         notes=tuple(_notes(material, turns_of_item, result_of_text, plain_text_items)),
     )
@@ -126,15 +122,6 @@ def _context(turns: Sequence[tuple[str | None, str]], result_of_text: Mapping[st
         turn_html if role is None else safe_html.turn(role, turn_html)
         for (role, _), turn_html in zip(turns, turn_htmls, strict=True)
     )
-
-
-def _question(
-    turns: Sequence[tuple[str | None, str]], output_texts: Sequence[str], result_of_text: Mapping[str, TextResult]
-) -> tuple[str, str, str]:
-    """Return the HTML of the context and of both outputs of a control question. For a rating, the second output is
-    ''."""
-    first_html, *other_htmls = _joint(output_texts, result_of_text)
-    return _context(turns, result_of_text), first_html, "".join(other_htmls)
 
 
 def _notes(
@@ -182,7 +169,7 @@ def render_texts(texts: Iterable[str], text_format: Render, *, progress: Progres
     def convert(text: str) -> TextResult:
         converter_process = queue_of_free_processes.get()
         try:
-            return converter_process.answer(TextRequest(text=text, how=text_format, seconds=SECONDS))
+            return converter_process.convert(text, text_format)
         finally:
             queue_of_free_processes.put(converter_process)
 
@@ -206,7 +193,7 @@ class _Process:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def answer(self, request: TextRequest) -> TextResult:
+    def convert(self, text: str, text_format: Render) -> TextResult:
         """Return the HTML of a text, or the reason why there is none."""
         if self._process is None:
             python_statement = f"from {__package__}.safe_html import main; main()"
@@ -216,17 +203,19 @@ class _Process:
                 command_arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment_variables
             )
             # Libraries are loaded before the time is measured.
-            if self._result(self._process, TextRequest(text="", how="markdown+math"), START).why:
+            if self._result(self._process, ("", "markdown+math", 0.0), START).why:
                 raise InputError('texts: the process that converts Markdown did not start; set render = "plain"')
-        return self._result(self._process, request, SECONDS * PATIENCE)
+        return self._result(self._process, (text, text_format, SECONDS), SECONDS * PATIENCE)
 
-    def _result(self, process: subprocess.Popen[bytes], request: TextRequest, timeout_seconds: float) -> TextResult:
+    def _result(
+        self, process: subprocess.Popen[bytes], request: tuple[str, Render, float], timeout_seconds: float
+    ) -> TextResult:
         assert process.stdin is not None
         assert process.stdout is not None
         kill_timer = Timer(timeout_seconds, process.kill)
         kill_timer.start()
         try:
-            process.stdin.write(msgspec.json.encode(request) + b"\n")
+            process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
             response_line = process.stdout.readline()
         except OSError:  # the process ended while receiving the request
@@ -236,7 +225,7 @@ class _Process:
         if not response_line.endswith(b"\n"):
             self.end()
             return TextResult(why="slow")
-        return RESULTS.decode(response_line)
+        return TextResult(*json.loads(response_line))
 
     def end(self) -> None:
         """Kill the process."""

@@ -11,15 +11,14 @@ precedes it and no digit follows it (as in Pandoc). So `$5 and $6` stays text.
 from __future__ import annotations
 
 import html
+import json
 import re
 import signal
 import string
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -159,20 +158,10 @@ def _markdown(with_math: bool) -> MarkdownIt:
     from markdown_it import MarkdownIt
     from mdit_py_plugins.texmath.index import make_block_func, make_inline_func
 
-    class Parser(MarkdownIt):
-        """Parser that leaves addresses unchanged, because they are displayed as text and never followed."""
-
-        def validateLink(self, url: str) -> bool:  # noqa: N802
-            return True
-
-        def normalizeLink(self, url: str) -> str:  # noqa: N802
-            return url
-
-        def normalizeLinkText(self, link: str) -> str:  # noqa: N802
-            return link
-
-    parser = Parser("commonmark", {"html": False, "breaks": True, "xhtmlOut": False}).enable("table")
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "xhtmlOut": False}).enable("table")
     parser.disable(["reference", "image", "entity", "html_block", "html_inline"])
+    # Addresses stay unchanged, because they are displayed as text and never followed.
+    vars(parser).update(validateLink=lambda url: True, normalizeLink=str, normalizeLinkText=str)
     for rule_name, render_rule in _RULES.items():
         parser.add_render_rule(rule_name, render_rule)
     for opening_delimiter, formula_pattern in FORMULAS.items() if with_math else ():
@@ -188,18 +177,12 @@ def _markdown(with_math: bool) -> MarkdownIt:
     return parser
 
 
-def _item_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
-    """Return the start of a list item with its number as written, even if the numbers are not consecutive."""
-    return f'<li value="{html.escape(tokens[token_index].info)}">' if tokens[token_index].info else "<li>"
-
-
 def _link_close(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the address that is displayed after the text of a link, or '' if the text is the address."""
-    link_depth, preceding_token_index = 1, token_index - 1
-    while preceding_token_index >= 0 and link_depth:
-        link_depth += {"link_close": 1, "link_open": -1}.get(tokens[preceding_token_index].type, 0)
-        preceding_token_index -= 1
-    opening_token = tokens[preceding_token_index + 1]
+    link_level = tokens[token_index].level
+    opening_token = next(
+        token for token in reversed(tokens[:token_index]) if token.type == "link_open" and token.level == link_level
+    )
     if opening_token.markup == "autolink":
         return ""
     quoted_title = f' "{opening_token.attrs["title"]}"' if opening_token.attrs.get("title") else ""
@@ -207,8 +190,9 @@ def _link_close(renderer: Any, tokens: Any, token_index: int, options: Any, env:
 
 
 def _cell_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
-    css_class = ALIGNED.get(str(tokens[token_index].attrs.get("style", "")))
-    return f'<{tokens[token_index].tag} class="{css_class}">' if css_class else f"<{tokens[token_index].tag}>"
+    cell_token = tokens[token_index]
+    css_class = ALIGNED.get(str(cell_token.attrs.get("style", "")))
+    return f'<{cell_token.tag} class="{css_class}">' if css_class else f"<{cell_token.tag}>"
 
 
 def _fence(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
@@ -228,7 +212,10 @@ _RULES: dict[str, Callable[..., str]] = {
     # Heading levels belong to the page. Headings of an output only look like headings.
     "heading_open": lambda _, tokens, token_index, *__: f'<p class="heading-{tokens[token_index].tag[1:]}">',
     "heading_close": lambda *_: "</p>",
-    "list_item_open": _item_open,
+    # The number of a list item is displayed as written, even if the numbers are not consecutive.
+    "list_item_open": lambda _, tokens, token_index, *__: (
+        f'<li value="{html.escape(tokens[token_index].info)}">' if tokens[token_index].info else "<li>"
+    ),
     "link_open": lambda *_: "",
     "link_close": _link_close,
     "th_open": _cell_open,
@@ -291,38 +278,27 @@ def highlight_code(code: str, language: str) -> str:
     return str(highlight(code, lexer, HtmlFormatter(nowrap=True)))
 
 
-class TextRequest(msgspec.Struct):
-    """A request to convert a text to a format. `seconds` is the limit of CPU seconds; 0 means no limit."""
-
-    text: str
-    how: Render
-    seconds: float = 0.0
-
-
-class TextResult(msgspec.Struct):
+class TextResult(NamedTuple):
     """The HTML of a text, or the reason why there is none. The reasons are the keys of `rendering.WHY`."""
 
     html: str = ""
     why: str = ""
 
 
-REQUESTS, RESULTS = msgspec.json.Decoder(TextRequest), msgspec.json.Decoder(TextResult)
-
-
 def main() -> None:
-    """Process requests until the input ends."""
+    """Convert texts until the input ends. A request is a line with a text, its format, and the limit of CPU seconds (0
+    means no limit); a response is a line with a `TextResult`."""
     for request_line in sys.stdin.buffer:
-        conversion_request = REQUESTS.decode(request_line)
-        _limit_cpu_time(conversion_request.seconds)
+        text, text_format, cpu_seconds = json.loads(request_line)
+        _limit_cpu_time(cpu_seconds)
         try:
-            conversion_result = TextResult(html=to_html(conversion_request.text, conversion_request.how))
+            conversion_result = TextResult(html=to_html(text, text_format))
         except UnlikeError:
             conversion_result = TextResult(why="unlike")
         except (Exception, RecursionError):  # after any error of a parser, the text is displayed as plain text
             conversion_result = TextResult(why="failed")
         _limit_cpu_time(0.0)
-        sys.stdout.buffer.write(msgspec.json.encode(conversion_result) + b"\n")
-        sys.stdout.buffer.flush()
+        print(json.dumps(conversion_result), flush=True)
 
 
 def _limit_cpu_time(cpu_seconds: float) -> None:

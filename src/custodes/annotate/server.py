@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import signal
 import socket
@@ -23,6 +24,7 @@ from custodes.annotate.snapshot import FINISHED, closing_lines
 from custodes.arguments import check_arguments, check_at_least
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, reject, short_repr
 from custodes.files import make_folder
+from custodes.process import SIGNAL_MESSAGES
 
 HOST, PORT = "127.0.0.1", 8080
 """Default host and port of `serve`."""
@@ -126,12 +128,12 @@ def serve(
         if open_browser:
             webbrowser.open(served_site.owner)
         served_site.wait(signal_queue, tell=tell)
-        closing_status_lines = list[str]()
+        messages = ["the server has stopped; everything is stored"]
         for study_name, study_path in find_study_paths(study_or_folder_paths).items():
             with suppress(CustodesError):
-                closing_status_lines += closing_lines(study_path, served_site.services[study_name].snapshot().result())
-    for message_line in ("the server has stopped; everything is stored", *closing_status_lines):
-        tell(message_line)
+                messages += closing_lines(study_path, served_site.services[study_name].snapshot().result())
+    for message in messages:
+        tell(message)
 
 
 @contextmanager
@@ -277,19 +279,17 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     reject((port > 65_535, f"port={port} is not allowed; give a port of at most 65535"))
     try:
         family, *_, socket_address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as problem:
+        listener = socket.create_server(socket_address, family=family)
+    except socket.gaierror as problem:
         raise OptionError(
             f"--host {short_repr(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"
         ) from None
+    except OSError as problem:
+        raise OptionError(
+            f"port {port} on {host}: {os.strerror(problem.errno or 0)}; choose another port with --port, or 0 for any "
+            "free port"
+        ) from None
     with listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(socket_address)
-        except OSError as problem:
-            raise OptionError(
-                f"port {port} on {host}: {problem.strerror}; choose another port with --port, or 0 for any free port"
-            ) from None
         yield listener
 
 
@@ -338,9 +338,7 @@ def _run_server(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> I
         thread.join(ENDING + STARTING)
 
 
-def header_limit_protocol(
-    max_header_seconds: float = HEADER_SECONDS, max_header_bytes: int = LARGEST_HEADERS
-) -> type[asyncio.Protocol]:
+def header_limit_protocol(max_header_seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol (with httptools if installed, else with h11) with limits of time and size for headers.
 
     uvicorn itself limits only the time between two requests, and httptools does not limit the size of headers.
@@ -365,7 +363,7 @@ def header_limit_protocol(
                 self._start()
                 header_end = data.find(b"\r\n\r\n")  # the body follows, which has its own limit
                 self._n_header_bytes += len(data) if header_end < 0 else header_end
-                if self._n_header_bytes > max_header_bytes:
+                if self._n_header_bytes > LARGEST_HEADERS:
                     self.transport.close()
                     return
             super().data_received(data)
@@ -381,8 +379,7 @@ def header_limit_protocol(
             return self.cycle is None or self.cycle.response_complete
 
         def _start(self) -> None:
-            if self._header_timer is None:
-                self._header_timer = self.loop.call_later(max_header_seconds, self.transport.close)
+            self._header_timer = self._header_timer or self.loop.call_later(max_header_seconds, self.transport.close)
 
         def _stop(self) -> None:
             if self._header_timer is not None:
@@ -434,8 +431,8 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
         signal_queue.put(signal_number)
 
     is_main_thread = threading.current_thread() is threading.main_thread()
-    for signal_name in ("SIGINT", "SIGTERM", "SIGHUP") if is_main_thread else ():
-        signal_number = getattr(signal, signal_name, None)
+    for signal_name in SIGNAL_MESSAGES if is_main_thread else ():
+        signal_number = getattr(signal, signal_name, None)  # not all systems have all signals
         if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
             previous_handler_of_signal[signal_number] = signal.signal(signal_number, leave)
     try:

@@ -51,14 +51,14 @@ class Service:
     """An open study. Only one service at a time can open a study file. Open a service with `Service.open`, and close it
     at the end."""
 
-    def __init__(
-        self, path: Path, connection: sqlite3.Connection, lock: study_file.Lock, clock: Clock, *, threaded: bool
-    ) -> None:
-        self.path = path
-        self._connection, self._lock, self._clock = connection, lock, clock
-        self._log = EventLog(connection, clock)
+    def __init__(self, path: Path, resources: ExitStack, clock: Clock, *, threaded: bool, durable: bool) -> None:
+        self.path, self._resources = path, resources
+        resources.enter_context(study_file.lock_study(path))
+        self._connection = resources.enter_context(closing(study_file.connect(path, durable=durable)))
+        self._log = EventLog(self._connection, clock)
         self._new_arrivals, self._returning_arrivals = Addresses(NEW), Addresses(AGAIN)
-        self._writer = Writer(connection, reload_state=self._log.read, threaded=threaded)
+        self._writer = Writer(self._connection, reload_state=self._log.read, threaded=threaded)
+        resources.callback(self._writer.close)
 
     @classmethod
     def open(
@@ -72,14 +72,9 @@ class Service:
         """
         study_path = study_file.check(path)
         with ExitStack() as exit_stack, study_file.sqlite_errors(study_path):
-            lock = study_file.Lock(study_path)
-            exit_stack.callback(lock.release)
-            connection = study_file.connect(study_path, durable=durable)
-            exit_stack.callback(connection.close)
-            service = cls(study_path, connection, lock, Clock() if clock is None else clock, threaded=threaded)
-            exit_stack.callback(service._writer.close)
+            service = cls(study_path, exit_stack, clock or Clock(), threaded=threaded, durable=durable)
             service._take_in().result()
-            exit_stack.pop_all()
+            service._resources = exit_stack.pop_all()
         return service
 
     @property
@@ -90,7 +85,7 @@ class Service:
     @property
     def examples(self) -> tuple[Example, ...]:
         """The worked examples of the instructions."""
-        with closing(study_file.connect(self.path, durable=False, reading=True)) as connection:
+        with study_file.reading(self.path) as connection:
             return examples_of(connection)
 
     @property
@@ -240,7 +235,7 @@ class Service:
         )
         plan_version = max(self._log.state.plans) + 1
         plan_json = msgspec.json.encode(plan).decode()
-        self._connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (plan_version, self._clock.wall(), plan_json))
+        self._connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (plan_version, self._log.clock.wall(), plan_json))
         self._log.state.plans[plan_version] = plan
         self._log.event("replanned", version=plan_version)
 
@@ -263,8 +258,9 @@ class Service:
     @run_in_writer
     def _take_in(self) -> None:
         """Start to ask questions on systems and items that were added to the file since the study was last open."""
-        (n_pairs,) = self._connection.execute("SELECT count(*) FROM pair").fetchone()
-        (last_unit_id,) = self._connection.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
+        n_pairs, last_unit_id = self._connection.execute(
+            "SELECT (SELECT count(*) FROM pair), (SELECT coalesce(max(unit), 0) FROM unit)"
+        ).fetchone()
         if (n_pairs, last_unit_id) != self._log.state.added:
             self._log.event("added", pairs=n_pairs, units=last_unit_id)
 
@@ -279,9 +275,11 @@ class Service:
     def media(self, name: str) -> tuple[str, bytes] | None:
         """Return the type and the content of an image of the study. The image is read without waiting for other
         operations."""
-        with closing(study_file.connect(self.path, durable=False, reading=True)) as connection:
-            image_row = connection.execute("SELECT type, bytes FROM media WHERE name = ?", (name,)).fetchone()
-        return None if image_row is None else (image_row[0], image_row[1])
+        with study_file.reading(self.path) as connection:
+            image_row: tuple[str, bytes] | None = connection.execute(
+                "SELECT type, bytes FROM media WHERE name = ?", (name,)
+            ).fetchone()
+            return image_row
 
     def backup(self, path: str | Path) -> Path:
         """Copy the file in its current state, without blocking operations. The copy is complete or does not exist."""
@@ -289,9 +287,7 @@ class Service:
 
     def close(self) -> None:
         """Finish the waiting operations and release the file."""
-        self._writer.close()
-        self._connection.close()
-        self._lock.release()
+        self._resources.close()
 
     def __enter__(self) -> Self:
         return self

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count as counting
 from pathlib import Path
@@ -20,8 +21,9 @@ from custodes.annotate.views import (
     Answer,
     Ask,
     Begin,
+    Break,
     Consent,
-    StudyPause,
+    Instructions,
     View,
     VisitEnd,
     Wait,
@@ -113,14 +115,6 @@ class Crowd:
         median_seconds = self.habits.seconds * (1.0 if habit == "careful" else 0.25)
         return float(median_seconds * np.exp(0.5 * self.rng.normal()))
 
-    def act(self, habit: Habit, view: View, question: ShownQuestion | None) -> Act:
-        """Return the action of an annotator on a page. `question` is the content of a question."""
-        if isinstance(view, Consent):
-            return Agree(digest=view.digest)
-        if not isinstance(view, Ask) or question is None:
-            return Begin()
-        return Answer(assignment=view.assignment, values=self.values(habit, question), seconds=self.seconds(habit))
-
     def values(self, habit: Habit, question: ShownQuestion) -> Mapping[str, int]:
         """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
         output is better, or a rating."""
@@ -200,37 +194,27 @@ RENEWED = 30.0
 """Seconds between two signals of a page that is still open."""
 
 
+_CONTENT = """
+SELECT a.flip, g.expected, i.label, s1.label, s2.label FROM assignment a LEFT JOIN gold g ON g.gold = a.gold
+LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item LEFT JOIN pair p ON p.pair = u.pair
+LEFT JOIN system s1 ON s1.system = p.first LEFT JOIN system s2 ON s2.system = p.second WHERE a.assignment = ?
+"""
+
+
 class StudyFileReader:
     """Access to the true content of questions. Pages do not reveal systems and expected answers, so the content is read
     from the study file."""
 
     def __init__(self, path: Path) -> None:
-        self._file = study_file.connect(path, durable=False, reading=True)
+        self._file = study_file.connect(path, durable=False)
 
     def question(self, assignment_id: int) -> ShownQuestion:
         """Return the true content of the question that an assignment asks."""
-        unit_id, gold_id, flip = self._file.execute(
-            "SELECT unit, gold, flip FROM assignment WHERE assignment = ?", (assignment_id,)
-        ).fetchone()
-        if unit_id is None:
-            (expected_answer,) = self._file.execute("SELECT expected FROM gold WHERE gold = ?", (gold_id,)).fetchone()
-            return ShownQuestion(expected=-expected_answer if flip else expected_answer)
-        item_label, first_system, second_system = self._file.execute(
-            "SELECT i.label, a.label, b.label FROM unit u JOIN item i USING (item) JOIN pair p USING (pair)"
-            " JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second WHERE u.unit = ?",
-            (unit_id,),
-        ).fetchone()
-        systems_of_unit = (first_system,) if second_system is None else (first_system, second_system)
-        return ShownQuestion(item=item_label, shown=systems_of_unit[::-1] if flip else systems_of_unit)
-
-    def decisions(self) -> list[tuple[str, str, int]]:
-        """Return, for every pair, both systems and the decision of the last interim analysis. The decision is 0 if
-        there was no analysis."""
-        return self._file.execute(
-            "SELECT a.label, b.label, coalesce((SELECT decision FROM look l WHERE l.pair = p.pair"
-            " ORDER BY look DESC LIMIT 1), 0) FROM pair p JOIN system a ON a.system = p.first"
-            " JOIN system b ON b.system = p.second ORDER BY p.pair"
-        ).fetchall()
+        flip, expected_answer, item, *systems = self._file.execute(_CONTENT, (assignment_id,)).fetchone()
+        sign = -1 if flip else 1
+        if expected_answer is not None:
+            return ShownQuestion(expected=sign * expected_answer)
+        return ShownQuestion(item=item, shown=tuple(system for system in systems if system is not None)[::sign])
 
     def items(self) -> list[str]:
         """Return the labels of all items."""
@@ -253,7 +237,7 @@ class Drive:
     ) -> None:
         self._service, self._crowd, self._file_reader, self._time = service, crowd, file_reader, simulated_time
         self._most = plan.annotators.most
-        self._queue: list[tuple[float, int, Habit, str, View | None, float]] = []
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = counting()
         self.came, self.work, self.last = 0, 0.0, 0.0
         self.without_work: list[float] = []
@@ -264,53 +248,59 @@ class Drive:
         for arrival_time in range(n_annotators):
             self._arrive(float(arrival_time))
         while self._queue:
-            event_time, _, habit, token, view, answer_time = heappop(self._queue)
+            event_time, _, run_event = heappop(self._queue)
             if event_time > LONGEST:
                 return False
             self._time[0] = event_time
-            if view is None:
-                self._react(habit, token, self._service.view(token).result())
-            elif isinstance(view, Ask) and event_time < answer_time:
-                self._service.renew_lease(token, view.assignment).result()
-                self._push(min(event_time + RENEWED, answer_time), habit, token, view, answer_time)
-            else:
-                self._act(habit, token, view)
+            run_event()
         return True
 
-    def _push(
-        self, event_time: float, habit: Habit, token: str, view: View | None = None, answer_time: float = 0.0
-    ) -> None:
-        heappush(self._queue, (event_time, next(self._order), habit, token, view, answer_time))
+    def _schedule(self, event_time: float, method: Callable[..., None], *arguments: object) -> None:
+        run_event: Callable[[], None] = partial(method, *arguments)
+        heappush(self._queue, (event_time, next(self._order), run_event))
 
-    def _arrive(self, event_time: float) -> None:
+    def _arrive(self, arrival_time: float) -> None:
         if self.came < self._most:
             ((_, token),) = self._service.invite(1).result()
             self.came += 1
-            self._push(event_time, self._crowd.arrive(), token)
+            self._schedule(arrival_time, self._load_page, self._crowd.arrive(), token)
+
+    def _load_page(self, habit: Habit, token: str) -> None:
+        self._react(habit, token, self._service.view(token).result())
 
     def _react(self, habit: Habit, token: str, view: View | None) -> None:
         simulated_now = self._time[0]
-        if isinstance(view, Ask):
-            answer_time = simulated_now + self._crowd.seconds(habit)
-            self._push(min(simulated_now + RENEWED, answer_time), habit, token, view, answer_time)
-        elif isinstance(view, Wait | StudyPause):
-            self._push(simulated_now + (view.seconds if isinstance(view, Wait) else RENEWED), habit, token)
-        elif isinstance(view, VisitEnd):
-            if view.why in ("finished", "blocked", "failed"):
+        match view:
+            case Ask():
+                answer_time = simulated_now + self._crowd.seconds(habit)
+                self._schedule(min(simulated_now + RENEWED, answer_time), self._read, habit, token, view, answer_time)
+            case Wait():
+                self._schedule(simulated_now + view.seconds, self._load_page, habit, token)
+            case VisitEnd(why="finished" | "blocked" | "failed"):
                 self._arrive(simulated_now)
-            elif view.why == "no-work":
+            case VisitEnd(why="no-work"):
                 self.without_work.append(simulated_now)
-        elif view is not None:
-            self._push(simulated_now + 1.0, habit, token, view, simulated_now + 1.0)
+            case Consent() | Instructions() | Break():
+                self._schedule(simulated_now + 1.0, self._act, habit, token, view)
+
+    def _read(self, habit: Habit, token: str, view: Ask, answer_time: float) -> None:
+        """Signal that the page of a question is still open, or answer the question."""
+        if self._time[0] >= answer_time:
+            self._act(habit, token, view)
+            return
+        self._service.renew_lease(token, view.assignment).result()
+        self._schedule(min(self._time[0] + RENEWED, answer_time), self._read, habit, token, view, answer_time)
 
     def _act(self, habit: Habit, token: str, view: View) -> None:
-        shown_question = self._file_reader.question(view.assignment) if isinstance(view, Ask) else None
-        action = self._crowd.act(habit, view, shown_question)
-        if isinstance(action, Answer):
+        action: Act = Agree(digest=view.digest) if isinstance(view, Consent) else Begin()
+        if isinstance(view, Ask):
+            values = self._crowd.values(habit, self._file_reader.question(view.assignment))
+            answer_seconds = self._crowd.seconds(habit)
+            action = Answer(assignment=view.assignment, values=values, seconds=answer_seconds)
             self.last = self._time[0]
-            self.work += action.seconds or 0.0
+            self.work += answer_seconds
         next_view = self._service.act(token, action).result()
-        if isinstance(action, Answer) and self._crowd.leaves():  # with an open question
+        if isinstance(view, Ask) and self._crowd.leaves():  # with an open question
             self._arrive(self._time[0])
         else:
             self._react(habit, token, next_view)

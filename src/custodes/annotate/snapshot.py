@@ -4,7 +4,6 @@ analyses."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -14,7 +13,6 @@ from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import FEWEST, Annotator, AnnotatorStanding, Totals, Work, annotator_standing
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.state import StudyState
-from custodes.annotate.visits import count_answering_annotators
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
@@ -56,7 +54,8 @@ def reach_of(state: StudyState) -> Reach:
     annotators_with_batches_left = [
         worker
         for worker in able_annotators
-        if not _has_completed_batches(worker, batch_size=annotator_plan.batch, max_batches=annotator_plan.batches)
+        if worker.batches < annotator_plan.batches
+        or any(session.batch == worker.batches and session.number < annotator_plan.batch for session in worker.sessions)
     ]
     n_free_answers, n_uncoverable_answers, labels_of_useful_annotators = 0, 0, set[str]()
     for pair_index, target_answers in enumerate(assignments.engine.target):
@@ -66,7 +65,7 @@ def reach_of(state: StudyState) -> Reach:
         n_free_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
             n_possible_answers = min(
-                max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.had)
+                max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.assigned_units)
             )
             if n_possible_answers > 0:
                 labels_of_useful_annotators.add(worker.label)
@@ -80,35 +79,25 @@ def reach_of(state: StudyState) -> Reach:
     )
 
 
-def _has_completed_batches(worker: Annotator, *, batch_size: int, max_batches: int) -> bool:
-    """Whether an annotator has completed the maximum number of batches."""
-    has_open_batch = any(session.batch == worker.batches and session.number < batch_size for session in worker.sessions)
-    return worker.batches >= max_batches and not has_open_batch
-
-
-def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
-    if not reach.there:
-        return
-    advice = "raise the cap (Price and limits on the owner's page)"
-    if reach.short:
-        yield Note(
-            rule=STANDSTILL,
-            message=(
-                f"the {reach.there} current annotators cannot complete the current interim analyses: "
-                f"{reach.short} of {reach.free} remaining answers exceed the limits "
-                f"per annotator ([annotators] cap, batches). Invite more annotators, or {advice}"
-            ),
-        )
-    elif has_links and reach.free and len(reach.able) <= reach.idle:
-        yield Note(
-            rule=STANDSTILL,
-            message=(
-                f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
-                f"{join_labels(reach.able)}, because all other annotators ({reach.idle}) have reached their maximum. "
-                f"Remind {join_labels(reach.able)}, exclude annotators who do not return (then the others may answer "
-                f"more), or {advice}"
-            ),
-        )
+def _standstill(reach: Reach, *, has_links: bool) -> list[Note]:
+    advice, few_names = "raise the cap (Price and limits on the owner's page)", join_labels(reach.able)
+    depends_on_few = has_links and reach.free > 0 and len(reach.able) <= reach.idle
+    return build_notes(
+        (
+            STANDSTILL,
+            reach.there > 0 and reach.short > 0,
+            f"the {reach.there} current annotators cannot complete the current interim analyses: {reach.short} of "
+            f"{reach.free} remaining answers exceed the limits per annotator ([annotators] cap, batches). Invite more "
+            f"annotators, or {advice}",
+        ),
+        (
+            STANDSTILL,
+            reach.there > 0 and reach.short == 0 and depends_on_few,
+            f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from {few_names}, "
+            f"because all other annotators ({reach.idle}) have reached their maximum. Remind {few_names}, exclude "
+            f"annotators who do not return (then the others may answer more), or {advice}",
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,13 +166,11 @@ class Snapshot(Totals):
     failing: str
     pairs: tuple[PairNow, ...]
     annotators: tuple[PersonNow, ...]
-    known: frozenset[str]
+    control_kinds: frozenset[str]
     """Kinds of control questions in the study."""
     recent: int
     excluded: tuple[int, int]
     """Number of answers of excluded annotators in completed interim analyses, and number of these annotators."""
-    comments: tuple[tuple[str, str, float], ...]
-    """Annotator, text and time of each comment. The newest comment comes first."""
     last_answer: float | None
     quiet: float | None
     """Seconds since the last answer."""
@@ -260,14 +247,24 @@ def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
 
 
 _PAIRS = """
-SELECT p.pair, a.label AS first, coalesce(b.label, '') AS second, count(l.look) AS looks_done, l.decision,
+SELECT max(l.look), a.label AS first, coalesce(b.label, '') AS second, count(l.look) AS looks_done, l.decision,
     coalesce(l.n, 0) AS n, coalesce(l.wins, 0) AS wins, coalesce(l.ties, 0) AS ties, coalesce(l.losses, 0) AS losses,
-    l.margin, l.low, l.high, max(l.look)
+    l.margin, l.low, l.high
 FROM pair p JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
-LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair
+LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair ORDER BY p.pair
 """
 """Query of each pair with its last completed interim analysis: SQLite takes the columns of `l` from the row of the
 maximum."""
+
+
+_RECENT = """
+SELECT last.at, (
+    SELECT count(DISTINCT assignment) FROM judgment
+    WHERE role = 'primary' AND answer IS NOT NULL AND at >= last.at - 1800
+)
+FROM (SELECT at FROM judgment ORDER BY judgment DESC LIMIT 1) last
+"""
+"""Query of the time of the last answer, and of the number of primary answers in the half hour before it."""
 
 
 def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
@@ -276,8 +273,10 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
 
     `write_failure` is the reason why nothing can be written, or ''.
     """
-    state, n_annotators, last_answered_at = log.state, count_answering_annotators(log), log.state.last_answer
+    state = log.state
+    last_answered_at, n_recent_answers = log.connection.execute(_RECENT).fetchone() or (None, 0)
     workers = list(state.workers.values())
+    n_annotators = max(1, sum(worker.work.answers > 0 for worker in workers))
     # The median of the annotators' medians, without annotators with too few timed answers.
     median_seconds_per_annotator = [median(worker.work.times) for worker in workers if len(worker.work.times) >= FEWEST]
     typical_seconds = median(median_seconds_per_annotator) if median_seconds_per_annotator else None
@@ -300,10 +299,9 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
             )
             for worker in workers
         ),
-        known=frozenset(control_kind for control_kind, _ in state.gold.values()),
-        recent=len(state.primaries),
+        control_kinds=frozenset(control_kind for control_kind, _ in state.gold.values()),
+        recent=n_recent_answers,
         excluded=(sum(excluded_answer_counts), len(excluded_answer_counts)),
-        comments=tuple(reversed(state.comments)),
         last_answer=last_answered_at,
         quiet=None if last_answered_at is None else max(0.0, log.clock.wall() - last_answered_at),
         reach=reach_of(state),
@@ -320,10 +318,8 @@ def state_name(state: StudyState) -> str:
 def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     state, assignments, engine = log.state, log.state.assignments, log.state.assignments.engine
     cursor = log.connection.execute(_PAIRS)
-    column_names = [column_name for column_name, *_ in cursor.description]
-    fields_of_pair_number = {
-        pair_row[0]: dict(zip(column_names[1:-1], pair_row[1:-1], strict=True)) for pair_row in cursor
-    }
+    column_names = [column_name for column_name, *_ in cursor.description[1:]]
+    last_analysis_of_pair = [dict(zip(column_names, pair_row[1:], strict=True)) for pair_row in cursor]
     n_annotators_of_pair_index = Counter(
         pair_index
         for worker in state.workers.values()
@@ -331,7 +327,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     )
     return tuple(
         PairNow(
-            **fields_of_pair_number[pair_number],
+            **last_analysis,
             answered=engine.n[pair_index],
             wanted=engine.target[pair_index],
             looks=len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0,
@@ -339,7 +335,7 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
             impossible=assignments.impossible[pair_index],
             annotators=n_annotators_of_pair_index[pair_index],
         )
-        for pair_index, pair_number in enumerate(assignments.number_of_pair)
+        for pair_index, last_analysis in enumerate(last_analysis_of_pair)
     )
 
 

@@ -24,7 +24,6 @@ from custodes.errors import InputError
 
 RECENT = 200
 """Number of latest answers from which the usual time of an answer is estimated."""
-HALF_AN_HOUR = 1800.0
 
 
 class StudyState:
@@ -51,11 +50,7 @@ class StudyState:
         self.totals = Totals()
         self.began: dict[int, set[Annotator]] = {}
         """Annotators who have begun each item."""
-        self.comments: list[tuple[str, str, float]] = []
         self.paces: deque[float] = deque(maxlen=RECENT)
-        self.primaries: deque[float] = deque()
-        """Times of the primary answers in the half hour before the last answer."""
-        self.last_answer: float | None = None
         self.last = 0
         self.gold: dict[int, tuple[str, int]] = {
             gold_id: (control_kind, expected_answer)
@@ -102,7 +97,6 @@ class StudyState:
         issued_question = IssuedQuestion(
             id=row.assignment,
             session=session,
-            batch=row.batch,
             number=row.number,
             unit=unit,
             gold=row.gold,
@@ -119,28 +113,25 @@ class StudyState:
         session.open.append(issued_question)
         if unit is None:
             assert issued_question.gold is not None
-            worker.known.add(issued_question.gold)
+            worker.seen_control_questions.add(issued_question.gold)
             return
         if issued_question.role == "second" and issued_question.again is None:
             self.assignments.n_second_opinions_of_pair[unit.pair] += 1
-        worker.seen.add(unit.item)
+        worker.seen_items.add(unit.item)
         self.began.setdefault(unit.item, set()).add(worker)
-        worker.had.add(unit.id)
+        worker.assigned_units.add(unit.id)
         session.last_item = unit.item
         self.assignments.hold(issued_question)
 
     def _apply_judgment(self, row: JudgmentRow) -> None:
         issued_question = self.issued[row.assignment]
         session = issued_question.session
-        issued_question.counts = intern(row.role)
+        issued_question.answer_role = intern(row.role)
         issued_question.value = None if row.answer is None else int(row.answer)
         session.open.remove(issued_question)
         session.answered.append(issued_question)
         session.worker.work.paid += issued_question.again is None
         self.totals.paid += issued_question.again is None
-        self.last_answer = row.at
-        while self.primaries and self.primaries[0] < row.at - HALF_AN_HOUR:
-            self.primaries.popleft()
         if row.visible_seconds is not None:
             session.worker.work.times.append(row.visible_seconds)
         if not row.late:
@@ -152,12 +143,10 @@ class StudyState:
             (self.assignments.refuse if row.role == "primary" else self.assignments.let_go)(issued_question)
         elif row.role == "primary":
             self.assignments.vote(issued_question, issued_question.value)
-            self.primaries.append(row.at)
         else:
             self.assignments.second(issued_question, issued_question.value)
 
     def _void_answer(self, issued_question: IssuedQuestion) -> None:
-        issued_question.is_void = True
         issued_question.session.answered.remove(issued_question)
         self._count(issued_question, -1)
         if issued_question.unit is not None:
@@ -183,8 +172,8 @@ class StudyState:
         if is_refused or issued_question.gold is not None:
             return
         answer_counts.answers += sign
-        study_totals.primary += sign * (issued_question.counts == "primary")
-        study_totals.second += sign * (issued_question.counts != "primary")
+        study_totals.primary += sign * (issued_question.answer_role == "primary")
+        study_totals.second += sign * (issued_question.answer_role != "primary")
         if self.plan.question.mode == "compare":
             answer_counts.equal += sign * (issued_question.value == 0)
             study_totals.equal += sign * (issued_question.value == 0)
@@ -193,7 +182,7 @@ class StudyState:
 
     def _apply_exclusion(self, row: ExclusionRow) -> list[IssuedQuestion]:
         worker = self.workers[row.worker]
-        worker.excluded, worker.by, worker.reason = bool(row.excluded), row.by, row.reason
+        worker.excluded, worker.by = bool(row.excluded), row.by
         if not row.excluded:
             new_second_opinions = self.assignments.restore(worker)
             self.totals.primary -= len(new_second_opinions)
@@ -221,11 +210,6 @@ class StudyState:
                 assert row.worker is not None
                 worker = self.workers[row.worker]
                 worker.forgotten, worker.external_id = True, ""
-                self.comments = [
-                    author_text_and_time
-                    for author_text_and_time in self.comments
-                    if author_text_and_time[0] != worker.label
-                ]
                 for session in worker.sessions:
                     session.params = {}
             case "paused" | "resumed" | "stopped" | "reopened":
@@ -247,7 +231,7 @@ class StudyState:
             case "batch":
                 session.batch = session.worker.batches = event_values["batch"]
                 session.number, session.answered = 0, []
-                session.known = {
+                session.control_kind_of_position = {
                     int(question_position): control_kind
                     for question_position, control_kind in event_values["known"].items()
                 }
@@ -258,8 +242,6 @@ class StudyState:
             case "token":
                 self.tokens[event_values["hash"]] = session
                 session.params = event_values.get("params", session.params)
-            case "comment" if event_values["text"]:  # the text of an erased comment is empty
-                self.comments.append((session.worker.label, event_values["text"], row.at))
             case "expired" | "renewed":
                 assert row.assignment is not None
                 issued_question = self.issued[row.assignment]

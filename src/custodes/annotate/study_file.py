@@ -17,19 +17,19 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from heapq import merge
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
-from custodes.data.loading.live_study import check_sound, failure_reason, is_study
+from custodes.data.loading.live_study import ANNOTATION_STUDY, check_sound, failure_reason, is_study
 from custodes.errors import CustodesError, InputError, OptionError, reject, short_repr
 from custodes.files import check_writable, lock
 from custodes.process import UNFINISHED
 
 VERSION = 3
-SET_VERSION = f"PRAGMA user_version = {VERSION}"
-"""Statement that writes the version of this layout to the file."""
+SET_ID, SET_VERSION = f"PRAGMA application_id = {ANNOTATION_STUDY}", f"PRAGMA user_version = {VERSION}"
+"""Statements that mark a file as a study, and write the version of this layout."""
 
 TABLES = """
 CREATE TABLE plan (version INTEGER PRIMARY KEY, at REAL NOT NULL, json TEXT NOT NULL) STRICT;
@@ -339,7 +339,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
                     "INSERT INTO plan VALUES (1, ?, ?)", (time.time(), msgspec.json.encode(plan).decode("utf-8"))
                 )
                 fill(connection)
-                connection.execute("PRAGMA application_id = 0x43555354")
+                connection.execute(SET_ID)
                 connection.execute(SET_VERSION)
             connection.execute("PRAGMA journal_mode = WAL")
         try:
@@ -351,22 +351,24 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
     return study_path
 
 
-def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Connection:
-    """Return a connection to a study file. If `durable` is true, committed data survive a power failure. If `reading`
-    is true, nothing can be written."""
+def connect(path: Path, *, durable: bool) -> sqlite3.Connection:
+    """Return a connection to a study file. If `durable` is true, committed data survive a power failure."""
     connection = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA foreign_keys = ON")
-        if reading:
-            connection.execute("PRAGMA query_only = ON")
-            return connection
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA secure_delete = ON")  # erased data are overwritten
+    try:  # with secure_delete, erased data are overwritten
+        connection.executescript("PRAGMA foreign_keys = ON; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON")
         connection.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = OFF")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Provide a connection to a study file that cannot write."""
+    with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as connection:
+        connection.execute("PRAGMA query_only = ON")
+        yield connection
 
 
 def copy(path: Path, copy_path: Path) -> Path:
@@ -379,7 +381,7 @@ def copy(path: Path, copy_path: Path) -> Path:
     with _temporary_file(copy_path) as temporary_path, ExitStack() as exit_stack:
         with (
             sqlite_errors(path),
-            closing(connect(path, durable=False, reading=True)) as source_connection,
+            reading(path) as source_connection,
             closing(sqlite3.connect(temporary_path, isolation_level=None)) as copy_connection,
         ):
             source_connection.backup(copy_connection)
@@ -389,7 +391,7 @@ def copy(path: Path, copy_path: Path) -> Path:
         if copy_path.exists():
             if copy_path.samefile(path) or _study_identity(copy_path) != _study_identity(temporary_path):
                 raise OptionError(f"{copy_path} exists and is not an earlier copy of this study; choose another name")
-            exit_stack.callback(Lock(copy_path).release)
+            exit_stack.enter_context(lock_study(copy_path))
         os.replace(temporary_path, copy_path)
     return copy_path
 
@@ -397,7 +399,7 @@ def copy(path: Path, copy_path: Path) -> Path:
 def _study_identity(path: Path) -> object:
     """Return a value that is equal for a study and its copies, or None for a file that is not a study."""
     try:
-        with closing(connect(check(path), durable=False, reading=True)) as connection:
+        with reading(check(path)) as connection:
             return connection.execute("SELECT at, json FROM plan WHERE version = 1").fetchone()
     except (InputError, sqlite3.Error):
         return None
@@ -431,7 +433,7 @@ def check(path: str | Path) -> Path:
         ),
         error=InputError,
     )
-    with sqlite_errors(path), closing(connect(real_path, durable=False, reading=True)) as connection:
+    with sqlite_errors(path), reading(real_path) as connection:
         ((format_version,),) = connection.execute("PRAGMA user_version")
         if format_version != VERSION:
             raise InputError(
@@ -470,18 +472,13 @@ def sqlite_errors(path: str | Path) -> Iterator[None]:
         ) from None
 
 
-class Lock:
-    """Lock that allows only one server for a study. The lock belongs to a file next to the study, and is released when
-    the process ends."""
-
-    def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = Path(f"{path}.lock").open("ab")  # noqa: SIM115  held until released
+@contextmanager
+def lock_study(path: Path) -> Iterator[None]:
+    """Hold the lock that allows only one server for a study. The lock belongs to a file next to the study, and is
+    released when the process ends."""
+    with Path(f"{path}.lock").open("ab") as lock_file:
         try:
-            lock(self._file, wait=False)
+            lock(lock_file, wait=False)
         except OSError:
-            self._file.close()
             raise InputError(f"{path}: another program serves this study; stop it, or use the owner's page") from None
-
-    def release(self) -> None:
-        """Release the lock."""
-        self._file.close()
+        yield

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -82,12 +82,11 @@ class StudyMaterial:
         available_systems = tuple(study_outputs.texts["system"].unique().sort())
         selected_systems = select_labels(system_patterns, available_systems, option="systems", what="system")
         text_frame = study_outputs.texts.filter(pl.col("system").is_in(list(selected_systems)))
-        image_paths_of_output: dict[tuple[str, str], list[str]] = {}
-        for item_label, system, image_path in study_outputs.images.select("item", "system", "image").iter_rows():
-            image_paths_of_output.setdefault((item_label, system), []).append(image_path)
+        image_rows = study_outputs.images.group_by("item", "system", maintain_order=True).agg("image").iter_rows()
+        image_paths_of_output = {(item_label, system): tuple(paths) for item_label, system, paths in image_rows}
         output_of_item_and_system = {
             (item_label, system): SystemOutput(
-                text=output_text, images=tuple(image_paths_of_output.get((item_label, system), ()))
+                text=output_text, images=image_paths_of_output.get((item_label, system), ())
             )
             for item_label, system, output_text in text_frame.select("item", "system", "text").iter_rows()
         }
@@ -99,18 +98,16 @@ class StudyMaterial:
         items = []
         for item_label, cluster_name, group_name in item_frame.iter_rows():
             source_row = source_row_of_item.get(item_label, {})
-            text_of_field = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
-            item_image_paths, reference_texts = (
-                tuple(source_row.get(field_name, ())) for field_name in ("images", "references")
-            )
             items.append(
                 Item(
                     label=item_label,
                     cluster=cluster_name,
                     group=group_name,
-                    images=item_image_paths,
-                    references=reference_texts,
-                    **text_of_field,
+                    source=source_row.get("source", ""),
+                    context=source_row.get("context", ""),
+                    images=tuple(source_row.get("images", ())),
+                    meta=source_row.get("meta", ""),
+                    references=tuple(source_row.get("references", ())),
                 )
             )
         return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_item_and_system)
@@ -118,26 +115,6 @@ class StudyMaterial:
     def labels(self) -> list[str]:
         """Return the labels of the items."""
         return [item.label for item in self.items]
-
-    def images(self) -> list[str]:
-        """Return the paths of all images of items and outputs."""
-        item_image_paths = [image_path for item in self.items for image_path in item.images]
-        return item_image_paths + [image_path for output in self.outputs.values() for image_path in output.images]
-
-    def with_images(self, name_of_path: Mapping[str, str]) -> StudyMaterial:
-        """Return the material with the names under which images are served, instead of their paths."""
-        return replace(
-            self,
-            items=tuple(replace(item, images=_stored_names(item.images, name_of_path)) for item in self.items),
-            outputs={
-                item_and_system: replace(output, images=_stored_names(output.images, name_of_path))
-                for item_and_system, output in self.outputs.items()
-            },
-        )
-
-
-def _stored_names(image_paths: Sequence[str], name_of_path: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(name_of_path[path] for path in image_paths)
 
 
 def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, StudyMaterial]:
@@ -221,6 +198,8 @@ def _pair(pair_specification: Any, systems: Sequence[str]) -> Pair:
     return first_system, second_system
 
 
+T = TypeVar("T", Item, SystemOutput)
+
 LARGEST = 5 * 2**20
 """Maximum size of an image in bytes."""
 PIXELS = 40_000_000
@@ -247,15 +226,21 @@ class Medium:
     content: bytes
 
 
-def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
-    """Return the image of each path. Raise `InputError` for the first invalid path or image."""
-    distinct_paths = list(dict.fromkeys(paths))
-    if not distinct_paths:
-        return {}
-    return {
-        image_path: medium(image_path)
-        for image_path in progress(distinct_paths, total=len(distinct_paths), desc="images")
-    }
+def load_images(material: StudyMaterial, *, progress: Progress) -> tuple[StudyMaterial, Iterable[Medium]]:
+    """Return the material with the names under which images are served, instead of their paths, and the images. Raise
+    `InputError` for the first invalid path or image."""
+    items_and_outputs: list[Item | SystemOutput] = [*material.items, *material.outputs.values()]
+    image_paths = list(dict.fromkeys(image_path for part in items_and_outputs for image_path in part.images))
+    if not image_paths:
+        return material, ()
+    medium_of_path = {path: medium(path) for path in progress(image_paths, total=len(image_paths), desc="images")}
+
+    def with_names(part: T) -> T:
+        return replace(part, images=tuple(medium_of_path[image_path].name for image_path in part.images))
+
+    outputs = {item_and_system: with_names(output) for item_and_system, output in material.outputs.items()}
+    named_material = replace(material, items=tuple(map(with_names, material.items)), outputs=outputs)
+    return named_material, medium_of_path.values()
 
 
 def medium(path: str) -> Medium:
@@ -372,18 +357,18 @@ def metric_signs(
     tie_threshold = human_threshold(metric_scores, None)
     rater_comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
     metric_preferences = rater_comparison.preferences.select_rater(1)
-    sign_of_comparison: dict[tuple[str, str | None, str], int] = {}
-    for pair_index, item_index, preference_sign in zip(
-        metric_preferences.pair, metric_preferences.item, metric_preferences.sign, strict=True
-    ):
-        first_system, second_system = metric_preferences.system_a[pair_index], metric_preferences.system_b[pair_index]
-        item_label = rater_comparison.items[item_index]
-        sign_of_comparison |= {
-            (first_system, second_system, item_label): int(preference_sign),
-            (second_system, first_system, item_label): -int(preference_sign),
-        }
+    sign_of_comparison: dict[tuple[object, ...], int] = {
+        (metric_preferences.system_a[pair_index], metric_preferences.system_b[pair_index], item_index): preference_sign
+        for pair_index, item_index, preference_sign in zip(
+            metric_preferences.pair, metric_preferences.item, metric_preferences.sign, strict=True
+        )
+    }
+    index_of_item = {item_label: item_index for item_index, item_label in enumerate(rater_comparison.items)}
     sign_matrix = np.array(
-        [[sign_of_comparison.get((*pair, item_label), ABSENT) for item_label in material.labels()] for pair in pairs],
+        [
+            [sign_of_comparison.get((*pair, index_of_item.get(item)), ABSENT) for item in material.labels()]
+            for pair in pairs
+        ],
         dtype=np.int8,
     )
     if (sign_matrix == ABSENT).all():

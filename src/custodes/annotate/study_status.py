@@ -256,7 +256,7 @@ def notes_of(path: str | Path) -> list[str]:
     study_path = study_file.check(path)
     with (
         study_file.sqlite_errors(study_path),
-        closing(study_file.connect(study_path, durable=False, reading=True)) as connection,
+        study_file.reading(study_path) as connection,
     ):
         message_rows = connection.execute(
             "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"

@@ -89,9 +89,7 @@ def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
 
 def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problems if outputs contain the label of a system, and the displayed context does not contain this label."""
-    lower_context_of_item = {
-        item_label.label: f"{item_label.context} {item_label.source}".lower() for item_label in material.items
-    }
+    lower_context_of_item = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
     lower_text_of_item_and_system = {
         item_and_system: output.text.lower() for item_and_system, output in material.outputs.items()
     }

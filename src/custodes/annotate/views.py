@@ -67,10 +67,11 @@ class Break:
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """The page of an annotator for whom no question is free. Other annotators may leave questions unanswered, so the
-    page reloads after some seconds."""
+    """The page of an annotator for whom no question is free, or of a study that the owner has paused. The page reloads
+    after some seconds, because other annotators may leave questions unanswered."""
 
     seconds: int
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +89,7 @@ class VisitEnd:
     """Whether this link may get questions later, because the study continues and the link is personal."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyPause:
-    """The page of a study that the owner has paused."""
-
-
-View = Consent | Instructions | Ask | Break | Wait | StudyPause | VisitEnd
+View = Consent | Instructions | Ask | Break | Wait | VisitEnd
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,12 +12,13 @@ import secrets
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 from random import Random
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.assignment_policy import NextQuestion
 from custodes.annotate.event_log import LONGEST_LEASE, EventLog, lease_seconds
-from custodes.annotate.participants import Annotator, IssuedQuestion, Session, annotator_standing
+from custodes.annotate.participants import Annotator, IssuedQuestion, Session, fails_control_questions
 from custodes.annotate.study_file import AssignmentRow, ExclusionRow, JudgmentRow
 from custodes.annotate.views import (
     Act,
@@ -35,7 +36,6 @@ from custodes.annotate.views import (
     Side,
     Skip,
     Stop,
-    StudyPause,
     Undo,
     View,
     VisitEnd,
@@ -43,8 +43,8 @@ from custodes.annotate.views import (
 )
 from custodes.errors import InputError, join_labels, short_repr
 
-WAIT, SOONEST = 20, 5
-"""Maximum and minimum seconds until a waiting page reloads."""
+WAIT, SOONEST, PAUSED = 20, 5, 60
+"""Maximum and minimum seconds until a waiting page reloads, and seconds until the page of a paused study reloads."""
 AN_HOUR = 3600.0
 """Maximum seconds that an annotator with a personal link waits for the next interim analysis. Such an annotator waits
 long, because each invited annotator is needed and no platform expects a completion code."""
@@ -73,7 +73,7 @@ def view_of(log: EventLog, session: Session) -> View:
         if has_ended_for_reason:
             return _end_visit(log, session, end_reason)
     if state.control == "paused":
-        return StudyPause()
+        return Wait(seconds=PAUSED, is_paused=True)
     if state.plan.texts.consent and session.agreed != digest_of(state.plan.texts.consent):
         return Consent(digest=digest_of(state.plan.texts.consent))
     if not session.begun:
@@ -138,7 +138,7 @@ def _is_open(log: EventLog) -> bool:
 
 def _choose_question(log: EventLog, session: Session) -> NextQuestion | None:
     state, rng = log.state, _question_rng(log, session)
-    if (control_kind := session.known.get(session.number + 1)) is not None:
+    if (control_kind := session.control_kind_of_position.get(session.number + 1)) is not None:
         next_question = assignment_policy.next_control_question(state, session, control_kind, rng)
         if next_question is not None:
             return next_question
@@ -160,16 +160,11 @@ def _assign_question(
 ) -> IssuedQuestion:
     """Assign a question, or assign the question `withdrawn_question` once more for a correction."""
     log.waiting.pop(session.id, None)
-    batch_number, question_number = (
-        (session.batch, session.number + 1)
-        if withdrawn_question is None
-        else (withdrawn_question.batch, withdrawn_question.number)
-    )
     assignment_row = AssignmentRow(
         assignment=log.next,
         session=session.id,
-        batch=0 if next_question.role == "qualification" else batch_number,
-        number=question_number,
+        batch=0 if next_question.role == "qualification" else session.batch,
+        number=session.number + 1 if withdrawn_question is None else withdrawn_question.number,
         unit=None if next_question.unit is None else next_question.unit.id,
         gold=next_question.gold,
         role=next_question.role,
@@ -235,13 +230,13 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     """Return the latest question that was answered before `current_question` if its answer may be withdrawn, otherwise
     None. Answers to control questions and second opinions may always be withdrawn. A primary answer may be withdrawn
     while its interim analysis is incomplete, a refusal only until its unit is settled."""
-    earlier_questions = [
+    earlier_questions = (
         answered_question
         for answered_question in current_question.session.answered
         if answered_question.number < current_question.number
-    ]
-    latest_question = max(earlier_questions, key=lambda answered_question: answered_question.number, default=None)
-    if latest_question is None or latest_question.unit is None or latest_question.counts == "second":
+    )
+    latest_question = max(earlier_questions, key=attrgetter("number"), default=None)
+    if latest_question is None or latest_question.unit is None or latest_question.answer_role == "second":
         return latest_question
     assignments = log.state.assignments
     is_replaceable = assignments.is_present(latest_question.unit) and (
@@ -267,7 +262,7 @@ def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
         output_rows = connection.execute(
             "SELECT o.html, o.media FROM pair p JOIN output o ON o.item = ? AND o.system IN (p.first, p.second)"
             " WHERE p.pair = ? ORDER BY o.system <> p.first",
-            (unit.item, state.assignments.number_of_pair[unit.pair]),
+            (unit.item, unit.pair),
         )
         output_sides = [
             Side(html=displayed_html, media=tuple(json.loads(images_json)))
@@ -369,7 +364,7 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
     aspects_answers_and_reasons = _checked_answers(log, issued_question, act)
-    if issued_question.counts or issued_question.is_void:
+    if issued_question.answer_role:
         return
     steady_now = log.clock.steady()
     is_lease_expired = issued_question.unit is not None and log.leases.get(issued_question.id, steady_now) <= steady_now
@@ -398,13 +393,7 @@ def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | 
     worker = issued_question.session.worker
     # Only control questions end participation automatically, except for annotators whom the owner readmitted.
     may_exclude = issued_question.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
-    if (
-        may_exclude
-        and annotator_standing(
-            worker.work, log.state.totals, typical_seconds=None, n_annotators=count_answering_annotators(log)
-        ).name
-        == "blocked"
-    ):
+    if may_exclude and fails_control_questions(worker.work):
         exclude(log, worker, by="rule", reason="known comparisons")
 
 
@@ -457,7 +446,7 @@ def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> 
         return
     unit = previous_question.unit
     analysis_index = None if unit is None else log.state.assignments.engine.look[unit.pair]
-    question_role = "second" if previous_question.counts == "second" else previous_question.role
+    question_role = "second" if previous_question.answer_role == "second" else previous_question.role
     next_question = NextQuestion(
         question_role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
     )
@@ -474,8 +463,3 @@ def restore(log: EventLog, worker: Annotator) -> None:
     """Readmit an annotator. Answers count again if they were not replaced; replaced answers become second opinions."""
     for issued_question in log.add_rows(ExclusionRow(log.next, worker.id, 0, "owner", "", log.clock.wall())):
         log.event("second", session=issued_question.session, issued_question=issued_question)
-
-
-def count_answering_annotators(log: EventLog) -> int:
-    """Return the number of annotators with answers, but at least 1."""
-    return max(1, sum(worker.work.answers > 0 for worker in log.state.workers.values()))

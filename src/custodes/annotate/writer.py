@@ -8,13 +8,13 @@ are committed at once.
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any, TypeVar
 
-from custodes.annotate.study_file import StudyBusy, transaction
+from custodes.annotate.study_file import SET_ID, StudyBusy, transaction
 from custodes.errors import CustodesError
 
 T = TypeVar("T")
@@ -35,12 +35,8 @@ class Writer:
         self._connection, self._reload_state = connection, reload_state
         self._is_stale = self._is_closed = False
         self._problem: sqlite3.Error | None = None
-        self._job_queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._job_lock = Lock()
-        self._thread: Thread | None = None
-        if threaded:
-            self._thread = Thread(target=self._run, name="custodes-annotate", daemon=True)
-            self._thread.start()
+        self._lock, self._waiting_jobs = Lock(), deque[Job]()
+        self._executor = ThreadPoolExecutor(1, "custodes-annotate") if threaded else None
 
     @property
     def write_failure(self) -> str:
@@ -56,42 +52,33 @@ class Writer:
         file could not be written.
         """
         future: Future[T] = Future()
-        if self._is_closed:
-            future.set_exception(StudyBusy("the study is closed; open it again"))
-        elif self._thread is None:
-            with self._job_lock:
-                self._run_jobs([(future, operation)])
-        else:
-            self._job_queue.put((future, operation))
+        with self._lock:
+            if self._is_closed:
+                future.set_exception(StudyBusy("the study is closed; open it again"))
+                return future
+            self._waiting_jobs.append((future, operation))
+            if self._executor is None:
+                self._run_waiting_jobs()
+            else:
+                self._executor.submit(self._run_waiting_jobs)
         return future
 
     def close(self) -> None:
         """Finish the waiting operations, and accept no more operations."""
-        self._is_closed = True
-        if self._thread is not None:
-            self._job_queue.put(None)
-            self._thread.join()
-            while (job := self._next_job()) is not None:
-                job[0].set_exception(StudyBusy("the study is closed; open it again"))
+        with self._lock:
+            self._is_closed = True
+        if self._executor is not None:
+            self._executor.shutdown()
 
-    def _run(self) -> None:
-        while (job := self._job_queue.get()) is not None:
-            jobs = [job]
-            while len(jobs) < MOST and (job := self._next_job()) is not None:
-                jobs.append(job)
+    def _run_waiting_jobs(self) -> None:
+        """Run all waiting operations, at most `MOST`. An earlier call may have run them already."""
+        waiting_jobs = [self._waiting_jobs.popleft() for _ in range(min(MOST, len(self._waiting_jobs)))]
+        jobs = [job for job in waiting_jobs if job[0].set_running_or_notify_cancel()]
+        if jobs:
             self._run_jobs(jobs)
-            if self._is_closed and self._job_queue.empty():
-                return
-
-    def _next_job(self) -> Job | None:
-        try:
-            return self._job_queue.get_nowait()
-        except Empty:
-            return None
 
     def _run_jobs(self, jobs: Sequence[Job]) -> None:
         """Run several operations in one transaction."""
-        jobs = [job for job in jobs if job[0].running() or job[0].set_running_or_notify_cancel()]
         try:
             if self._is_stale:
                 self._reload_state()
@@ -101,34 +88,25 @@ class Writer:
             if self._problem is not None:
                 self._run_read_only(jobs, self._problem)
                 return
-            self._connection.execute("BEGIN IMMEDIATE")
+            with transaction(self._connection):
+                results_and_errors = [self._try_operation(operation) for _, operation in jobs]
         except sqlite3.Error as problem:
             self._problem = problem
+            self._restore_state()
             _fail(jobs, _busy(problem))
-            return
-        futures_and_outcomes = []
-        try:
-            for future, operation in jobs:
-                futures_and_outcomes.append((future, self._try_operation(operation)))
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as problem:
-            self._problem = problem
-            self._undo_transaction()
-            _fail(jobs, _busy(problem))
-            return
         except BaseException as problem:
-            self._undo_transaction()
+            self._restore_state()
             if len(jobs) == 1:
                 _fail(jobs, problem)
-            else:  # only this operation fails; the others are unaffected
-                for job in jobs:
-                    self._run_jobs([job])
-            return
-        for future, (operation_result, error) in futures_and_outcomes:
-            if error is None:
-                future.set_result(operation_result)
-            else:
-                future.set_exception(error)
+                return
+            for job in jobs:  # only this operation fails; the others are unaffected
+                self._run_jobs([job])
+        else:
+            for (future, _), (operation_result, error) in zip(jobs, results_and_errors, strict=True):
+                if error is None:
+                    future.set_result(operation_result)
+                else:
+                    future.set_exception(error)
 
     def _persisting_error(self) -> sqlite3.Error | None:
         """Return the error that still prevents writing, or None. The test allocates space and rewrites a constant
@@ -139,7 +117,7 @@ class Writer:
                 self._connection.execute("CREATE TABLE room AS SELECT zeroblob(65536) AS bytes")
                 self._connection.execute("ROLLBACK TO room")
                 self._connection.execute("RELEASE room")
-                self._connection.execute("PRAGMA application_id = 0x43555354")
+                self._connection.execute(SET_ID)
         except sqlite3.Error as problem:
             return problem
         return None
@@ -170,13 +148,11 @@ class Writer:
                 raise AssertionError("refused after something was written") from problem
             return None, problem
 
-    def _undo_transaction(self) -> None:
-        """Undo all changes of this transaction: roll back the file, and reload the state."""
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+    def _restore_state(self) -> None:
+        """Reload the state from the file, because the file has none of the changes of this transaction."""
         try:
             self._reload_state()
-        except sqlite3.Error:
+        except (sqlite3.Error, CustodesError):
             self._is_stale = True
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import msgspec
 from cyclopts import App, Parameter
 
-from custodes.annotate.plan import KEYS, StudyPlan, rows
-from custodes.annotate.plan_file import change_plan, plan_of, read_plan, to_toml
+from custodes.annotate.plan import KEYS, StudyPlan
+from custodes.annotate.plan_file import change_plan, default_text, plan_of, read_plan, rows, to_toml
 from custodes.arguments import members, value_list
 from custodes.command_line import HOW, SWITCH, parse_whole_number
 from custodes.commands.annotate_serve import print_and_flush, serve
@@ -488,5 +488,10 @@ def _expected_type(value_type: Any) -> str:
     return " or ".join(text_of_type[member_type] for member_type in members(value_type) if member_type in text_of_type)
 
 
-annotate.command(with_parameters(new, [_option(*row) for row in rows() if row[:2] not in IN_A_FILE]), name="new")
+plan_options = [
+    _option(section, key, default_text(default), help_text)
+    for section, key, default, help_text in rows(StudyPlan())
+    if (section, key) not in IN_A_FILE
+]
+annotate.command(with_parameters(new, plan_options), name="new")
 annotate.command(serve)

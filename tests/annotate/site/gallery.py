@@ -15,7 +15,7 @@ from starlette.routing import Route
 from custodes.annotate import safe_html
 from custodes.annotate.plan import AnnotatorPlan, Question, StudyPlan
 from custodes.annotate.site import guard, pages
-from custodes.annotate.views import Ask, Break, Consent, Example, Instructions, Side, StudyPause, VisitEnd, Wait
+from custodes.annotate.views import Ask, Break, Consent, Example, Instructions, Side, VisitEnd, Wait
 
 PLAN = StudyPlan()
 WHY = ("finished", "no-work", "failed", "blocked", "excluded", "stopped", "left", "declined", "erased")
@@ -55,7 +55,7 @@ def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str
         "help": pages.render_help(plan, (example,), **path),
         "break": pages.render_view(open_plan, Break(answers=15), **path),
         "wait": pages.render_view(plan, Wait(seconds=600), **path),
-        "paused": pages.render_view(plan, StudyPause(), **path),
+        "paused": pages.render_view(plan, Wait(seconds=60, is_paused=True), **path),
         "join": pages.render_arrival(platform, {"PID": "w", "STUDY_ID": "s"}, path="/j/x"),
         "open": pages.render_arrival(open_plan, {}, path="/j/x"),
         "typed": pages.render_arrival(platform, {}, path="/j/x"),
@@ -83,5 +83,5 @@ def gallery(html_by_name: Mapping[str, str], *, with_policy: bool = True) -> Sta
 
     return Starlette(
         routes=[Route("/page/{name}", page), Route("/static/{name}", static)],
-        middleware=[Middleware(guard.Headers)] if with_policy else [],
+        middleware=[Middleware(guard.Watch)] if with_policy else [],
     )

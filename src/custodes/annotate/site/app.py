@@ -24,8 +24,8 @@ HEALTHY = 2.0
 """Maximum seconds until the writer of every study responds to a health check."""
 
 FOREVER = "public, max-age=31536000, immutable"
-SAID: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
-TOLD = frozenset(SAID.values())
+NOTICES: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
+"""Key of the message that the page displays after an action."""
 
 
 class Site:
@@ -42,13 +42,13 @@ class Site:
                 return token, service
         raise HTTPException(404)
 
-    async def _view(self, request: Request) -> tuple[Service, View, str]:
-        """Return the study, the current view and the path of a link. Raise HTTPException 404 for an unknown token."""
+    async def _view(self, request: Request) -> tuple[Service, View]:
+        """Return the study and the current view of a link. Raise HTTPException 404 for an unknown token."""
         token, service = self._visit(request)
         view = await asyncio.wrap_future(service.view(token))
         if view is None:
             raise HTTPException(404)
-        return service, view, f"/s/{token}"
+        return service, view
 
     async def index(self, request: Request) -> Response:
         """Redirect to the entry page if only one study is served and it has an open link; otherwise raise HTTPException
@@ -59,43 +59,33 @@ class Site:
                 return RedirectResponse(f"/j/{study_name}", 303)
         raise HTTPException(404)
 
-    def _find_joinable_study(self, request: Request) -> tuple[str, Service]:
-        study_name = request.path_params["study"]
-        service = self.services.get(study_name)
+    def _find_joinable_study(self, request: Request) -> Service:
+        service = self.services.get(request.path_params["study"])
         if service is None or service.plan.annotators.recruit == "links":
             raise HTTPException(404)
-        return study_name, service
+        return service
 
     async def arrive(self, request: Request) -> Response:
-        study_name, service = self._find_joinable_study(request)
-        try:
-            link_params = arrivals.link_parameters(service.plan, request.query_params)
-        except InputError:
-            return self._request_id(service, request.query_params, f"/j/{study_name}")
-        return HTMLResponse(pages.render_arrival(service.plan, link_params, path=f"/j/{study_name}"))
-
-    def _request_id(self, service: Service, params: Mapping[str, str], page_path: str) -> Response:
-        """Return the entry page with a field for the worker's id, because the given id is invalid."""
-        other_params = {name: value for name, value in params.items() if name != service.plan.annotators.worker_id}
-        link_params = arrivals.link_parameters(service.plan, other_params)
-        page_html = pages.render_arrival(service.plan, link_params, path=page_path, notice_key="invalid_id")
-        return HTMLResponse(page_html, 400)
+        service = self._find_joinable_study(request)
+        link_params, is_valid_id = arrivals.link_parameters(service.plan, request.query_params)
+        notice_key = "" if is_valid_id else "invalid_id"
+        page_html = pages.render_arrival(service.plan, link_params, path=request.url.path, notice_key=notice_key)
+        return HTMLResponse(page_html, 200 if is_valid_id else 400)
 
     async def join(self, request: Request) -> Response:
-        _, service = self._find_joinable_study(request)
+        service = self._find_joinable_study(request)
         if guard.is_foreign(request, self.public_url):
             raise HTTPException(403)
         form_fields = await guard.form(request)
         if form_fields.pop("website", ""):  # a hidden field, which only bots fill
             raise HTTPException(400)
         plan = service.plan
-        try:
-            link_params = arrivals.link_parameters(plan, form_fields)
-        except InputError:
-            return self._request_id(service, form_fields, request.url.path)
+        link_params, is_valid_id = arrivals.link_parameters(plan, form_fields)
         worker_id = link_params.pop(plan.annotators.worker_id, "")
         if plan.annotators.worker_id and not worker_id:
-            return HTMLResponse(pages.render_arrival(plan, link_params, path=request.url.path), 422)
+            notice_key = "" if is_valid_id else "invalid_id"
+            page_html = pages.render_arrival(plan, link_params, path=request.url.path, notice_key=notice_key)
+            return HTMLResponse(page_html, 422 if is_valid_id else 400)
         client_address = request.client.host if request.client else ""
         token = await asyncio.wrap_future(
             service.join(external_id=worker_id, params=link_params, address=client_address)
@@ -105,51 +95,58 @@ class Site:
         return RedirectResponse(f"/s/{token}", 303)
 
     async def show(self, request: Request) -> Response:
-        service, view, page_path = await self._view(request)
-        notice_key, marks_differences = request.query_params.get("said", ""), "marks" in request.query_params
-        notice_key = notice_key if notice_key in TOLD else ""
-        return HTMLResponse(
-            await self.view_html(
-                service, view, path=page_path, notice_key=notice_key, marks_differences=marks_differences
-            )
+        service, view = await self._view(request)
+        notice_key = request.query_params.get("said", "")
+        return await self._page(
+            request,
+            service,
+            view,
+            notice_key=notice_key if notice_key in NOTICES.values() else "",
+            marks_differences="marks" in request.query_params,
         )
 
     async def act(self, request: Request) -> Response:
         form_fields = await guard.form(request)
         token, service = self._visit(request)
-        page_path = f"/s/{token}"
         try:
             action = pages.act_of(service.plan, form_fields)
             view = await asyncio.wrap_future(service.act(token, action))
         except (pages.UnreadError, InputError) as problem:
             notice_key = str(problem) if isinstance(problem, pages.UnreadError) else "unread"
-            _, view, _ = await self._view(request)
-            return HTMLResponse(await self.view_html(service, view, path=page_path, notice_key=notice_key), 422)
+            _, view = await self._view(request)
+            return await self._page(request, service, view, notice_key=notice_key, status=422)
         except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
-            busy_page_html = pages.message("busy", service.plan, path=page_path, fields=form_fields)
+            busy_page_html = pages.message("busy", service.plan, path=request.url.path, fields=form_fields)
             return HTMLResponse(busy_page_html, 503, {"Retry-After": "5"})
         if view is None:
             raise HTTPException(404)
-        notice_key, marks_differences = SAID.get(type(action), ""), isinstance(action, Mark)
+        notice_key, marks_differences = NOTICES.get(type(action), ""), isinstance(action, Mark)
         # Redirect to the page, since reloading the response of a POST would ask for confirmation.
         if request.headers.get("sec-fetch-mode") == "navigate":
-            return RedirectResponse(
-                page_path + (f"?said={notice_key}" if notice_key else "?marks=1" if marks_differences else ""), 303
-            )
-        return HTMLResponse(
-            await self.view_html(
-                service, view, path=page_path, notice_key=notice_key, marks_differences=marks_differences
-            )
-        )
+            query = f"?said={notice_key}" if notice_key else "?marks=1" * marks_differences
+            return RedirectResponse(request.url.path + query, 303)
+        return await self._page(request, service, view, notice_key=notice_key, marks_differences=marks_differences)
 
-    async def view_html(
-        self, service: Service, view: View, *, path: str, notice_key: str, marks_differences: bool = False
-    ) -> str:
-        """Render the page of a view. If texts must be compared, the page is rendered in a thread."""
+    async def _page(
+        self,
+        request: Request,
+        service: Service,
+        view: View,
+        *,
+        notice_key: str,
+        marks_differences: bool = False,
+        status: int = 200,
+    ) -> Response:
+        """Return the page of a view. If texts must be compared, the page is rendered in a thread."""
         render_page = partial(
-            pages.render_view, service.plan, view, path=path, notice_key=notice_key, marks_differences=marks_differences
+            pages.render_view,
+            service.plan,
+            view,
+            path=request.url.path,
+            notice_key=notice_key,
+            marks_differences=marks_differences,
         )
-        return await run_in_threadpool(render_page) if marks_differences else render_page()
+        return HTMLResponse(await run_in_threadpool(render_page) if marks_differences else render_page(), status)
 
     async def renew_lease(self, request: Request) -> Response:
         form_fields = await guard.form(request)
@@ -161,9 +158,10 @@ class Site:
         return Response(status_code=204)
 
     async def help(self, request: Request) -> Response:
-        service, _, page_path = await self._view(request)
+        service, _ = await self._view(request)
         worked_examples = await run_in_threadpool(lambda: service.examples)
-        return HTMLResponse(pages.render_help(service.plan, worked_examples, path=page_path))
+        visit_path = request.url.path.removesuffix("/help")
+        return HTMLResponse(pages.render_help(service.plan, worked_examples, path=visit_path))
 
     async def media(self, request: Request) -> Response:
         for service in self.services.values():
@@ -228,6 +226,6 @@ def app(services: Mapping[str, Service], *, public_url: str = "", secret: str = 
             Route("/health", site.health),
             *owner.routes(services, owner_key=owner_key, public_url=public_url, secret=secret),
         ],
-        middleware=[Middleware(guard.Headers), Middleware(guard.Watch)],
+        middleware=[Middleware(guard.Watch)],
         exception_handlers={HTTPException: site.refuse, StudyBusy: site.refuse, 500: site.refuse},
     )

@@ -46,23 +46,6 @@ HEADERS = {
 """Default headers of every response."""
 
 
-class Headers:
-    """Middleware that adds `HEADERS` to every response."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                response_headers = MutableHeaders(scope=message)
-                for header_name, header_value in HEADERS.items():
-                    response_headers.setdefault(header_name, header_value)
-            await send(message)
-
-        await self.app(scope, receive, with_headers)
-
-
 async def form(request: Request) -> dict[str, str]:
     """Return the fields of a form. If a name occurs several times, the last value counts.
 
@@ -94,7 +77,8 @@ addresses nor paths, because a path is a link that gives access."""
 
 
 class Watch:
-    """Middleware that returns status 429 to a network address that keeps guessing links.
+    """Middleware that adds `HEADERS` to every response, and returns status 429 to a network address that keeps guessing
+    links.
 
     An existing link always works, even after many invalid links from the same network address, because a whole
     institution may share one address.
@@ -113,9 +97,13 @@ class Watch:
             nonlocal http_status, is_rate_limited
             if message["type"] == "http.response.start":
                 http_status = message["status"]
+                response_headers = MutableHeaders(scope=message)
+                for header_name, header_value in HEADERS.items():
+                    response_headers.setdefault(header_name, header_value)
                 if _is_guess(scope, http_status) and self.guesses.is_full(_address(scope), started_at):
                     http_status, is_rate_limited = 429, True
-                    await HTMLResponse(pages.render_error(429), 429, {"Retry-After": "60"})(scope, receive, send)
+                    refusal = HTMLResponse(pages.render_error(429), 429, {"Retry-After": "60", **HEADERS})
+                    await refusal(scope, receive, send)
                 elif _is_guess(scope, http_status):
                     self.guesses.add(_address(scope), started_at)
             if not is_rate_limited:

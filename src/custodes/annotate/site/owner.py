@@ -7,8 +7,7 @@ import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import closing
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import CONTROLS, Service
 from custodes.annotate.site import guard, owner_formats
-from custodes.annotate.site.owner_formats import codes, export_zip, temporary_file_response, write_report_file
+from custodes.annotate.site.owner_formats import DOWNLOADS, codes, temporary_file_response
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.visits import digest_of
@@ -37,8 +36,8 @@ HOURS = 12
 """Hours for which a sign-in is valid. A sign-in also ends when the server stops."""
 INVITED = 500
 """Maximum number of links that can be created at once."""
-MOST = 200
-"""Maximum number of rows of a table on a page."""
+MOST, LATEST = 200, 5
+"""Maximum number of rows of a table on a page, and number of comments on the page of a study."""
 
 Handler = Callable[..., Awaitable[Response]]
 Row = Mapping[str, Any]
@@ -61,8 +60,9 @@ _COMMENTS = """
 SELECT e.at AS at, w.label AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
 FROM event e LEFT JOIN worker w ON w.worker = e.worker LEFT JOIN assignment a ON a.assignment = e.assignment
 LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item
-WHERE e.kind = 'comment' ORDER BY e.event DESC LIMIT ?1
+WHERE e.kind = 'comment' AND json_extract(e.json, '$.text') <> '' ORDER BY e.event DESC LIMIT ?1
 """
+"""Query of the latest comments, with the newest comment first. The text of an erased comment is empty."""
 _RUNNING = """
 SELECT system_a, system_b, sum(answer = 1) AS wins, sum(answer = 0) AS ties, sum(answer = -1) AS losses
 FROM answers
@@ -78,10 +78,7 @@ async def rows_of(path: Path, statement: str, *parameters: object, max_rows: int
     """Return rows of a study file, which is read over a read-only connection."""
 
     def read() -> list[Row]:
-        with (
-            study_file.sqlite_errors(path),
-            closing(study_file.connect(path, durable=False, reading=True)) as connection,
-        ):
+        with study_file.sqlite_errors(path), study_file.reading(path) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(statement, (max_rows, *parameters))]
 
@@ -157,10 +154,8 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         ("/admin/leave", owner_pages.leave, "POST"),
         ("/admin/{study}", owner_pages.study, "GET"),
         ("/admin/{study}/questions", owner_pages.questions, "GET"),
-        ("/admin/{study}/export.zip", owner_pages.export, "GET"),
-        ("/admin/{study}/report.html", owner_pages.report, "GET"),
-        ("/admin/{study}/backup.db", owner_pages.backup, "GET"),
         ("/admin/{study}/codes.csv", owner_pages.codes, "GET"),
+        *((f"/admin/{{study}}/{file_name}", owner_pages.download, "GET") for file_name in DOWNLOADS),
         ("/admin/{study}/annotators/{label}", owner_pages.person, "GET"),
         ("/admin/{study}/{what}", owner_pages.do, "POST"),
     ]
@@ -183,7 +178,7 @@ class Owner:
         self.services, self.public_url = services, public_url
         self._keys = {digest_of(owner_key)} if owner_key else set[str]()
         self._signed_in_now = set[str]()
-        self._reporting = asyncio.Lock()
+        self._locks = {file_name: asyncio.Lock() for file_name in DOWNLOADS}
 
     def require_sign_in(self, handler: Handler) -> Handler:
         """Restrict a handler to signed-in users. A POST request must come from the owner's pages."""
@@ -253,6 +248,7 @@ class Owner:
         study_name, service = self._find(request)
         snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
         study_forecast = await run_in_threadpool(forecast, snapshot)
+        comment_rows = await rows_of(service.path, _COMMENTS, max_rows=LATEST)
         return await run_in_threadpool(  # in a thread: a page with a thousand annotators takes 0.1 s
             owner_formats.page,
             "owner/study.html",
@@ -261,6 +257,7 @@ class Owner:
             name=study_name,
             file=service.path.name,
             now=snapshot,
+            comments=comment_rows,
             ahead=study_forecast,
             join=None if snapshot.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{study_name}",
         )
@@ -311,30 +308,16 @@ class Owner:
         await asyncio.wrap_future(action_future)
         return RedirectResponse(f"/admin/{study_name}?said={action_name}", 303)
 
-    async def export(self, request: Request) -> Response:
-        """Send the study as a folder of tables that every verb can read."""
+    async def download(self, request: Request) -> Response:
+        """Send a file of a study: a folder of tables that every verb can read, a complete copy in the current state, or
+        the report. Only one report at a time is computed, in a separate process, while annotation continues."""
         study_name, service = self._find(request)
-        return await temporary_file_response(
-            lambda folder: export_zip(service.path, folder / study_name), f"{study_name}.zip", "application/zip"
-        )
-
-    async def report(self, request: Request) -> Response:
-        """Send the report of the study. Only one report at a time is computed, in a separate process, while annotation
-        continues."""
-        study_name, service = self._find(request)
-        async with self._reporting:
+        requested_name = request.url.path.rpartition("/")[2]
+        write_file, media_type = DOWNLOADS[requested_name]
+        async with self._locks[requested_name]:
             return await temporary_file_response(
-                lambda folder: write_report_file(service.path, folder / f"{study_name}.html"),
-                f"{study_name}.html",
-                "text/html",
+                partial(write_file, service.path), f"{study_name}{Path(requested_name).suffix}", media_type
             )
-
-    async def backup(self, request: Request) -> Response:
-        """Send a complete copy of the study file in its current state."""
-        study_name, service = self._find(request)
-        return await temporary_file_response(
-            lambda folder: service.backup(folder / f"{study_name}.db"), f"{study_name}.db", "application/vnd.sqlite3"
-        )
 
     async def codes(self, request: Request) -> Response:
         """Send a CSV file with the annotators and their completion codes, for payment."""

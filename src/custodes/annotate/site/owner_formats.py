@@ -14,6 +14,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse, Response
 
+from custodes.annotate import study_file
 from custodes.annotate.forecast import Forecast, Range
 from custodes.annotate.site import pages
 from custodes.annotate.snapshot import PairNow, PersonNow
@@ -147,36 +148,36 @@ _SHOW = {
 }
 
 
-async def temporary_file_response(write_file: Callable[[Path], Path], download_name: str, media_type: str) -> Response:
+async def temporary_file_response(write_file: Callable[[Path], object], file_name: str, media_type: str) -> Response:
     """Return a response with a file that `write_file` writes to a temporary folder. The folder is removed after
     sending."""
     temporary_folder = tempfile.TemporaryDirectory(prefix="custodes-")
+    file_path = Path(temporary_folder.name, file_name)
     try:
-        file_path = await run_in_threadpool(write_file, Path(temporary_folder.name))
+        await run_in_threadpool(write_file, file_path)
     except BaseException:
         temporary_folder.cleanup()
         raise
     return FileResponse(
         file_path,
         media_type=media_type,
-        filename=file_name(download_name),
+        filename=header_file_name(file_name),
         background=BackgroundTask(temporary_folder.cleanup),
     )
 
 
-def export_zip(study: Path, folder: Path) -> Path:
-    """Export a study to a folder and return the path of a zip file of this folder."""
+def write_export_file(study: Path, zip_path: Path) -> None:
+    """Export a study to a folder, and write a zip file of this folder."""
     import shutil
 
     from custodes.annotate.export_study import export
 
-    export(study, folder)
-    return Path(shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name))
+    folder = export(study, zip_path.with_suffix(""))
+    shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name)
 
 
-def write_report_file(study: Path, report_path: Path) -> Path:
-    """Write the report of a study as one HTML file and return the path of the file. Raise `InputError` if the report
-    could not be created."""
+def write_report_file(study: Path, report_path: Path) -> None:
+    """Write the report of a study as one HTML file. Raise `InputError` if the report could not be created."""
     command_arguments = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(report_path), "--quiet"]
     completed_process = subprocess.run(
         command_arguments, capture_output=True, encoding="utf-8", errors="replace", check=False
@@ -184,10 +185,17 @@ def write_report_file(study: Path, report_path: Path) -> Path:
     if not report_path.exists():
         *_, last_error_line = ["the report could not be created", *completed_process.stderr.splitlines()]
         raise InputError(last_error_line.removeprefix("custodes: "))
-    return report_path
 
 
-def file_name(text: str) -> str:
+DOWNLOADS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
+    "export.zip": (write_export_file, "application/zip"),
+    "report.html": (write_report_file, "text/html"),
+    "backup.db": (study_file.copy, "application/vnd.sqlite3"),
+}
+"""For each file of a study that the owner can download, the function that writes it, and its media type."""
+
+
+def header_file_name(text: str) -> str:
     """Return a file name that is valid in an HTTP header."""
     return "".join(
         character if character.isascii() and (character.isalnum() or character in "._-") else "_" for character in text
@@ -221,5 +229,5 @@ def codes(study_name: str, annotators: Sequence[PersonNow]) -> Response:
         }
     )
     csv_bytes = table_bytes(code_table, "codes.csv", quote_formulas=True)
-    response_headers = {"Content-Disposition": f'attachment; filename="{file_name(study_name)}-codes.csv"'}
+    response_headers = {"Content-Disposition": f'attachment; filename="{header_file_name(study_name)}-codes.csv"'}
     return Response(csv_bytes, media_type="text/csv; charset=utf-8", headers=response_headers)

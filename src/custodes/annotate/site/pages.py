@@ -32,7 +32,6 @@ from custodes.annotate.views import (
     Side,
     Skip,
     Stop,
-    StudyPause,
     Undo,
     View,
     VisitEnd,
@@ -86,8 +85,6 @@ HERE = Path(__file__).parent
 BUTTONS = 11
 """Maximum number of points of a scale that is displayed as buttons. A larger scale is displayed as a slider with a
 number field."""
-PAUSED = 60
-"""Seconds until the page of a paused study reloads."""
 
 TEMPLATES = {
     Consent: "consent.html",
@@ -95,7 +92,6 @@ TEMPLATES = {
     Ask: "ask.html",
     Break: "break.html",
     Wait: "wait.html",
-    StudyPause: "wait.html",
     VisitEnd: "done.html",
 }
 
@@ -176,7 +172,7 @@ def render_view(
 ) -> str:
     """Render the current page of a session, whose address is `path`. If `marks_differences` is true and the plan allows
     it, differing words are highlighted."""
-    template_values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
+    template_values: dict[str, Any] = {"view": view, "path": path}
     if isinstance(view, Ask):
         may_mark_differences = plan.texts.differences and len(view.sides) == 2
         sides = mark_differences(*view.sides) if may_mark_differences and marks_differences else None
@@ -193,10 +189,6 @@ def render_view(
         }
     elif isinstance(view, Instructions):
         template_values |= {"examples": view.examples, "answer": answer_of(plan)}
-    elif isinstance(view, Wait):
-        template_values["refresh"] = max(view.seconds, 1)
-    elif isinstance(view, StudyPause):
-        template_values["refresh"] = PAUSED
     elif isinstance(view, VisitEnd):
         completion_code = arrivals.code_of(plan, view.why, view.code)
         template_values |= {"code": completion_code, "link": arrivals.return_link(plan, completion_code)}
