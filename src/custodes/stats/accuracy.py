@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, make_read_only
+from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
-from custodes.stats.correlation import ConcordanceCounts, system_counts
+from custodes.stats.correlation import ConcordanceCounts, pair_counts
 from custodes.stats.ratios import ratio
 
 _CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
@@ -36,7 +36,7 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    return accuracy_of(system_counts(means_human, means_metrics, pairs=pairs))
+    return accuracy_of(pair_counts(means_human, means_metrics, pairs=pairs))
 
 
 def accuracy_of(concordance_counts: ConcordanceCounts) -> Floats:
@@ -140,52 +140,28 @@ def _p_values(
     the weight of each item that has both systems of the pair, else 0."""
     from scipy.special import ndtr
 
-    n_units = weights.shape[1]
-    difference_sums_by_unit = unit_sums(differences_by_pair, units=units, n_units=n_units)
-    weight_sums_by_unit = unit_sums(item_weights_by_pair, units=units, n_units=n_units)
+    difference_sums_by_unit, absolute_sums_by_unit, weight_sums_by_unit = (
+        unit_sums(values, units=units, n_units=weights.shape[1])
+        for values in (differences_by_pair, np.abs(differences_by_pair), item_weights_by_pair)
+    )
     # aligns (B, pairs) with (B, ..., pairs)
     alignment_index = (slice(None), *(np.newaxis,) * (difference_sums_by_unit.ndim - 2))
-    difference_sums, variance = (
-        weighted_sums(weights, difference_sums_by_unit),
-        weighted_sums(weights, difference_sums_by_unit * difference_sums_by_unit),
-    )
-    if (
-        weight_sums_by_unit.size
-        and (weight_sums_by_unit == weight_sums_by_unit.flat[0]).all()
-        and weight_sums_by_unit.flat[0] > 0
-    ):  # all units have the same weight for all pairs
-        n_clusters = weights.sum(axis=1)[alignment_index][..., np.newaxis]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            variance -= difference_sums * difference_sums * (1 / n_clusters)
-    else:
-        n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[alignment_index]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[alignment_index]
-            variance -= (
-                2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
-                - mean_difference**2
-                * weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit)[alignment_index]
-            )
-    # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
-    absolute_sums_by_unit = unit_sums(np.abs(differences_by_pair), units=units, n_units=n_units)
-    is_variance_near_rounding = variance <= _SAME * weights.max() * (absolute_sums_by_unit * absolute_sums_by_unit).sum(
-        axis=-1
-    )
-    is_doubtful_pair = is_variance_near_rounding.any(axis=0)
-    doubtful_absolute_sums = absolute_sums_by_unit[is_doubtful_pair]
-    is_constant_pair = variance[:, is_doubtful_pair] <= _SAME * weighted_sums(
-        weights, doubtful_absolute_sums * doubtful_absolute_sums
-    )
+    difference_sums = weighted_sums(weights, difference_sums_by_unit)
+    n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[alignment_index]
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance *= n_clusters / (n_clusters - 1)
-        p_values = np.divide(difference_sums, np.sqrt(variance, out=variance), out=variance)
-        ndtr(np.negative(p_values, out=p_values), out=p_values)
-    if is_constant_pair.any():  # without variation, p is 0 for a positive difference, otherwise 1
-        p_values[:, is_doubtful_pair] = np.where(
-            is_constant_pair,
-            difference_sums[:, is_doubtful_pair] <= _SAME * weighted_sums(weights, doubtful_absolute_sums),
-            p_values[:, is_doubtful_pair],
+        mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[alignment_index]
+        variance = (
+            weighted_sums(weights, difference_sums_by_unit**2)
+            - 2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
+            + mean_difference**2 * weighted_sums(weights, weight_sums_by_unit**2)[alignment_index]
         )
+        p_values = ndtr(-difference_sums / np.sqrt(variance * (n_clusters / (n_clusters - 1))))
+    # Values that vary by no more than rounding error count as constant: p is 0 for a positive difference, otherwise 1.
+    p_values = np.where(
+        variance <= _SAME * weighted_sums(weights, absolute_sums_by_unit**2),
+        difference_sums <= _SAME * weighted_sums(weights, absolute_sums_by_unit),
+        p_values,
+    )
     np.copyto(p_values, np.nan, where=n_clusters <= 1)
     smallest_extreme_sum = difference_sums[0] - _SAME * (absolute_sums_by_unit @ weights[0]).reshape(
         difference_sums_by_unit.shape[:-1]
@@ -310,7 +286,6 @@ class Events:
             is_gain_event[sorted_event_indices],
         )
         self.segment = self._segments()
-        make_read_only(self)
 
     def best(
         self, weights_by_unit: NDArray[Any], weighted_total: Floats, n_correct_at_zero: Floats

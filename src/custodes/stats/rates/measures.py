@@ -30,16 +30,6 @@ def specificity(table: Floats) -> Floats:
     return ratio(table[..., 0, 0], table[..., :, 0].sum(axis=-1))
 
 
-def positive_value(table: Floats) -> Floats:
-    """Return the PPV (precision), P(human label positive | judge's label positive): tables (..., 2, 2)."""
-    return ratio(table[..., 1, 1], table[..., 1, :].sum(axis=-1))
-
-
-def negative_value(table: Floats) -> Floats:
-    """Return the NPV, P(human label negative | judge's label negative): tables (..., 2, 2)."""
-    return ratio(table[..., 0, 0], table[..., 0, :].sum(axis=-1))
-
-
 def balanced_accuracy(table: Floats) -> Floats:
     """Return the mean recall over the human labels that occur, for tables (..., k, k)."""
     return mean_of_defined(ratio(np.diagonal(table, axis1=-2, axis2=-1), table.sum(axis=-2)))
@@ -125,10 +115,10 @@ def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
 BINARY: Mapping[str, Callable[[Floats], Floats]] = {
     "tpr": sensitivity,
     "tnr": specificity,
-    "ppv": positive_value,
-    "npv": negative_value,
+    "ppv": lambda table: sensitivity(table.swapaxes(-1, -2)),
+    "npv": lambda table: specificity(table.swapaxes(-1, -2)),
 }
-"""Measures for two labels, of which the second is positive."""
+"""Measures for two labels, of which the second is positive: TPR, TNR, PPV (precision) and NPV."""
 
 GENERAL: Mapping[str, Callable[[Floats], Floats]] = {
     "accuracy": accuracy,
