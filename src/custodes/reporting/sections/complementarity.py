@@ -86,19 +86,15 @@ def sentences(result: Complementarity) -> list[str]:
             "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
         ),
     ):
-        gap_row = gap_row_of_kind_pairs.get(("human-metric", within_kind_pair))
-        if gap_row is None or gap_row["difference"] is None:
+        gap_row = gap_row_of_kind_pairs.get(("human-metric", within_kind_pair), {"difference": None})
+        if gap_row["difference"] is None:
             continue
         if gap_row["difference_low"] is None:
             comparison_text = "Without intervals, the difference is inconclusive"
+        elif gap_row["difference_low"] > 0:
+            comparison_text = more_similar_text
         else:
-            comparison_text = (
-                more_similar_text
-                if gap_row["difference_low"] > 0
-                else less_similar_text
-                if gap_row["difference_high"] < 0
-                else no_difference_text
-            )
+            comparison_text = less_similar_text if gap_row["difference_high"] < 0 else no_difference_text
         sentence_texts.append(
             f"{comparison_text}. The mean complementarity (0.5: unrelated) is {number(mean_human_metric)} for a human "
             "aspect and a "
@@ -156,5 +152,5 @@ COMPLEMENTARITY = Section(
     ask=lambda context: context.ask(complementarity),
     figures=_figures,
     build=_build,
-    of_metrics=True,
+    pages=("both", "metrics"),
 )

@@ -184,5 +184,5 @@ CONSISTENCY = Section(
     build=_build,
     extra=lambda context: {f"consistency-{name}": _repeat_for_aspects(context, name) for name in TABLES},
     compares_systems=False,
-    of_metrics=True,
+    pages=("both", "metrics"),
 )

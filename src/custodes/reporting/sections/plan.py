@@ -11,8 +11,7 @@ from custodes.reporting.tables import table_html
 
 def _ask(context: Context) -> Plan:
     check_not_stopped(context)
-    result: Plan = context.ask(plan, metrics="none", stopping=STOPPING)
-    return result
+    return context.ask(plan, metrics="none", stopping=STOPPING)
 
 
 def _power(context: Context) -> list[Figure]:
@@ -48,5 +47,5 @@ PLAN = Section(
             caption=f"Decisions of studies with at most {max(STOPPING.looks or ())} annotations of each pair",
         )
     },
-    alone=True,
+    pages=("both", "humans"),
 )

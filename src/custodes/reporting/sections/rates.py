@@ -28,8 +28,7 @@ SHOWN = (
 def _ask(context: Context) -> Rates:
     if not context.study.labels:
         raise InputError("the ratings are scores or preferences, not labels")
-    result: Rates = context.ask(rates)
-    return result
+    return context.ask(rates)
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -108,5 +107,5 @@ RATES = Section(
     build=_build,
     extra=lambda context: {"rates-by-source": rates_by_source(context.table("rates.rates"))},
     compares_systems=False,
-    labels=True,
+    pages=("labels",),
 )
