@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import sign_flips
-from custodes.stats.ratios import ratio
+from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.step_down import Batch, Statistics, step_down
 
 STREAM = 20_240_229
@@ -330,49 +330,28 @@ def bootstrap_tests(
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
     n_estimates, n_draws = shape[0], shape[1] - 1
-    estimate, mean_resample, standard_error = np.full((3, n_estimates), np.nan)
+    estimate, mean_resample, variance, n_defined_resamples = np.full((4, n_estimates), np.nan)
     n_effective = n_units if n_effective_units is None else n_effective_units
-    is_defined, degrees_of_freedom = np.zeros(n_estimates, dtype=bool), max(1.0, n_effective - 1)
-
-    def deviations(estimate_indices: Ints) -> Floats:
-        """Resamples minus their mean; NaN if undefined."""
-        resample_deviations = np.array(draws(estimate_indices)[:, 1:], order="C")
-        resample_deviations -= mean_resample[estimate_indices, np.newaxis]
-        return resample_deviations
-
+    degrees_of_freedom = max(1.0, n_effective - 1)
     for estimate_slice in chunks(n_estimates, _CACHE * (1 + n_draws)):
         estimates_and_resamples = draws(np.arange(estimate_slice.start, estimate_slice.stop))
-        estimate[estimate_slice], is_finite_resample = (
-            estimates_and_resamples[:, 0],
-            np.isfinite(estimates_and_resamples[:, 1:]),
-        )
-        n_defined_resamples = is_finite_resample.sum(axis=1)
-        is_defined[estimate_slice] = (
-            np.isfinite(estimate[estimate_slice])
-            & (n_defined_resamples > 0)
-            & (2 * n_defined_resamples >= n_draws)
-            & (n_units > 1)
-        )
-        resamples_or_zero = np.where(is_finite_resample, estimates_and_resamples[:, 1:], 0.0)
-        mean_resample[estimate_slice] = resamples_or_zero.sum(axis=1) / np.maximum(n_defined_resamples, 1)
-        deviations_or_zero = np.where(
-            is_finite_resample, resamples_or_zero - mean_resample[estimate_slice, np.newaxis], 0.0
-        )
-        square_sums = np.where(
-            is_defined[estimate_slice], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0
-        )
-        standard_error[estimate_slice] = np.sqrt(
-            square_sums / np.maximum(n_defined_resamples, 1) * (n_effective / max(1, n_effective - 1))
-        )
+        resamples = np.where(np.isfinite(estimates_and_resamples[:, 1:]), estimates_and_resamples[:, 1:], np.nan)
+        estimate[estimate_slice] = estimates_and_resamples[:, 0]
+        n_defined_resamples[estimate_slice] = np.isfinite(resamples).sum(axis=1)
+        mean_resample[estimate_slice] = mean_of_defined(resamples)
+        variance[estimate_slice] = mean_of_defined((resamples - mean_resample[estimate_slice, np.newaxis]) ** 2)
+    is_defined = (
+        np.isfinite(estimate) & (n_defined_resamples > 0) & (2 * n_defined_resamples >= n_draws) & (n_units > 1)
+    )
+    standard_error = np.sqrt(np.where(is_defined, variance, 0.0) * (n_effective / max(1, n_effective - 1)))
     is_varying = standard_error > _SAME
     can_be_significant = bool(np.exp2(1.0 - n_units) <= 1 - confidence)
     is_testable = is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & can_be_significant
     standard_error_or_one = np.where(is_varying, standard_error, 1.0)
 
     def statistics(estimate_indices: Ints) -> Floats:
-        return np.nan_to_num(
-            np.abs(deviations(estimate_indices)) / standard_error_or_one[estimate_indices, np.newaxis], posinf=0.0
-        )
+        deviations = draws(estimate_indices)[:, 1:] - mean_resample[estimate_indices, np.newaxis]
+        return np.nan_to_num(np.abs(deviations) / standard_error_or_one[estimate_indices, np.newaxis], posinf=0.0)
 
     z_scores = np.where(
         is_testable, -ndtri(stdtr(degrees_of_freedom, -np.abs(estimate) / standard_error_or_one)), np.nan

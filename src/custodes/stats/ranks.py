@@ -58,16 +58,9 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
 
     Source: Kendall 1945.
     """
-    sorted_indices = np.lexsort((values, groups))
-    group_sizes = np.bincount(groups)
-    rank_in_group = np.arange(1, len(values) + 1) - (np.cumsum(group_sizes) - group_sizes)[groups[sorted_indices]]
-    is_new_run = (np.diff(groups[sorted_indices]) != 0) | (np.diff(values[sorted_indices]) != 0)
-    run_of_position = np.cumsum(np.append(False, is_new_run)[: len(values)])
-    ranks = np.empty(len(values))
-    ranks[sorted_indices] = (np.bincount(run_of_position, rank_in_group) / np.bincount(run_of_position))[
-        run_of_position
-    ]
-    return ranks
+    group_sizes, level_of_value = np.bincount(groups), np.unique(values, return_inverse=True)[1]
+    n_in_lower_groups = (np.cumsum(group_sizes) - group_sizes)[groups]
+    return mid_ranks(groups * len(values) + level_of_value) - n_in_lower_groups
 
 
 def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
