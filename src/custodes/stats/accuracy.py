@@ -9,6 +9,7 @@ metric rated it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,70 +77,56 @@ def spa(
 
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
-    system_pairs = np.stack(np.triu_indices(human.shape[1], k=1))
+    first_systems, second_systems = np.triu_indices(human.shape[1], k=1)
+    item_weights = np.ones(len(human)) if item_weights is None else item_weights
     p_value_distance_sums, n_compared_pairs = np.zeros((2, len(weights), len(metrics)))
-    item_weights_or_one = 1.0 if item_weights is None else item_weights
     longest_axis_length = max(len(weights), len(flips), len(human))
     for group_metric_indices, rated_output_indices in group_by_outputs(human, metrics):
         is_rated_by_both = np.zeros(human.shape, dtype=bool)
         is_rated_by_both.flat[rated_output_indices] = True
-        for first_systems, second_systems in (
-            system_pairs[:, pair_slice] for pair_slice in chunks(system_pairs.shape[1], longest_axis_length)
-        ):
-            item_weights_by_pair = (
-                is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems]
-            ).T * item_weights_or_one
-
-            def compute_p_values(
-                scores: Floats,
-                first_systems: Ints = first_systems,
-                second_systems: Ints = second_systems,
-                item_weights_by_pair: Any = item_weights_by_pair,
-                is_rated_by_both: Bools = is_rated_by_both,
-            ) -> Floats:
-                differences_by_pair = (
-                    _differences(scores, is_rated_by_both, first_systems, second_systems) * item_weights_or_one
-                )
-                return _p_values(differences_by_pair, item_weights_by_pair, units=units, weights=weights, flips=flips)
-
+        for pair_slice in chunks(len(first_systems), longest_axis_length):
+            compute_p_values = partial(
+                _p_values,
+                is_rated_by_both=is_rated_by_both,
+                first_systems=first_systems[pair_slice],
+                second_systems=second_systems[pair_slice],
+                units=units,
+                weights=weights,
+                flips=flips,
+                item_weights=item_weights,
+            )
             human_p_values = compute_p_values(human)[:, np.newaxis]
-            for chunk_metric_indices in (
-                group_metric_indices[metric_slice]
-                for metric_slice in chunks(len(group_metric_indices), _CACHE * len(first_systems) * longest_axis_length)
-            ):
-                p_value_distances = np.abs(compute_p_values(metrics[chunk_metric_indices]) - human_p_values)
-                p_value_distance_sums[:, chunk_metric_indices] += np.nansum(p_value_distances, axis=-1)
-                n_compared_pairs[:, chunk_metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
+            n_pairs = pair_slice.stop - pair_slice.start
+            for metric_slice in chunks(len(group_metric_indices), _CACHE * n_pairs * longest_axis_length):
+                metric_indices = group_metric_indices[metric_slice]
+                p_value_distances = np.abs(compute_p_values(metrics[metric_indices]) - human_p_values)
+                p_value_distance_sums[:, metric_indices] += np.nansum(p_value_distances, axis=-1)
+                n_compared_pairs[:, metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
     return np.asarray(1 - ratio(p_value_distance_sums, n_compared_pairs))
 
 
-def _differences(scores: Floats, is_rated_by_both: Bools, first_systems: Ints, second_systems: Ints) -> Floats:
-    """Score of the first minus score of the second system of each pair: (..., items, systems) -> (..., pairs, items). A
-    difference is 0 if the item lacks one of the systems, or if the difference is rounding error."""
-    scores = np.where(is_rated_by_both, scores, 0.0)
-    largest_absolute_score = np.abs(scores).max(axis=(-1, -2), keepdims=True)
-    score_differences = np.where(
-        is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems],
-        scores[..., first_systems] - scores[..., second_systems],
-        0.0,
-    )
-    return np.where(np.abs(score_differences) <= _SAME * largest_absolute_score, 0.0, score_differences).swapaxes(
-        -1, -2
-    )
-
-
 def _p_values(
-    differences_by_pair: Floats,
-    item_weights_by_pair: NDArray[Any],
+    scores: Floats,
     *,
+    is_rated_by_both: Bools,
+    first_systems: Ints,
+    second_systems: Ints,
     units: Ints,
     weights: Floats,
     flips: NDArray[np.int8],
+    item_weights: Floats,
 ) -> Floats:
-    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items). `item_weights_by_pair` (pairs, items) is
-    the weight of each item that has both systems of the pair, else 0."""
+    """One-sided p-values (B, ..., pairs) of the differences between the scores (..., items, systems) of the first and
+    the second system of each pair, on the items that have both systems."""
     from scipy.special import ndtr
 
+    has_both_systems = is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems]
+    item_weights_by_pair = (has_both_systems * item_weights[:, np.newaxis]).T
+    scores = np.where(is_rated_by_both, scores, 0.0)
+    rounding_error = _SAME * np.abs(scores).max(axis=(-1, -2), keepdims=True)
+    score_differences = scores[..., first_systems] - scores[..., second_systems]
+    is_different = has_both_systems & (np.abs(score_differences) > rounding_error)
+    differences_by_pair = np.where(is_different, score_differences, 0.0).swapaxes(-1, -2) * item_weights
     difference_sums_by_unit, absolute_sums_by_unit, weight_sums_by_unit = (
         unit_sums(values, units=units, n_units=weights.shape[1])
         for values in (differences_by_pair, np.abs(differences_by_pair), item_weights_by_pair)
