@@ -68,6 +68,26 @@ def table_html(
     )
 
 
+def result_table_html(
+    context: Context,
+    full_name: str,
+    caption: str,
+    *,
+    rows: pl.DataFrame | None = None,
+    without: Sequence[str] = (),
+    notes: Iterable[tuple[str | None, str]] = (),
+) -> str:
+    """HTML of the essential columns of a table of a result, except the columns `without`; '' without rows.
+
+    `rows` (default: the rows of the table) can be other rows with the same columns.
+    """
+    rows = context.table(full_name) if rows is None else rows
+    if rows.is_empty():
+        return ""
+    columns = [column for column in context.essential_columns(full_name) if column.name not in without]
+    return table_html(rows, columns, id=f"{full_name.replace('.', '-')}-table", caption=caption, notes=notes)
+
+
 def build_selection_table(
     context: Context, id: str, caption: str, table_name: str, where: Mapping[str, str]
 ) -> SelectionTable:

@@ -52,6 +52,22 @@ def student_quantile(confidence: float, n_units: float) -> float:
     return float(stdtrit(max(n_units - 1, 1), (1 + confidence) / 2))
 
 
+def student_inference(estimate: float, standard_error: float, *, n_units: float, confidence: float) -> Inference:
+    """Estimate with Student's t interval, and the p-value of the t test that the true value is 0.
+
+    There are `n_units` - 1 degrees of freedom.
+
+    >>> [round(float(value), 3) for value in student_inference(2.0, 1.0, n_units=12, confidence=0.95)]
+    [2.0, -0.201, 4.201, 0.071]
+    """
+    from scipy.special import stdtr
+
+    half_width = student_quantile(confidence, n_units) * standard_error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2 * stdtr(n_units - 1, -np.abs(np.divide(estimate, standard_error)))
+    return Inference(*np.array([estimate, estimate - half_width, estimate + half_width, p_value]))
+
+
 def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, Floats]:
     """Wilson interval of proportions (...): lower and upper bounds.
 

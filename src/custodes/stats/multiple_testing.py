@@ -154,33 +154,18 @@ def flip_tests(
     n_present_blocks = is_present_block.sum(axis=0)
     n_blocks = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
-    pseudo_square_sums, relative_statistic = np.zeros((2, len(n_present_blocks)))
-    residual_square_sums, residual_size_sums, size_square_sums = np.zeros((3, len(n_present_blocks)))
-    scaled_pseudo_values = np.zeros((len(n_present_blocks), len(jackknife_estimates)))
-    for estimate_slice in chunks(len(n_present_blocks), len(jackknife_estimates)):
-        estimates_without_block = jackknife_estimates[:, estimate_slice]
-        is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~is_present_block[:, estimate_slice]).all(
-            axis=0
-        )
-        block_sizes_in_use = block_sizes[:, estimate_slice] * is_defined[estimate_slice]
-        pseudo_value_matrix = pseudo_values(estimate[estimate_slice], estimates_without_block, block_sizes_in_use)
-        pseudo_square_sums[estimate_slice] = np.einsum("ku,ku->k", pseudo_value_matrix, pseudo_value_matrix)
-        relative_sizes = _relative_sizes(block_sizes_in_use)
-        residuals = pseudo_value_matrix - relative_sizes * np.nan_to_num(estimate[estimate_slice, np.newaxis])
-        residuals[np.abs(residuals) <= _SAME] = 0.0
-        residual_square_sums[estimate_slice] = np.einsum("ku,ku->k", residuals, residuals)
-        residual_size_sums[estimate_slice] = np.einsum("ku,ku->k", residuals, relative_sizes)
-        size_square_sums[estimate_slice] = np.einsum("ku,ku->k", relative_sizes, relative_sizes)
-        # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
-        scale_factors = np.nan_to_num(
-            ratio(
-                np.ones(len(pseudo_value_matrix)),
-                np.sqrt(n_blocks[estimate_slice] * pseudo_square_sums[estimate_slice]),
-            )
-        )
-        pseudo_value_matrix *= scale_factors[:, np.newaxis]
-        relative_statistic[estimate_slice] = np.abs(pseudo_value_matrix.sum(axis=1))
-        scaled_pseudo_values[estimate_slice] = pseudo_value_matrix
+    is_defined &= (np.isfinite(jackknife_estimates) | ~is_present_block).all(axis=0)
+    block_sizes_in_use = block_sizes * is_defined
+    scaled_pseudo_values = pseudo_values(estimate, jackknife_estimates, block_sizes_in_use)
+    relative_sizes = _relative_sizes(block_sizes_in_use)
+    residuals = scaled_pseudo_values - relative_sizes * np.nan_to_num(estimate[:, np.newaxis])
+    residuals[np.abs(residuals) <= _SAME] = 0.0
+    residual_size_sums = np.einsum("ku,ku->k", residuals, relative_sizes)
+    size_square_sums = np.einsum("ku,ku->k", relative_sizes, relative_sizes)
+    # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
+    largest_sums = np.sqrt(n_blocks * np.einsum("ku,ku->k", scaled_pseudo_values, scaled_pseudo_values))
+    scaled_pseudo_values *= np.nan_to_num(ratio(np.ones(len(n_blocks)), largest_sums))[:, np.newaxis]
+    relative_statistic = np.abs(scaled_pseudo_values.sum(axis=1))
     degrees_of_freedom = n_blocks - 1.0
     has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
     normal_factor = (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
@@ -223,7 +208,7 @@ def flip_tests(
     relative_statistic = np.where(
         is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
     )
-    standard_error = np.sqrt(residual_square_sums / (n_blocks * degrees_of_freedom))
+    standard_error = np.sqrt(np.einsum("ku,ku->k", residuals, residuals) / (n_blocks * degrees_of_freedom))
 
     def margins(critical_values: Floats) -> tuple[Floats, Floats]:
         """Roots of |t(d)| = critical t, a quadratic equation, as distances from the estimate."""

@@ -19,12 +19,8 @@ from custodes.evaluate.annotators.annotators import Annotators, annotators
 from custodes.evaluate.check.study import annotator_questions, refusals
 from custodes.evaluate.decision_graph import PAIR
 from custodes.reporting.section import Context, Section
-from custodes.reporting.tables import table_html
+from custodes.reporting.tables import result_table_html, table_html
 
-SHOWN = (
-    ("agreement", "Number and agreement of annotators"),
-    ("annotators", "Each annotator"),
-)
 LOOKS = (
     *PAIR,
     count("looks", "number of completed interim analyses", "Analyses"),
@@ -145,19 +141,18 @@ def _remove_file_name(file_names: Sequence[str], message: str) -> str:
 
 def _build(context: Context) -> Mapping[str, Any]:
     study = context.study.select(**selection_arguments(context.options), one_side=True)
-    html_tables = []
-    for table_name, caption in SHOWN:
-        rows = context.table(f"annotators.{table_name}")
-        if rows.height:
-            columns = context.essential_columns(f"annotators.{table_name}")
-            if table_name == "annotators" and not (rows["is_person"].any() or rows["flags"].list.len().sum()):
-                # A slot, which several annotators share, is tested only for a reversed scale. Empty flags would look
-                # like a pass.
-                columns = [column for column in columns if column.name != "flags"]
-            notes = context.notes("annotators", "few-", "none-", "slots") if table_name == "agreement" else ()
-            html_tables.append(
-                table_html(rows, columns, id=f"annotators-{table_name}-table", caption=caption, notes=notes)
-            )
+    rows = context.table("annotators.annotators")
+    # A slot, which several annotators share, is tested only for a reversed scale. Empty flags would look like a pass.
+    has_flags = rows["is_person"].any() or rows["flags"].list.len().sum()
+    html_tables = [
+        result_table_html(
+            context,
+            "annotators.agreement",
+            "Number and agreement of annotators",
+            notes=context.notes("annotators", "few-", "none-", "slots"),
+        ),
+        result_table_html(context, "annotators.annotators", "Each annotator", without=() if has_flags else ["flags"]),
+    ]
     look_rows = last_interim_analyses(study)
     if look_rows.height:
         columns = [column for column in LOOKS if column.name != "refused" or look_rows["refused"].sum()]
@@ -173,7 +168,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             for sentence_text in (cost_sentences(study), *dict.fromkeys(sentences), *looks_sentences(look_rows))
             if sentence_text
         ],
-        "table": "\n".join(html_tables),
+        "table": "\n".join(filter(None, html_tables)),
     }
 
 

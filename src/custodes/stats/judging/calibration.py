@@ -7,7 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import few_clusters
-from custodes.stats.intervals import Inference, wilson_interval
+from custodes.stats.intervals import Inference, student_inference, wilson_interval
 from custodes.stats.judging.bias_tests import NOTHING
 from custodes.stats.ratios import ratio
 
@@ -164,8 +164,6 @@ def estimate_overconfidence(
 
     Source: ours, with the variance of `correct_count_variance`.
     """
-    from scipy.special import stdtr, stdtrit
-
     mean_overconfidence = float(np.mean(verdict_confidences - correctness))
     residual_sum_of_cluster = np.bincount(units, weights=verdict_confidences - correctness - mean_overconfidence)
     n_clusters = int((np.bincount(units) > 0).sum())
@@ -181,10 +179,7 @@ def estimate_overconfidence(
     if n_clusters < 2 or count_variance <= NOTHING:
         return Inference(np.asarray(mean_overconfidence), *[np.full((), np.nan)] * 3)
     standard_error = np.sqrt(count_variance) / len(verdict_confidences)
-    half_width = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * standard_error
-    p_value = 2 * stdtr(n_clusters - 1, -abs(mean_overconfidence) / standard_error)
-    bounds = (mean_overconfidence - half_width, mean_overconfidence + half_width)
-    return Inference(*np.array([mean_overconfidence, *bounds, p_value]))
+    return student_inference(mean_overconfidence, standard_error, n_units=n_clusters, confidence=confidence)
 
 
 def expected_error(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import with_point, without_block
-from custodes.stats.intervals import Inference, student_quantile
+from custodes.stats.intervals import Inference, student_inference
 from custodes.stats.ranks import ranks_within
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
@@ -204,9 +204,8 @@ def length_bias(
         units=units,
         weights=with_point(jackknife_weights),
     )
-    t_quantile = student_quantile(confidence, len(jackknife_weights))
     if len(human_verdicts) < 2:
-        return _bound_length_bias(correlations, t_quantile)
+        return _bound_length_bias(correlations, confidence)
 
     def mean_over_pairs(pair_values: Floats) -> Floats:
         return ratio((pair_values * correlations.weight).sum(axis=1), correlations.weight.sum(axis=1))
@@ -218,13 +217,12 @@ def length_bias(
     standard_error = _jackknife_error(tetrad_differences)
     if not (length_adjusted_agreement > LEAST_AGREEMENT and standard_error > 0):
         return NO_INFERENCE
-    excess, standard_error = (
+    return student_inference(
         float(tetrad_differences[0]) / length_adjusted_agreement,
         float(np.hypot(standard_error / length_adjusted_agreement, MODEL_ERROR)),
+        n_units=len(jackknife_weights),
+        confidence=confidence,
     )
-    half_width = t_quantile * standard_error
-    p_value = _p_value(excess / standard_error, len(jackknife_weights))
-    return Inference(*np.array([excess, excess - half_width, excess + half_width, p_value]))
 
 
 def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_verdicts: Signs, strata: Ints) -> Bools:
@@ -251,7 +249,7 @@ def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_
     return np.asarray(is_candidate & is_informative_stratum[stratum_of_comparison])
 
 
-def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> Inference:
+def _bound_length_bias(correlations: _LatentCorrelations, confidence: float) -> Inference:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
     judge_correlation, human_correlation = correlations.judge_length, correlations.human_length
@@ -266,30 +264,28 @@ def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> 
         / (1.0 - human_correlation[0] ** 2)
         for reliabilities in (np.ones_like(least_reliability), least_reliability)
     ]
-    standard_errors = [float(np.hypot(_jackknife_error(excess), MODEL_ERROR)) for excess in excess_by_reliability]
-    intervals = [
-        (excess[0] - t_quantile * standard_error, excess[0] + t_quantile * standard_error)
-        for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
-    ]
-    has_same_excess_sign = bool(excess_by_reliability[0][0] * excess_by_reliability[1][0] > 0)
-    p_value = max(
-        _p_value(excess[0] / standard_error, len(judge_correlation) - 1)
-        for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
+    least_noise, most_noise = (
+        student_inference(
+            excess[0],
+            float(np.hypot(_jackknife_error(excess), MODEL_ERROR)),
+            n_units=len(judge_correlation) - 1,
+            confidence=confidence,
+        )
+        for excess in excess_by_reliability
     )
-    low, high = min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
-    return Inference(*np.array([excess_by_reliability[0][0], low, high, p_value if has_same_excess_sign else np.nan]))
+    has_same_sign = least_noise.estimate * most_noise.estimate > 0
+    return Inference(
+        least_noise.estimate,
+        np.minimum(least_noise.low, most_noise.low),
+        np.maximum(least_noise.high, most_noise.high),
+        np.where(has_same_sign, np.maximum(least_noise.p_value, most_noise.p_value), np.nan),
+    )
 
 
 def _jackknife_error(estimates: Floats) -> float:
     """Jackknife standard error of the first value. Each further value is computed without one block."""
     block_estimates = estimates[1:]
     return float(np.sqrt((len(block_estimates) - 1) * block_estimates.var()))
-
-
-def _p_value(t_statistic: float, n_blocks: int) -> float:
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(n_blocks - 1, -abs(t_statistic)))
 
 
 class _LatentCorrelations(NamedTuple):

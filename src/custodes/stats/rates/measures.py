@@ -8,16 +8,12 @@ from typing import Literal
 import numpy as np
 
 from custodes.stats.arrays import Floats
+from custodes.stats.favi_score import sample_accuracy
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.reliability import alpha, pair_coincidences
 
 Weighting = Literal["none", "linear", "quadratic"]
 """Weights of disagreements: equal, proportional to the distance of ordered labels, or to the squared distance."""
-
-
-def accuracy(table: Floats) -> Floats:
-    """Return the proportion (...) of outputs with equal labels, for tables (..., k, k)."""
-    return ratio(np.trace(table, axis1=-2, axis2=-1), table.sum(axis=(-2, -1)))
 
 
 def sensitivity(table: Floats) -> Floats:
@@ -104,7 +100,7 @@ def ac1(table: Floats) -> Floats:
     n_outputs, n_labels = table.sum(axis=(-2, -1)), table.shape[-1]
     label_shares = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n_outputs[..., None])
     chance_agreement = (label_shares * (1 - label_shares)).sum(axis=-1) / (n_labels - 1)
-    return ratio(accuracy(table) - chance_agreement, 1 - chance_agreement)
+    return ratio(sample_accuracy(table) - chance_agreement, 1 - chance_agreement)
 
 
 def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
@@ -121,7 +117,7 @@ BINARY: Mapping[str, Callable[[Floats], Floats]] = {
 """Measures for two labels, of which the second is positive: TPR, TNR, PPV (precision) and NPV."""
 
 GENERAL: Mapping[str, Callable[[Floats], Floats]] = {
-    "accuracy": accuracy,
+    "accuracy": sample_accuracy,
     "balanced_accuracy": balanced_accuracy,
     "f1": f1,
     "mcc": mcc,
