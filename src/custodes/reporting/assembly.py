@@ -28,11 +28,18 @@ from custodes.files import make_folder, write_atomically
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
 from custodes.reporting.page import page
-from custodes.reporting.section import Context, Section
+from custodes.reporting.section import Context, Page, Section
 from custodes.reporting.sections import SECTIONS
 
 SECTION_PROGRESS = "sections"
 """Label of the progress bar over the sections."""
+REQUIRED: Mapping[Page, str] = {
+    "both": "agreement",
+    "humans": "leaderboard",
+    "metrics": "leaderboard",
+    "labels": "rates",
+}
+"""The question that each kind of page must answer."""
 STATISTICS = (CHOOSING, ORDERING)
 """Statistics for which figures of agreement are saved."""
 
@@ -175,13 +182,14 @@ def report(
     selected_study = context.study.select(**selection_arguments(setting), one_side=True)
     if by and not has_labels:
         check_slices(study, selected_study, by)
-    page_kind, required_question = "both", "agreement"
+    page_kind: Page = "both"
     if has_labels:
-        page_kind, required_question = "labels", "rates"
+        page_kind = "labels"
     elif not selected_study.metrics:
-        page_kind, required_question = "humans", "leaderboard"
+        page_kind = "humans"
     elif not selected_study.humans:
-        page_kind, required_question = "metrics", "leaderboard"
+        page_kind = "metrics"
+    required_question = REQUIRED[page_kind]
     sections = tuple(section for section in SECTIONS if page_kind in section.pages)
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)

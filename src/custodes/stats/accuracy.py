@@ -1,5 +1,5 @@
-"""Pairwise accuracy: over pairs of systems, from system scores or from p-values (soft pairwise accuracy), and within
-items, with calibrated ties of the metric.
+"""Pairwise accuracy: over pairs of systems, from p-values (soft pairwise accuracy), and within items, with calibrated
+ties of the metric. Pairwise accuracy of system scores is `correlation.ConcordanceCounts.accuracy`.
 
 Several functions share these arrays. `human` (items, systems) and `metrics` (metrics, items, systems) are ratings, NaN
 if not rated. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the bootstrap weights
@@ -17,37 +17,10 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
-from custodes.stats.correlation import ConcordanceCounts, pair_counts
 from custodes.stats.ratios import ratio
 
 _CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
 _SAME = 1e-12  # relative rounding error
-
-
-def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bools) -> Floats:
-    """Proportion of system pairs that human and metric means put in the same order, (B, metrics).
-
-    The means are arrays (B, metrics, systems). `pairs` (metrics, systems, systems) marks the pairs of systems that can
-    be compared. A pair on which the human means or the metric means tie exactly is correct only if both tie exactly.
-    Pairs with a NaN are left out. The result is NaN if no pair remains.
-
-    >>> pairs = np.ones((1, 3, 3), dtype=bool)
-    >>> pairwise_accuracy(np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
-    [[0.667]]
-
-    Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
-    """
-    return accuracy_of(pair_counts(means_human, means_metrics, pairs=pairs))
-
-
-def accuracy_of(concordance_counts: ConcordanceCounts) -> Floats:
-    """Proportion of pairs (...) that both rankings put in the same order; a pair tied in both counts as the same."""
-    n_tied_by_both = (
-        concordance_counts.pairs - concordance_counts.untied_x - concordance_counts.untied_y + concordance_counts.untied
-    )
-    return ratio(
-        (concordance_counts.concordance + concordance_counts.untied) / 2 + n_tied_by_both, concordance_counts.pairs
-    )
 
 
 def spa(

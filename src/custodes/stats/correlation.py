@@ -53,6 +53,16 @@ class ConcordanceCounts(NamedTuple):
         """Kendall's tau-b."""
         return tau_b(self.concordance, self.untied_x, self.untied_y)
 
+    @property
+    def accuracy(self) -> Floats:
+        """Proportion of pairs that both rankings put in the same order; NaN without pairs.
+
+        A pair that a ranking ties is in the same order only if the other ranking ties it, too. With system means, this
+        is the accuracy of Kocmi et al. 2021 ("To Ship or Not to Ship").
+        """
+        n_tied_by_both = self.pairs - self.untied_x - self.untied_y + self.untied
+        return ratio((self.concordance + self.untied) / 2 + n_tied_by_both, self.pairs)
+
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     """Pearson's r along the last axis.

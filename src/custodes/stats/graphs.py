@@ -95,11 +95,11 @@ def clearest_cycles(edge_strengths: Floats) -> list[list[int]]:
     for members in sorted(members_of_component, key=lambda members: (-len(members), members[0])):
         inner_edge_strengths = edge_strengths[np.ix_(members, members)]
         distinct_strengths = np.unique(inner_edge_strengths[inner_edge_strengths > 0])
-        n_strengths_with_cycle = bisect_left(
-            distinct_strengths,
-            True,
-            key=lambda strength, edges=inner_edge_strengths: not len(_strong_parts(edges >= strength)),
-        )
+
+        def has_no_cycle(strength: float, edge_strengths: Floats = inner_edge_strengths) -> bool:
+            return len(_strong_parts(edge_strengths >= strength)) == 0
+
+        n_strengths_with_cycle = bisect_left(distinct_strengths, True, key=has_no_cycle)
         weakest_strength = distinct_strengths[n_strengths_with_cycle - 1]
         is_strong_edge = inner_edge_strengths >= weakest_strength
         for source, target in np.argwhere(inner_edge_strengths == weakest_strength):

@@ -336,7 +336,9 @@ def bootstrap_tests(
 
     def statistics(estimate_indices: Ints) -> Floats:
         deviations = draws(estimate_indices)[:, 1:] - mean_resample[estimate_indices, np.newaxis]
-        return np.nan_to_num(np.abs(deviations) / standard_error_or_one[estimate_indices, np.newaxis], posinf=0.0)
+        return np.asarray(
+            np.nan_to_num(np.abs(deviations) / standard_error_or_one[estimate_indices, np.newaxis], posinf=0.0)
+        )
 
     z_scores = np.where(
         is_testable, -ndtri(stdtr(degrees_of_freedom, -np.abs(estimate) / standard_error_or_one)), np.nan

@@ -160,7 +160,7 @@ class _Levels:
         outputs plus half the weight of equal outputs."""
         level_sizes = np.asarray(self.counts @ weights)
         doubled_rank_of_level = 2 * np.cumsum(level_sizes, axis=0) - level_sizes
-        return doubled_rank_of_level.take(self.level_of_output, axis=0)
+        return np.asarray(doubled_rank_of_level.take(self.level_of_output, axis=0))
 
     def power_sums(self, resample_weights: NDArray[Any], power: int) -> Floats:
         """Sums of the sizes of levels, raised to a power, in resamples: (B,).

@@ -196,47 +196,38 @@ def halo_sentences(result: Ceiling) -> list[str]:
     tau_of_target_and_source = {
         (row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)
     }
-    tau_difference_rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
-    same_source_difference_rows = tau_difference_rows.filter(source=same_source)
-    if same_source_difference_rows.is_empty():
-        return []
-    halo_target_texts = [
-        f"{target} ({number(tau_of_target_and_source[target, same_source])} against "
-        f"{number(tau_of_target_and_source[target, other_source])})"
-        for target in same_source_difference_rows.filter(pl.col("lead_low") > 0)["target"]
-    ]
+    rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
+    same_source_rows = rows.filter(source=same_source)
+    halo_rows = same_source_rows.filter(pl.col("lead_low") > 0)
     sentence_texts = []
-    if halo_target_texts:
+    if halo_rows.height:
+        target_texts = [
+            f"{target} ({number(tau_of_target_and_source[target, same_source])} against "
+            f"{number(tau_of_target_and_source[target, other_source])})"
+            for target in halo_rows["target"]
+        ]
         sentence_texts.append(
             "Part of the agreement between aspects is a halo effect of the annotator. A rating is predicted "
             "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
-            f"ratings of these aspects: {names(halo_target_texts)}."
+            f"ratings of these aspects: {names(target_texts)}."
         )
-        metric_difference_rows = tau_difference_rows.filter(pl.col("lead_high") >= 0, source=metric_source)
-        metric_difference_rows = metric_difference_rows.join(
-            same_source_difference_rows.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
-        )
-        if metric_difference_rows.height:
-            sentence_texts.append(
-                "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of "
-                f"other aspects: {names(metric_difference_rows['target'].to_list())}."
-            )
-    no_halo_rows = same_source_difference_rows.filter(pl.col("lead_low") <= 0)
-    for sentence_start, condition_expression in (
-        (
-            "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
-            "ratings of other aspects than from other annotators’ ratings of these aspects",
-            pl.col("lead_high") >= 0,
+    targets_of_sentence = {
+        "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of other "
+        "aspects": rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
+            halo_rows, on="target", how="semi", maintain_order="left"
         ),
-        (
-            "No halo effect. A rating is predicted better from other annotators’ ratings of other aspects than from "
-            "the same annotator’s ratings of these aspects",
-            pl.col("lead_high") < 0,
+        "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
+        "ratings of other aspects than from other annotators’ ratings of these aspects": same_source_rows.filter(
+            pl.col("lead_low") <= 0, pl.col("lead_high") >= 0
         ),
-    ):
-        if targets := no_halo_rows.filter(condition_expression)["target"].to_list():
-            sentence_texts.append(f"{sentence_start}: {names(targets)}.")
-    return sentence_texts
+        "No halo effect. A rating is predicted better from other annotators’ ratings of other aspects than from "
+        "the same annotator’s ratings of these aspects": same_source_rows.filter(pl.col("lead_high") < 0),
+    }
+    return sentence_texts + [
+        f"{sentence_start}: {names(target_rows['target'].to_list())}."
+        for sentence_start, target_rows in targets_of_sentence.items()
+        if target_rows.height
+    ]
 
 
 def _join_differences(gap_rows: pl.DataFrame) -> str:

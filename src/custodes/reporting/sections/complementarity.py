@@ -19,6 +19,26 @@ HEAT_WIDTH = 760
 """Width of the heat map in pixels. Its proportions are fixed, so it is not scaled to the page."""
 
 
+SIMILARITY_TEXTS = {
+    "metric-metric": (
+        "Rankings by metrics are more similar to each other than to rankings by annotators. Together, the metrics "
+        "contain less information than their number suggests. Noise of the human ratings contributes to the difference",
+        "Rankings by metrics are more similar to rankings by annotators than to each other, so the metrics err in "
+        "different ways",
+        "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
+    ),
+    "human-human": (
+        "Rankings by human aspects are more similar to each other than to rankings by metrics",
+        "Rankings by human aspects are more similar to rankings by metrics than to each other",
+        "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
+    ),
+}
+"""Sentences on the similarity of raters of one kind, compared with the similarity of human ratings and metrics.
+
+The raters of one kind are more similar, less similar, or not significantly different.
+"""
+
+
 def _figures(context: Context) -> Sequence[Figure]:
     """The figures of distances between raters, and of dimensions in which raters differ."""
     result: Any = context.results["complementarity"]
@@ -69,23 +89,7 @@ def sentences(result: Complementarity) -> list[str]:
     gap_row_of_kind_pairs = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
     sentence_texts = []
     mean_human_metric = mean_of_kind_pair["human-metric"]
-    for within_kind_pair, more_similar_text, less_similar_text, no_difference_text in (
-        (
-            "metric-metric",
-            "Rankings by metrics are more similar to each other than to rankings by annotators. Together, "
-            "the metrics contain less information than their number suggests. Noise of the human ratings contributes "
-            "to the difference",
-            "Rankings by metrics are more similar to rankings by annotators than to each other, so the metrics err in "
-            "different ways",
-            "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
-        ),
-        (
-            "human-human",
-            "Rankings by human aspects are more similar to each other than to rankings by metrics",
-            "Rankings by human aspects are more similar to rankings by metrics than to each other",
-            "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
-        ),
-    ):
+    for within_kind_pair, (more_similar_text, less_similar_text, no_difference_text) in SIMILARITY_TEXTS.items():
         gap_row = gap_row_of_kind_pairs.get(("human-metric", within_kind_pair), {"difference": None})
         if gap_row["difference"] is None:
             continue
