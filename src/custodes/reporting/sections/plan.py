@@ -42,7 +42,11 @@ PLAN = Section(
     build=lambda context: {
         "table": table_html(
             context.table("plan.plan"),
-            [own for own in context.table_declaration("plan.plan").columns if own.name not in ("metric", "estimator")],
+            [
+                column
+                for column in context.table_declaration("plan.plan").columns
+                if column.name not in ("metric", "estimator")
+            ],
             id="plan-table",
             caption=f"Decisions of studies with at most {max(STOPPING.looks or ())} annotations of each pair",
         )
