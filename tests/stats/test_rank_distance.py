@@ -13,13 +13,13 @@ from custodes.stats import rank_distance
 from custodes.stats.rank_distance import RULES, rank_distance_influence, rank_distances
 
 SEEDS = st.integers(0, 2**32 - 1)
-MOST_COMPARED = {"compared": 127, "sorted": 0}  # number of things up to which their pairs are compared
-RULE_AND_ALGORITHM = list(product(RULES, MOST_COMPARED))
+ALGORITHMS = {"compared": 127, "sorted": 0}  # number of things up to which their pairs are compared
+RULE_AND_ALGORITHM = list(product(RULES, ALGORITHMS))
 
 
 def distances_of(values: np.ndarray, first: np.ndarray, second: np.ndarray, *, rule: str, by: str) -> np.ndarray:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rank_distance, "_FEW", MOST_COMPARED[by])
+        patch.setattr(rank_distance, "MOST_COMPARED", ALGORITHMS[by])
         return rank_distances(values, first, second, rules=[rule])[0]
 
 
@@ -27,7 +27,7 @@ def influence_of(
     values: np.ndarray, first: np.ndarray, second: np.ndarray, *, rule: str, by: str
 ) -> tuple[np.ndarray, np.ndarray]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rank_distance, "_FEW", MOST_COMPARED[by])
+        patch.setattr(rank_distance, "MOST_COMPARED", ALGORITHMS[by])
         return rank_distance_influence(values, first, second, rule=rule)
 
 
@@ -87,7 +87,7 @@ def test_both_algorithms_agree_on_many_things(rule: str) -> None:
     values = rankings(3, n=127)
     values[3, 1] = np.random.default_rng(0).permutation(127)
     values[2, 1] = np.random.default_rng(1).permutation(127)  # one unit without ties and missing cells
-    compared, by_order = (influence_of(values, *all_pairs(), rule=rule, by=by) for by in MOST_COMPARED)
+    compared, by_order = (influence_of(values, *all_pairs(), rule=rule, by=by) for by in ALGORITHMS)
     for first, second in zip(compared, by_order, strict=True):
         np.testing.assert_allclose(first, second, atol=1e-12)
 
@@ -112,7 +112,7 @@ def test_influence_is_the_derivative(seed: int, rule: str, by: str) -> None:
             np.testing.assert_allclose(influence[p, k], (means[0] - means[1]) / (2 * step), atol=1e-8)
 
 
-@pytest.mark.parametrize("by", MOST_COMPARED)
+@pytest.mark.parametrize("by", ALGORITHMS)
 def test_undefined_is_nan(by: str) -> None:
     values = np.full((3, 2, 3), np.nan)
     values[0] = [1.0, 2, 3]

@@ -23,7 +23,9 @@ PairTable = NDArray[Any]
 Rule = Literal["tau-b", "strict", "half"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
-_FEW = 127  # number of things up to which pairs of things are compared, which is fast; counts then fit int8
+MOST_COMPARED = 127
+"""Maximum number of things for comparing all pairs of things, which is faster than sorting; counts then fit int8."""
+
 _CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
 
 
@@ -82,7 +84,7 @@ def _chunks(values: Floats, first_raters: Ints, second_raters: Ints) -> Iterator
     """
     n_units, n_things = values.shape[1:]
     ranks_by_rater = mid_ranks(values)
-    count_thing_pairs = _count_by_comparison if n_things <= _FEW else _count_by_sorting
+    count_thing_pairs = _count_by_comparison if n_things <= MOST_COMPARED else _count_by_sorting
     for pair_slice in chunks(len(first_raters), _CACHE * n_things):
         for unit_slice in chunks(n_units, _CACHE * n_things * (pair_slice.stop - pair_slice.start)):
             yield (
