@@ -111,7 +111,8 @@ def _cluster_square_sums(residuals: Floats, bin_of_verdict: Ints, units: Ints) -
     """Number of clusters in each bin, and the sum over these clusters of the squared sum of residuals, (bins,) each."""
     (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
     residual_sum_of_cell = np.bincount(cell_of_verdict.ravel(), weights=residuals)
-    return np.bincount(bin_of_cell), np.bincount(bin_of_cell, weights=residual_sum_of_cell**2)
+    square_sum_of_bin = np.bincount(bin_of_cell, weights=residual_sum_of_cell**2).astype(np.float64)
+    return np.bincount(bin_of_cell), square_sum_of_bin
 
 
 def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:

@@ -140,7 +140,8 @@ def partiality(
     [3]
     """
     if not placements:
-        return Partiality(*[np.zeros((0, 0))] * 5, reason=np.zeros((0, 0), dtype=np.int8))
+        no_cells = np.zeros((0, 0))
+        return Partiality(no_cells, no_cells, no_cells, no_cells, no_cells, no_cells.astype(np.int8))
     searches = [_Search(placement, systems) for placement in placements]
     n_remaining_tests = sum(int(search.is_candidate.sum()) for search in searches)
     largest_p_adjusted = 0.0
