@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Bools, Floats, chunks, deviations, scaled_deviations
+from custodes.stats.arrays import CHUNK, Bools, Floats, chunks, deviations, scaled_deviations, table_sums
 from custodes.stats.ranks import (
     SortedRows,
     count_earlier_lower,
@@ -153,13 +153,28 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
         n_missing = is_missing.sum(axis=1)
         n_missing_ordered_pairs = 2 * n_missing * (n - n_missing)
         tau[row_slice] = tau_b(
-            _sorted_concordance(sorted_x, sorted_y).sum(axis=1) - n_missing_ordered_pairs,
+            _doubled_concordance(sorted_x, sorted_y) - n_missing_ordered_pairs,
             *(
                 n * n - (sorted_rows.end - sorted_rows.start).sum(axis=1) - n_missing_ordered_pairs
                 for sorted_rows in (sorted_x, sorted_y)
             ),
         )
     return tau.reshape(shape)
+
+
+def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
+    """Twice the concordant minus discordant pairs of each row; with few levels, from a table, which is faster."""
+    (x_levels, n_x_levels), (y_levels, n_y_levels) = x.levels(), y.levels()
+    n_rows, n = x_levels.shape
+    if n_x_levels * n_y_levels > n:
+        return np.asarray(_sorted_concordance(x, y).sum(axis=1))
+    row_of_output = np.repeat(np.arange(n_rows), n)
+    counts = table_sums(row_of_output, x_levels.ravel(), y_levels.ravel(), shape=(n_rows, n_x_levels, n_y_levels))
+    n_lower_in_x = np.cumsum(counts, axis=1) - counts
+    n_lower_or_equal_in_y = np.cumsum(n_lower_in_x, axis=2)
+    # outputs with a lower x and a lower y, minus outputs with a lower x and a higher y
+    net_counts = 2 * n_lower_or_equal_in_y - n_lower_in_x - n_lower_or_equal_in_y[..., -1:]
+    return np.asarray(2 * (counts * net_counts).sum(axis=(1, 2)))
 
 
 ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}

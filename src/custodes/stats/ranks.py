@@ -134,6 +134,15 @@ class SortedRows(NamedTuple):
         positions = np.arange(values.shape[1])[np.newaxis]
         return cls(output_order, positions, positions + 1, False)
 
+    def levels(self) -> tuple[Ints, int]:
+        """Number of distinct values below the value of each output (rows, n), and the largest number of distinct
+        values in a row."""
+        is_run_start = np.broadcast_to(self.start == np.arange(self.order.shape[1]), self.order.shape)
+        levels_in_order = np.cumsum(is_run_start, axis=1) - 1
+        levels = np.empty_like(self.order)
+        np.put_along_axis(levels, self.order, levels_in_order, axis=1)
+        return levels, int(levels_in_order[:, -1].max()) + 1
+
     def tie_counts(self, weights: Floats | None = None) -> NDArray[Any]:
         """For each output, the number of outputs in its row with the same value, including the output itself: (rows,
         n).
