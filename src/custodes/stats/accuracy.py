@@ -238,7 +238,8 @@ def _calibrated_accuracy(
         largest_n_correct[resample_slice] = n_correct.max(axis=0)
         is_largest = n_correct >= largest_n_correct[resample_slice] - _SAME * total_weight[resample_slice]
         best_segment[resample_slice] = np.argmax(is_largest, axis=0)  # the first one has the smallest epsilon
-    accuracy = np.minimum(ratio(largest_n_correct, total_weight), 1.0)  # rounding error
+    accuracy = ratio(largest_n_correct, total_weight)
+    accuracy[accuracy > 1 - _SAME] = 1.0  # rounding error
     # Epsilon is the largest human tie of the best segment that is present in the resample, or 0 for segment 0.
     is_later_tie = is_tie_event & (event_differences > 0)
     tie_differences, tie_units = (
