@@ -38,6 +38,7 @@ def test_correlation_equals_scipy(correlate: Callable[..., np.ndarray], kind: st
     x[rng.random(x.shape) < 0.1] = np.nan
     expected = [[reference(kind, a, b) for b in y[0]] for a in x[:, 0]]
     np.testing.assert_allclose(correlate(x, y), np.reshape(expected, (3, 4)), atol=1e-12)
+    assert correlate(x[0, 0], y[0, 0]) == pytest.approx(expected[0][0], abs=1e-12, nan_ok=True)  # single rankings
 
 
 @settings(deadline=None)

@@ -226,13 +226,15 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
                 difference_signs(values[first_output], values[later_outputs]) * is_counted_pair for values in (x, y)
             )
             sign_products = signs_x * signs_y
-            # in the order of `ConcordanceCounts`
-            for count, summands in zip(
-                counts,
-                (sign_products, np.abs(signs_x), np.abs(signs_y), np.abs(sign_products), is_counted_pair.view(np.int8)),
-                strict=True,
-            ):
-                count += np.add.reduce(summands, axis=0, dtype=np.int8)
+            summands_of_counts = (
+                sign_products,
+                np.abs(signs_x),
+                np.abs(signs_y),
+                np.abs(sign_products),
+                is_counted_pair.view(np.int8),
+            )
+            for count_index, summands in enumerate(summands_of_counts):  # in the order of `ConcordanceCounts`
+                counts[count_index] += np.add.reduce(summands, axis=0, dtype=np.int8)
     return ConcordanceCounts(*counts.astype(np.int64))
 
 
