@@ -79,7 +79,7 @@ def system_level() -> list[tuple[str, str, str]]:
     first, second = np.triu_indices(len(scores), 1)
 
     def point() -> np.ndarray:
-        return rank_distance.rank_distances(scores, first, second, rule="tau-b")
+        return rank_distance.rank_distances(scores, first, second, rules=["tau-b"])[0]
 
     def intervals() -> None:
         weights = bootstrap.bootstrap_weights(n_items, RESAMPLES, np.random.default_rng(2))[1:]

@@ -22,9 +22,9 @@ from custodes.evaluate.favoritism import _mean_abs_favi
 from custodes.evaluate.ranking import _errors
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.scores import ItemScores
-from custodes.stats import accuracy, bootstrap, decision_errors, favi_score
+from custodes.stats import bootstrap, decision_errors, favi_score
 from custodes.stats.arrays import Floats
-from custodes.stats.correlation import ROWS
+from custodes.stats.correlation import ROWS, pair_counts
 from custodes.stats.intervals import CORRELATION, POSITIVE, SHARE, Bounds, student_quantile
 from custodes.stats.learning import heldout
 from custodes.stats.learning.folds import grouped_folds
@@ -123,7 +123,7 @@ def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Tru
     quality, by_metric = Scenario(1, 1, systems, spread).effects(k)
     human = np.broadcast_to(quality, by_metric[None].shape)
     pairs = np.ones((len(by_metric), systems, systems), dtype=np.bool_)
-    order = accuracy.pairwise_accuracy(human, by_metric[None], pairs=pairs)[0]
+    order = pair_counts(human, by_metric[None], pairs=pairs).accuracy[0]
     truth: Truth = {
         "system_accuracy": order,
         "pairwise_accuracy": order,

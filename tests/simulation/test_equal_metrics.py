@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from custodes.stats import accuracy
 from custodes.stats.bootstrap import bootstrap_weights, sign_flips, with_point, without_block
-from custodes.stats.correlation import within_item
+from custodes.stats.correlation import pair_counts, within_item
 from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip_tests
 from custodes.stats.system_scores import system_fit, weighted_item_mean
 from tests.simulation.rates import most
@@ -72,7 +71,7 @@ def bootstrapped(
         item_weights=None,
     )
     pairs = np.ones((len(metrics), SYSTEMS, SYSTEMS), dtype=bool)
-    value = accuracy.pairwise_accuracy(np.repeat(result[:, :1], len(metrics), axis=1), result[:, 1:], pairs=pairs)
+    value = pair_counts(np.repeat(result[:, :1], len(metrics), axis=1), result[:, 1:], pairs=pairs).accuracy
     first, second = np.triu_indices(len(metrics), 1)
     difference = (value[:, first] - value[:, second]).T
     return bootstrap_tests(

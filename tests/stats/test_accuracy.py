@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.accuracy import acc_eq, pairwise_accuracy, spa
+from custodes.stats.accuracy import acc_eq, spa
 from custodes.stats.bootstrap import sign_flips
+from custodes.stats.correlation import pair_counts
 from tests.stats.resampled_studies import repeated, study
 
 TIE = 1e-9  # Human scores are small integers here; their differences may carry float noise.
@@ -29,7 +30,7 @@ def test_pairwise_accuracy_by_definition(seed: int) -> None:
     human, metrics = rng.integers(0, 4, (3, n)).astype(float), rng.integers(0, 4, (3, 2, n)).astype(float)
     metrics[rng.random(metrics.shape) < 0.1] = np.nan
     pairs = rng.random((2, n, n)) < 0.8
-    accuracy = pairwise_accuracy(np.repeat(human[:, None], 2, axis=1), metrics, pairs=pairs)
+    accuracy = pair_counts(np.repeat(human[:, None], 2, axis=1), metrics, pairs=pairs).accuracy
     for b, m in np.ndindex(3, 2):
         x, y = human[b], metrics[b, m]
         untied = [(a, c) for a, c in combinations(range(n), 2) if pairs[m, a, c] and not np.isnan(y[a] + y[c])]

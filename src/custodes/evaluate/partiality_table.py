@@ -178,8 +178,11 @@ def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, se
     mean_distances_of_chunks = [
         weighted_item_mean(
             rank_distances(
-                item_scores.metrics, first_metric_indices[pair_slice], second_metric_indices[pair_slice], rule="tau-b"
-            ),
+                item_scores.metrics,
+                first_metric_indices[pair_slice],
+                second_metric_indices[pair_slice],
+                rules=["tau-b"],
+            )[0],
             units=cluster_of_item,
             weights=np.ones((1, design.n_units)),
             item_weights=design.weights[item_scores.items],

@@ -251,7 +251,6 @@ def _errors(
         # The decisions of annotators and metrics use the same resampled clusters.
         human_counts, effective_human_counts = next(count_pairs_of_raters)
         human_decisions = sign_test.decisions(effective_human_counts)
-        compute_divergence = decision_errors.divergence_from(human_counts)
         if resample_slice.start == 0:
             data_human_decisions = human_decisions[0]
         replication_rates[resample_slice] = decision_errors.error_types(data_human_decisions, human_decisions)[:, 0]
@@ -266,7 +265,9 @@ def _errors(
             if resample_slice.start == 0:
                 is_undecided = np.isnan(human_decisions[0] * metric_decisions[0])
                 inversion_counts[metric_index, is_undecided] = np.nan
-            divergences[resample_slice, metric_index] = mean_of_defined(compute_divergence(metric_counts))
+            divergences[resample_slice, metric_index] = mean_of_defined(
+                decision_errors.divergence(human_counts, metric_counts)
+            )
     return error_type_rates, divergences, replication_rates[1:], inversion_counts / max(resamples, 1)
 
 

@@ -28,12 +28,18 @@ from custodes.files import make_folder, write_atomically
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
 from custodes.reporting.page import page
-from custodes.reporting.section import Context, Section
+from custodes.reporting.section import Context, Page, Section
 from custodes.reporting.sections import SECTIONS
-from custodes.reporting.sections.rates import RATES
 
 SECTION_PROGRESS = "sections"
 """Label of the progress bar over the sections."""
+REQUIRED: Mapping[Page, str] = {
+    "both": "agreement",
+    "humans": "leaderboard",
+    "metrics": "leaderboard",
+    "labels": "rates",
+}
+"""The question that each kind of page must answer."""
 STATISTICS = (CHOOSING, ORDERING)
 """Statistics for which figures of agreement are saved."""
 
@@ -174,20 +180,19 @@ def report(
     context = Context(study=study.with_cache(), options=options | {"rng": rng_or_seed, "progress": progress})
     has_labels = bool(study.labels)
     selected_study = context.study.select(**selection_arguments(setting), one_side=True)
-    is_human_only, is_metric_only = (
-        not has_labels and not raters for raters in (selected_study.metrics, selected_study.humans)
-    )
     if by and not has_labels:
         check_slices(study, selected_study, by)
+    page_kind: Page = "both"
     if has_labels:
-        sections = tuple(section for section in SECTIONS if section.labels)
-    elif is_metric_only and not is_human_only:
-        sections = tuple(section for section in SECTIONS if section.of_metrics)
-    else:
-        sections = tuple(section for section in SECTIONS if section.alone or not (is_human_only or section is RATES))
+        page_kind = "labels"
+    elif not selected_study.metrics:
+        page_kind = "humans"
+    elif not selected_study.humans:
+        page_kind = "metrics"
+    required_question = REQUIRED[page_kind]
+    sections = tuple(section for section in SECTIONS if page_kind in section.pages)
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)
-        required_question = "rates" if has_labels else "leaderboard" if is_human_only or is_metric_only else "agreement"
         if required_question in context.absent:  # the page needs this answer
             raise InputError(f"{study.name}: {context.absent[required_question].removeprefix(f'{study.name}: ')}")
     verdict = verdict_of(context.results)

@@ -21,25 +21,24 @@ def study_summary(context: Context) -> str:
     named_aspects = [aspect for aspect in context.aspects if aspect]
     noun_of_column = {"items": "item", "systems": "system", "humans": "annotator", "metrics": "metric"}
     count_of_noun = {noun: int(summary_table[column_name].max() or 0) for column_name, noun in noun_of_column.items()}  # type: ignore[arg-type]
-    rater_table = (context.whole or context).table("check.raters")
-    n_metrics, max_metrics_per_aspect = rater_table.filter(kind="metric")["rater"].n_unique(), count_of_noun["metric"]
+    n_metrics = (context.whole or context).table("check.raters").filter(kind="metric")["rater"].n_unique()
+    max_metrics_per_aspect = count_of_noun["metric"]
     count_of_noun["metric"] = max(n_metrics, max_metrics_per_aspect)
-    count_texts = [plural(count, noun) for noun, count in count_of_noun.items() if count]
+    size_text = names([plural(count, noun) for noun, count in count_of_noun.items() if count])
     if 0 < max_metrics_per_aspect < n_metrics:
-        count_texts[-1] += f" (at most {max_metrics_per_aspect} on one aspect)"
-    return f"{names(count_texts)}{f'; rated aspects: {names(named_aspects)}' if named_aspects else ''}."
+        size_text += f" (at most {max_metrics_per_aspect} on one aspect)"
+    return f"{size_text}{f'; rated aspects: {names(named_aspects)}' if named_aspects else ''}."
 
 
 def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context: Context) -> list[Mapping[str, Any]]:
     """The first sentence of the verdict on the topic of a section, for each aspect."""
     if section.question in context.absent:
         return []
-    section_sentences = [
-        sentence
-        for sentence in sentences
-        if sentence["kind"] == section.finding and sentence["aspect"] in context.aspects
-    ]
-    return list({sentence["aspect"]: sentence for sentence in reversed(section_sentences)}.values())[::-1]
+    sentence_of_aspect: dict[str, Mapping[str, Any]] = {}
+    for sentence in sentences:
+        if sentence["kind"] == section.finding and sentence["aspect"] in context.aspects:
+            sentence_of_aspect.setdefault(sentence["aspect"], sentence)
+    return list(sentence_of_aspect.values())
 
 
 def _slices(section: Section, context: Context) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from math import comb
+from math import isqrt
 from typing import Any
 
 import polars as pl
@@ -24,8 +24,7 @@ FEWEST, MOST = 10, 60
 """Smallest and largest limit on the number of systems. The page has all pairs of these systems. A map of 60 systems has
 3,540 cells."""
 
-ONE = ("metric", "rater")
-TWO = (("metric_a", "metric_b"), ("rater_a", "rater_b"))
+METRIC_COLUMNS = ("metric", "metric_a", "metric_b", "rater", "rater_a", "rater_b")
 PAIR_OF_SYSTEMS = (("system_a", "system_b"), ("winner", "loser"))
 
 
@@ -68,28 +67,20 @@ class PageLimits:
             n_metrics=len(ranked_metrics),
         )
 
-    @property
-    def is_unlimited(self) -> bool:
-        """Whether nothing is omitted."""
-        return len(self.systems) == self.n_systems and not self.without
-
     def result(self, result: Result) -> Result:
         """A result with only the rows that are on the page."""
         table_of_name: dict[str, Any] = {table_name: self.part(table) for table_name, table in result.tables().items()}
-        return result if self.is_unlimited else replace(result, **table_of_name)
+        return replace(result, **table_of_name)
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that are on the page."""
-        is_page_row_expression = pl.lit(True)
-        for first_column_name, second_column_name in PAIR_OF_SYSTEMS:
-            if {first_column_name, second_column_name} <= {*table.columns} and len(self.systems) < self.n_systems:
-                is_page_row_expression &= pl.all_horizontal(
-                    pl.col(first_column_name, second_column_name).is_in(list(self.systems))
-                )
-        for column_name in (*ONE, *(pair_column_name for column_pair in TWO for pair_column_name in column_pair)):
+        for pair_column_names in PAIR_OF_SYSTEMS:
+            if {*pair_column_names} <= {*table.columns} and len(self.systems) < self.n_systems:
+                table = table.filter(pl.all_horizontal(pl.col(pair_column_names).is_in(list(self.systems))))
+        for column_name in METRIC_COLUMNS:
             if column_name in table.columns and self.without:
-                is_page_row_expression &= ~pl.col(column_name).is_in(list(self.without))
-        return table.filter(is_page_row_expression)
+                table = table.filter(~pl.col(column_name).is_in(list(self.without)))
+        return table
 
     def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
@@ -126,12 +117,6 @@ def _leading_labels(results: Mapping[str, Result], question: str, table_name: st
 
 def _largest_system_count(n_systems: int, n_repetitions: int) -> int:
     """The largest number of systems, from `FEWEST` to `MOST`, whose pairs times `n_repetitions` are at most `PAIRS`."""
-    max_systems = max(
-        (
-            n_candidate_systems
-            for n_candidate_systems in range(FEWEST, MOST + 1)
-            if comb(n_candidate_systems, 2) * n_repetitions <= PAIRS
-        ),
-        default=FEWEST,
-    )
+    n_pairs = PAIRS // n_repetitions
+    max_systems = min(max((1 + isqrt(1 + 8 * n_pairs)) // 2, FEWEST), MOST)  # the root of n (n - 1) / 2 = n_pairs
     return min(n_systems, max_systems)

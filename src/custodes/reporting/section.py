@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import polars as pl
 
@@ -23,6 +24,8 @@ from custodes.evaluate.verdict.view import AspectResults, leaders
 from custodes.plots import alt, theme
 from custodes.plots.drawable import drawable
 from custodes.reporting.page_limits import PageLimits
+
+ResultT = TypeVar("ResultT", bound=Result)
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -66,39 +69,31 @@ class Figure:
                 pl.any_horizontal(pl.col(column_names_joined_by_bar.split("|")) == fill(required_value_template))
             )
         if self.fields:
-            column_of_field = {
-                field_name: fill(column_name_template) for field_name, column_name_template in self.fields.items()
-            }
             figure_rows = figure_rows.select(
                 **{
-                    field_name: pl.col(column_name)
-                    for field_name, column_name in column_of_field.items()
-                    if column_name in figure_rows.columns
+                    field_name: pl.col(fill(column_name_template))
+                    for field_name, column_name_template in self.fields.items()
+                    if fill(column_name_template) in figure_rows.columns
                 }
             )
         if figure_rows.is_empty():
             return None
-        spec = _replace_words(
-            self.spec, {"{statistic}": STATISTICS[choice["statistic"]].label, "{metric}": choice["metric"]}
-        )
-        title_template = (
-            self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
-        )
-        width_property = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
-        theme_title_and_data = {
+        spec_text = json.dumps(self.spec)
+        for word, replacement in (
+            ("{statistic}", STATISTICS[choice["statistic"]].label),
+            ("{metric}", choice["metric"]),
+        ):
+            spec_text = spec_text.replace(json.dumps(word), json.dumps(replacement))
+        spec: dict[str, Any] = json.loads(spec_text)
+        title = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
+        if spec.get("width") == "container":
+            spec["width"] = theme.PAGE_WIDTH
+        spec |= {
             "config": theme.config(theme.LIGHT),
-            "title": fill(title_template),
+            "title": fill(title),
             "datasets": {"rows": figure_rows.to_dicts()},
         }
-        return dict(drawable({**spec, **width_property, **theme_title_and_data}))
-
-
-def _replace_words(spec: Any, replacement_of_word: Mapping[str, str]) -> Any:
-    if isinstance(spec, Mapping):
-        return {key: _replace_words(nested_spec, replacement_of_word) for key, nested_spec in spec.items()}
-    if isinstance(spec, list):
-        return [_replace_words(nested_spec, replacement_of_word) for nested_spec in spec]
-    return replacement_of_word.get(spec, spec) if isinstance(spec, str) else spec
+        return dict(drawable(spec))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,26 +128,20 @@ class Context:
     left_out: str = ""
     whole: Context | None = None
 
-    def ask(self, question: Callable[..., Any], **more_options: Any) -> Any:
+    def ask(self, question: Callable[..., ResultT], **more_options: Any) -> ResultT:
         """The result of a question for this study, with the options of the report that the question accepts."""
-        parameter_of_name = inspect.signature(question).parameters
-        return question(
-            self.study,
-            **{
-                option_name: option_value
-                for option_name, option_value in self.options.items()
-                if option_name in parameter_of_name
-            }
-            | more_options,
-        )
+        option_names = inspect.signature(question).parameters.keys() & self.options.keys()
+        return question(self.study, **{name: self.options[name] for name in option_names} | more_options)
 
     def copy_with_page_rows(self) -> Context:
         """A copy with only the rows of tables that are on the page."""
         page_limits = PageLimits.from_results(self.results)
-        result_of_question = {question: page_limits.result(result) for question, result in self.results.items()}
-        extra_table_of_name = {table_name: page_limits.part(table) for table_name, table in self.extra.items()}
         return replace(
-            self, results=result_of_question, extra=extra_table_of_name, left_out=page_limits.note(), whole=self
+            self,
+            results={question: page_limits.result(result) for question, result in self.results.items()},
+            extra={table_name: page_limits.part(table) for table_name, table in self.extra.items()},
+            left_out=page_limits.note(),
+            whole=self,
         )
 
     def table(self, full_name: str) -> pl.DataFrame:
@@ -161,6 +150,10 @@ class Context:
             return self.extra[full_name]
         question, _, table_name = full_name.partition(".")
         return self.results[question].to_frame(table_name)
+
+    def first_table(self, *full_names: str) -> pl.DataFrame:
+        """The first of these tables whose question is answered."""
+        return self.table(next(name for name in full_names if name.partition(".")[0] in self.results))
 
     def table_declaration(self, full_name: str) -> Table:
         """The declaration of a table by its full name, `question.table`."""
@@ -187,30 +180,16 @@ class Context:
     @cached_property
     def aspects(self) -> tuple[str, ...]:
         """The aspects of the human ratings."""
-        question = next(
-            question_name for question_name in ("agreement", "leaderboard", "rates") if question_name in self.results
-        )
-        full_table_name = {
-            "agreement": "agreement.metrics",
-            "leaderboard": "leaderboard.systems",
-            "rates": "rates.rates",
-        }[question]
-        return tuple(self.table(full_table_name)["aspect"].unique(maintain_order=True))
+        rows = self.first_table("agreement.metrics", "leaderboard.systems", "rates.rates")
+        return tuple(rows["aspect"].unique(maintain_order=True))
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order of the study; there are none in a study with annotators only."""
-        full_table_name = next(
-            (
-                full_name
-                for full_name in ("agreement.metrics", "rates.judges")
-                if full_name.split(".")[0] in self.results
-            ),
-            "",
-        )
-        if full_table_name or self.has_people:
-            return tuple(self.table(full_table_name)["metric"].unique(maintain_order=True)) if full_table_name else ()
-        return tuple(self.table("leaderboard.systems")["rater"].unique(maintain_order=True))
+        rows = self.first_table("agreement.metrics", "rates.judges", "leaderboard.systems")
+        if "metric" not in rows.columns and self.has_people:
+            return ()
+        return tuple(rows["metric" if "metric" in rows.columns else "rater"].unique(maintain_order=True))
 
     @cached_property
     def has_people(self) -> bool:
@@ -246,22 +225,14 @@ class Context:
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
         """The selection for a saved figure: the arguments of this method, the first pair of systems, and all corrected
         pairs."""
-        pair_tables = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
-        first_row_dicts = (
-            self.table(next(full_name for full_name in pair_tables if full_name.split(".")[0] in self.results))
-            .head(1)
-            .to_dicts()
-        )
-        system_of_column = {
-            column_name: row[column_name] for row in first_row_dicts for column_name in ("system_a", "system_b")
-        }
+        pair_rows = self.first_table("favoritism.pairs", "leaderboard.pairs", "rates.differences")
         return {
             "aspect": aspect,
             "metric": metric,
             "corrected": metric,
             "statistic": statistic,
             "which": "all",
-            **system_of_column,
+            **{name: pair_rows[name][0] for name in ("system_a", "system_b") if pair_rows.height},
         }
 
     @cached_property
@@ -272,9 +243,9 @@ class Context:
         return [str(aspect) for aspect in problem_rows["aspect"].unique(maintain_order=True)]
 
 
-def no_figures_or_tables(context: Context) -> Sequence[Any]:
-    """No figures or tables, for a section that has none."""
-    return ()
+Page = Literal["both", "humans", "metrics", "labels"]
+"""Kinds of pages: for a study with human ratings and metrics, with human ratings alone, with metrics alone, or of
+labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,8 +260,7 @@ class Section:
     computes further tables for the page. `compares_systems`: whether the section applies only to a study that compares
     systems, not sides of a pair. `required`: whether the page needs the result.
 
-    `alone`: whether the section is on the page of a study without metrics. `labels`: whether it is on the page of a
-    study of labels. `of_metrics`: whether it is on the page of a study without human ratings.
+    `pages`: the kinds of pages with this section.
     """
 
     question: str
@@ -299,14 +269,12 @@ class Section:
     text: str = ""
     finding: str = ""
     ask: Callable[[Context], Result] | None = None
-    figures: Callable[[Context], Sequence[Figure]] = no_figures_or_tables
-    tables: Callable[[Context], Sequence[SelectionTable]] = no_figures_or_tables
+    figures: Callable[[Context], Sequence[Figure]] = lambda context: ()
+    tables: Callable[[Context], Sequence[SelectionTable]] = lambda context: ()
     extra: Callable[[Context], Mapping[str, pl.DataFrame]] | None = None
     compares_systems: bool = True
     required: bool = False
-    alone: bool = False
-    labels: bool = False
-    of_metrics: bool = False
+    pages: tuple[Page, ...] = ("both",)
 
     def answer(self, context: Context) -> None:
         """Compute the result, or store the reason why it is missing. If the page needs the result, raise the error."""

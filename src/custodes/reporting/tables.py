@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -35,11 +35,6 @@ SHOWN: Mapping[Kind, str] = {
     "p": "p",
 }
 """Format of each kind of column on the page. Columns of other kinds are text."""
-
-
-class _Cell(NamedTuple):
-    text: str
-    value: Any
 
 
 def table_html(
@@ -73,6 +68,26 @@ def table_html(
     )
 
 
+def result_table_html(
+    context: Context,
+    full_name: str,
+    caption: str,
+    *,
+    rows: pl.DataFrame | None = None,
+    without: Sequence[str] = (),
+    notes: Iterable[tuple[str | None, str]] = (),
+) -> str:
+    """HTML of the essential columns of a table of a result, except the columns `without`; '' without rows.
+
+    `rows` (default: the rows of the table) can be other rows with the same columns.
+    """
+    rows = context.table(full_name) if rows is None else rows
+    if rows.is_empty():
+        return ""
+    columns = [column for column in context.essential_columns(full_name) if column.name not in without]
+    return table_html(rows, columns, id=f"{full_name.replace('.', '-')}-table", caption=caption, notes=notes)
+
+
 def build_selection_table(
     context: Context, id: str, caption: str, table_name: str, where: Mapping[str, str]
 ) -> SelectionTable:
@@ -96,29 +111,24 @@ def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple
     return tuple(column for column in columns if column.name in column_names or frame.is_empty())
 
 
-def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
-    cell_value = row[column.name]
-    if column.kind == "letters" and cell_value is not None:
-        return _Cell(letter_ranges(cell_value), cell_value)
+def _cell(row: Mapping[str, Any], column: Column, digits: int) -> dict[str, Any]:
+    """The text of a cell, and the value by which the page sorts it."""
+    value = row[column.name]
+    if column.kind == "letters" and value is not None:
+        return {"text": letter_ranges(value), "value": value}
     if not column.is_number:
-        cell_text = (
-            ", ".join(cell_value)
-            if isinstance(cell_value, list)
-            else ""
-            if cell_value is None
-            else FLAG.get(cell_value, str(cell_value))
-        )
-        return _Cell(cell_text, cell_text)
-    if cell_value is None:
-        return _Cell(UNDEFINED, "")
+        text = ", ".join(value) if isinstance(value, list) else "" if value is None else FLAG.get(value, str(value))
+        return {"text": text, "value": text}
+    if value is None:
+        return {"text": UNDEFINED, "value": ""}
     if column.kind == "p":
-        return _Cell(p_value(cell_value), cell_value)
+        return {"text": p_value(value), "value": value}
     format_number = {"percent": percent, "int": _format_whole_number}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{suffix}"] if column.interval else None for suffix in ("_low", "_high"))
-    cell_text = estimate_text(cell_value, low, high, digits=digits, write=format_number)
+    text = estimate_text(value, low, high, digits=digits, write=format_number)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        cell_text += f" ± {format_number(sd, digits=digits)}"
-    return _Cell(cell_text, cell_value)
+        text += f" ± {format_number(sd, digits=digits)}"
+    return {"text": text, "value": value}
 
 
 def _format_whole_number(value: float | None, *, digits: int = 0) -> str:

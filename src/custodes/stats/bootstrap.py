@@ -104,8 +104,6 @@ def weighted_sums(weights: NDArray[Any], values_by_unit: NDArray[Any]) -> NDArra
     nonzero_unit_indices = np.flatnonzero(flat_values_by_unit.any(axis=0))
     if 2 * len(nonzero_unit_indices) < flat_values_by_unit.shape[1]:  # with few pairs, most units have zero values
         weights, flat_values_by_unit = weights[:, nonzero_unit_indices], flat_values_by_unit[:, nonzero_unit_indices]
-    if weights.dtype == np.float64:
-        return np.asarray(weights @ flat_values_by_unit.T).reshape(result_shape)
     resample_sums = np.empty((len(weights), len(flat_values_by_unit)))
     for row_slice in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
         np.matmul(np.asarray(weights[row_slice], dtype=np.float64), flat_values_by_unit.T, out=resample_sums[row_slice])

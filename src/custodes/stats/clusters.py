@@ -296,14 +296,11 @@ def influence_design_effect(
     influence_square_sum = (squared_influences * multiplicity).sum()
     if not influence_square_sum:
         return DesignEffect(np.array(np.nan), np.array(np.inf))
-    expected_squared_influences = np.zeros(len(influence))
-    for is_output_of_kind in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
-        n_outputs_of_kind = multiplicity[is_output_of_kind].sum()
-        expected_squared_influences[is_output_of_kind] = (
-            (squared_influences * multiplicity)[is_output_of_kind].sum() / n_outputs_of_kind
-            if n_outputs_of_kind
-            else 0.0
-        )
+    kind_of_output = np.zeros(len(influence), dtype=np.intp) if kind is None else kind.astype(np.intp)
+    mean_squared_influence_of_kind = ratio(
+        np.bincount(kind_of_output, squared_influences * multiplicity), np.bincount(kind_of_output, multiplicity)
+    )
+    expected_squared_influences = np.nan_to_num(mean_squared_influence_of_kind)[kind_of_output]
     if np.bincount(units[expected_squared_influences > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
     variance_by_cluster = unit_sums(

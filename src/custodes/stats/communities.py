@@ -65,12 +65,12 @@ def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
     the best labels so far with a random part reassigned."""
     n_nodes = len(affinity)
     best_labels = _louvain(affinity, np.arange(n_nodes), rng)
-    best_total_affinity = (affinity * _is_same_community(best_labels)).sum()
+    best_total_affinity = (affinity * np.equal.outer(best_labels, best_labels)).sum()
     for _ in range(_RETRIES):
         is_reassigned_node = rng.random(n_nodes) < rng.random()
         start_labels = np.where(is_reassigned_node, rng.integers(best_labels.max() + 2, size=n_nodes), best_labels)
         labels = _louvain(affinity, start_labels, rng)
-        if (total_affinity := (affinity * _is_same_community(labels)).sum()) > best_total_affinity + _TOLERANCE:
+        if (total_affinity := (affinity * np.equal.outer(labels, labels)).sum()) > best_total_affinity + _TOLERANCE:
             best_labels, best_total_affinity = labels, total_affinity
     return best_labels
 
@@ -88,28 +88,20 @@ def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labe
 def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
     """Labels 0..k-1 after moving single nodes, in random order, to the community with the largest gain until no move
     has a gain."""
-    labels, nodes = np.unique(labels, return_inverse=True)[1], np.arange(len(labels))
-    affinity_to_community = _sum_rows(affinity, labels)  # (k, n): affinity of each node to each community
-    empty_community_affinity = np.zeros((1, len(labels)))  # an empty community, to which a node can be moved alone
+    nodes = np.arange(len(labels))
     while True:
-        affinity_to_community = np.concatenate([affinity_to_community, empty_community_affinity])
-        nodes_with_gain = np.flatnonzero(
-            affinity_to_community.max(axis=0) - affinity_to_community[labels, nodes] > _TOLERANCE
-        )
+        labels = np.unique(labels, return_inverse=True)[1]
+        # A node can also be moved to an empty community, which has the last row.
+        affinity_to_community = np.pad(_sum_rows(affinity, labels), ((0, 1), (0, 0)))
+        gains = affinity_to_community.max(axis=0) - affinity_to_community[labels, nodes]
+        nodes_with_gain = np.flatnonzero(gains > _TOLERANCE)
         if not nodes_with_gain.size:
             return labels
         for node in rng.permutation(nodes_with_gain).tolist():
-            current_community, node_affinities = labels[node], affinity_to_community[:, node]
+            node_affinities = np.bincount(labels, affinity[node], minlength=len(affinity_to_community))
             best_community = node_affinities.argmax()
-            if node_affinities[best_community] - node_affinities[current_community] > _TOLERANCE:
-                affinity_to_community[current_community] -= affinity[node]
-                affinity_to_community[best_community] += affinity[node]
+            if node_affinities[best_community] - node_affinities[labels[node]] > _TOLERANCE:
                 labels[node] = best_community
-        is_nonempty_community = np.bincount(labels, minlength=len(affinity_to_community)) > 0
-        affinity_to_community, labels = (
-            affinity_to_community[is_nonempty_community],
-            (np.cumsum(is_nonempty_community) - 1)[labels],
-        )
 
 
 def _sum_rows(values: Floats, labels: Labels) -> Floats:
@@ -119,7 +111,3 @@ def _sum_rows(values: Floats, labels: Labels) -> Floats:
     return np.asarray(
         np.add.reduceat(values[labels.argsort(kind="stable")], community_sizes.cumsum() - community_sizes, axis=0)
     )
-
-
-def _is_same_community(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    return np.asarray(labels[:, np.newaxis] == labels)

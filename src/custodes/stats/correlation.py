@@ -13,7 +13,6 @@ from custodes.stats.ranks import (
     SortedRows,
     count_earlier_lower,
     difference_signs,
-    jonckheere_counts,
     mid_ranks,
     sorted_positions,
     take_from_rows,
@@ -53,6 +52,16 @@ class ConcordanceCounts(NamedTuple):
     def tau_b(self) -> Floats:
         """Kendall's tau-b."""
         return tau_b(self.concordance, self.untied_x, self.untied_y)
+
+    @property
+    def accuracy(self) -> Floats:
+        """Proportion of pairs that both rankings put in the same order; NaN without pairs.
+
+        A pair that a ranking ties is in the same order only if the other ranking ties it, too. With system means, this
+        is the accuracy of Kocmi et al. 2021 ("To Ship or Not to Ship").
+        """
+        n_tied_by_both = self.pairs - self.untied_x - self.untied_y + self.untied
+        return ratio((self.concordance + self.untied) / 2 + n_tied_by_both, self.pairs)
 
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
@@ -129,61 +138,38 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     >>> round(kendall(np.array([1.0, 2, 3, np.nan]), np.array([1.0, 3, 2, 9])).item(), 3)
     0.333
     """
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    x, y = _mask_missing(x, y)
     n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     if n <= _FEW:
         return pair_counts(x, y).tau_b
-    is_missing = np.isnan(x) | np.isnan(y)
-    if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
-        x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
-    x, y, n_missing_by_row = (_rows(all_rows, shape) for all_rows in (x, y, is_missing.sum(axis=-1, keepdims=True)))
-    sorted_single_rows = [SortedRows.from_values(all_rows) if len(all_rows) == 1 else None for all_rows in (x, y)]
-    tau = np.empty(math.prod(shape))
+    x, y = (np.broadcast_to(values, (*shape, n)).reshape(-1, n) for values in (x, y))
+    tau = np.empty(len(x))
     for row_slice in chunks(len(tau), _CACHED * n):
-        sorted_rankings = [
-            sorted_ranking or SortedRows.from_values(all_rows[row_slice])
-            for sorted_ranking, all_rows in zip(sorted_single_rows, (x, y), strict=True)
-        ]
-        n_missing_in_slice = n_missing_by_row if len(n_missing_by_row) == 1 else n_missing_by_row[row_slice]
-        n_missing_ordered_pairs = 2 * (n_missing_in_slice * (n - n_missing_in_slice))[:, 0]
-        doubled_concordance = _doubled_concordance(*sorted_rankings)
+        is_missing = np.isnan(x[row_slice])
+        # Missing values get the highest rank on both sides: concordant with every present output.
+        sorted_x, sorted_y = (
+            SortedRows.from_values(np.where(is_missing, np.inf, values[row_slice])) for values in (x, y)
+        )
+        n_missing = is_missing.sum(axis=1)
+        n_missing_ordered_pairs = 2 * n_missing * (n - n_missing)
         tau[row_slice] = tau_b(
-            doubled_concordance - n_missing_ordered_pairs,
+            _doubled_concordance(sorted_x, sorted_y) - n_missing_ordered_pairs,
             *(
-                n * n - (sorted_ranking.end - sorted_ranking.start).sum(axis=1) - n_missing_ordered_pairs
-                for sorted_ranking in sorted_rankings
+                n * n - (sorted_rows.end - sorted_rows.start).sum(axis=1) - n_missing_ordered_pairs
+                for sorted_rows in (sorted_x, sorted_y)
             ),
         )
     return tau.reshape(shape)
 
 
 def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
-    """Twice the concordant minus discordant pairs of each row."""
-    n = x.order.shape[1]
-    if x.n_levels * y.n_levels <= n:
-        return _table_concordance(x, y)
-    if y.has_ties and not x.has_ties:
-        x, y = y, x
-    if len(x.order) == 1 and x.n_levels <= _FEW:
-        return 2 * jonckheere_counts(x.levels()[0], *y[:3])
-    fourfold_lower_counts = [
-        4 * count_earlier_lower(y_positions).sum(axis=1) for _, y_positions in sorted_positions(x, y)
-    ]
-    return np.asarray(
-        sum(fourfold_lower_counts) / len(fourfold_lower_counts) - n * (n - 2) - (x.end - x.start).sum(axis=1)
-    )
-
-
-def _table_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
-    """Twice the concordant minus discordant pairs of each row, from a table of few levels."""
-    x_levels, y_levels = np.broadcast_arrays(x.levels(), y.levels())
-    row_of_output = np.broadcast_to(np.arange(len(x_levels))[:, np.newaxis], x_levels.shape)
-    counts = table_sums(
-        row_of_output.ravel(),
-        x_levels.ravel(),
-        y_levels.ravel(),
-        shape=(len(x_levels), x.n_levels, y.n_levels),
-    )
+    """Twice the concordant minus discordant pairs of each row; with few levels, from a table, which is faster."""
+    (x_levels, n_x_levels), (y_levels, n_y_levels) = x.levels(), y.levels()
+    n_rows, n = x_levels.shape
+    if n_x_levels * n_y_levels > n:
+        return np.asarray(_sorted_concordance(x, y).sum(axis=1))
+    row_of_output = np.repeat(np.arange(n_rows), n)
+    counts = table_sums(row_of_output, x_levels.ravel(), y_levels.ravel(), shape=(n_rows, n_x_levels, n_y_levels))
     n_lower_in_x = np.cumsum(counts, axis=1) - counts
     n_lower_or_equal_in_y = np.cumsum(n_lower_in_x, axis=2)
     # outputs with a lower x and a lower y, minus outputs with a lower x and a higher y
@@ -216,77 +202,38 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     [2, 3, 2, 2, 3]
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    n_axes = max(x.ndim, y.ndim)
-    x, y = (scores.reshape((1,) * (n_axes - scores.ndim) + scores.shape) for scores in (x, y))
-    x, y = (np.ascontiguousarray(np.moveaxis(scores, -1, 0)) for scores in (x, y))
-    n, shape = len(x), np.broadcast_shapes(x.shape[1:], y.shape[1:])
+    n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    # The output is the first axis, followed by the axes of `shape`.
+    x, y = (
+        np.ascontiguousarray(np.moveaxis(values.reshape((1,) * (1 + len(shape) - values.ndim) + values.shape), -1, 0))
+        for values in (x, y)
+    )
     is_rated_output = ~(np.isnan(x) | np.isnan(y))
-    are_all_pairs_counted = pairs is None and bool(is_rated_output.all())
-    if pairs is not None:
-        is_selected_pair = np.moveaxis(pairs, (-2, -1), (0, 1))
-        is_selected_pair = is_selected_pair.reshape(
-            n, n, *(1,) * (len(shape) + 2 - is_selected_pair.ndim), *is_selected_pair.shape[2:]
-        )
-    concordance, untied_x, untied_y, untied_in_both, n_pairs = np.zeros((5, *shape), dtype=np.int32)
-
-    def sum_as_int8(signs_or_mask: NDArray[Any]) -> NDArray[np.int8]:
-        return np.asarray(np.add.reduce(signs_or_mask, axis=0, dtype=np.int8))
-
+    is_selected_pair = np.moveaxis(np.ones((n, n), dtype=bool) if pairs is None else pairs, (-2, -1), (0, 1))
+    is_selected_pair = is_selected_pair.reshape(
+        n, n, *(1,) * (len(shape) + 2 - is_selected_pair.ndim), *is_selected_pair.shape[2:]
+    )
+    counts = np.zeros((5, *shape), dtype=np.int32)
     for first_output in range(n - 1):
         for offset_slice in chunks(n - 1 - first_output, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
-            later_output_slice = slice(first_output + 1 + offset_slice.start, first_output + 1 + offset_slice.stop)
-            signs_x, signs_y = (difference_signs(scores[first_output], scores[later_output_slice]) for scores in (x, y))
-            if are_all_pairs_counted:
-                n_pairs += len(signs_x)
-            else:
-                is_counted_pair = (
-                    is_rated_output[first_output] & is_rated_output[later_output_slice]
-                    if pairs is None
-                    else is_rated_output[first_output]
-                    & is_rated_output[later_output_slice]
-                    & is_selected_pair[first_output, later_output_slice]
-                )
-                signs_x, signs_y = signs_x * is_counted_pair, signs_y * is_counted_pair
-                n_pairs += sum_as_int8(is_counted_pair.view(np.int8))
+            later_outputs = slice(first_output + 1 + offset_slice.start, first_output + 1 + offset_slice.stop)
+            is_counted_pair = (
+                is_rated_output[first_output]
+                & is_rated_output[later_outputs]
+                & is_selected_pair[first_output, later_outputs]
+            )
+            signs_x, signs_y = (
+                difference_signs(values[first_output], values[later_outputs]) * is_counted_pair for values in (x, y)
+            )
             sign_products = signs_x * signs_y
-            concordance += sum_as_int8(sign_products)
-            untied_x += sum_as_int8(np.abs(signs_x))
-            untied_y += sum_as_int8(np.abs(signs_y))
-            untied_in_both += sum_as_int8(np.abs(sign_products))
-    count_arrays = (concordance, untied_x, untied_y, untied_in_both, n_pairs)
-    return ConcordanceCounts(*(np.asarray(count_array, dtype=np.int64) for count_array in count_arrays))
-
-
-def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> ConcordanceCounts:
-    """Count pairs of systems, among the pairs that can be compared.
-
-    Parameters
-    ----------
-    human, metrics, pairs
-        As in `system_correlations`.
-
-    Returns
-    -------
-    :
-        Counts (B, metrics).
-
-    Examples
-    --------
-    >>> counts = system_counts(np.array([[[1.0, 2]]]), np.array([[[1.0, 3]]]), pairs=np.ones((1, 2, 2), dtype=bool))
-    >>> counts.concordance.tolist()
-    [[1]]
-    """
-    return pair_counts(_collapse_equal_rows(human), metrics, pairs=None if _has_all_pairs(pairs) else pairs)
-
-
-def _collapse_equal_rows(scores: Floats) -> Floats:
-    """Scores (B, metrics, systems), or (B, 1, systems) if the scores are equal for all metrics."""
-    return scores[:, :1] if (scores == scores[:, :1]).all() else scores
-
-
-def _has_all_pairs(pairs: Bools) -> bool:
-    """Whether `pairs` (metrics, systems, systems) allows the comparison of all systems."""
-    return bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all())
+            # in the order of `ConcordanceCounts`
+            for count, summands in zip(
+                counts,
+                (sign_products, np.abs(signs_x), np.abs(signs_y), np.abs(sign_products), is_counted_pair.view(np.int8)),
+                strict=True,
+            ):
+                count += np.add.reduce(summands, axis=0, dtype=np.int8)
+    return ConcordanceCounts(*counts.astype(np.int64))
 
 
 def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
@@ -316,12 +263,16 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     >>> concordance(np.array([[0, 1, 2]]), np.array([[0, 2, 1]])).tolist()
     [[2.0, 0.0, 0.0]]
     """
-    n, total_output_weight = x.shape[1], x.shape[1] if weights is None else weights.sum()
-    sorted_x, sorted_y = SortedRows.from_values(x), SortedRows.from_values(y)
-    if sorted_y.has_ties and not sorted_x.has_ties:
-        return concordance(y, x, weights=weights)
+    return _sorted_concordance(SortedRows.from_values(x), SortedRows.from_values(y), weights=weights)
+
+
+def _sorted_concordance(x: SortedRows, y: SortedRows, *, weights: Floats | None = None) -> NDArray[Any]:
+    """The result of `concordance` for sorted rows."""
+    if y.has_ties and not x.has_ties:
+        return _sorted_concordance(y, x, weights=weights)
+    n = x.order.shape[1]
     counts_by_tie_order = []
-    for outputs_in_y_order, y_positions in sorted_positions(sorted_x, sorted_y):
+    for outputs_in_y_order, y_positions in sorted_positions(x, y):
         outputs_in_x_order = take_from_rows(outputs_in_y_order, y_positions)
         weights_in_x_order, weights_in_y_order = (
             np.ones((1, n)) if weights is None else weights[ordered_outputs]
@@ -334,41 +285,8 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
         np.put_along_axis(
             counts_by_tie_order[-1], outputs_in_x_order, 4 * n_lower_in_both - 2 * n_lower_in_x_plus_y, axis=1
         )
-    return np.asarray(
-        sum(counts_by_tie_order) / len(counts_by_tie_order) + total_output_weight - tie_counts(x, weights=weights)
-    )
-
-
-def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
-    """For each output, the number of outputs in its row that have the same value, including the output itself.
-
-    Parameters
-    ----------
-    values
-        Values (rows, n) without NaN.
-    weights
-        Weight of each output (n,); default: 1.
-
-    Returns
-    -------
-    :
-        Counts (rows, n), or sums of weights if there are weights.
-
-    Examples
-    --------
-    >>> tie_counts(np.array([[3, 5, 3]])).tolist()
-    [[2, 1, 2]]
-    """
-    sorted_rows = SortedRows.from_values(values)
-    run_sizes: NDArray[Any] = sorted_rows.end - sorted_rows.start
-    if weights is not None:
-        cumulative_weights = np.pad(np.cumsum(weights[sorted_rows.order], axis=1), ((0, 0), (1, 0)))
-        run_sizes = take_from_rows(cumulative_weights, sorted_rows.end) - take_from_rows(
-            cumulative_weights, sorted_rows.start
-        )
-    n_tied_with_output = np.empty(values.shape, dtype=run_sizes.dtype)
-    np.put_along_axis(n_tied_with_output, sorted_rows.order, run_sizes, axis=1)
-    return n_tied_with_output
+    total_output_weight = n if weights is None else weights.sum()
+    return np.asarray(sum(counts_by_tie_order) / len(counts_by_tie_order) + total_output_weight - x.tie_counts(weights))
 
 
 def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
@@ -398,10 +316,7 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     [[0.333]]
     """
     if kind == "kendall":
-        return system_counts(human, metrics, pairs=pairs).tau_b
-    human = _collapse_equal_rows(human)
-    if _has_all_pairs(pairs):
-        return ROWS[kind](human, metrics)
+        return pair_counts(human, metrics, pairs=pairs).tau_b
     block_of_system = blocks_of(pairs)
     centred_human_and_metric_scores = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
     for block_number in np.unique(block_of_system):
@@ -458,13 +373,6 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
     [0.5]
     """
     return ratio(concordance, np.sqrt(untied_x) * np.sqrt(untied_y)).clip(-1.0, 1.0)
-
-
-def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values (..., n) as rows: a single row if `values` is a single row, else one row for each position of `shape`."""
-    if math.prod(values.shape[:-1]) == 1:
-        return values.reshape(1, values.shape[-1])
-    return np.broadcast_to(values, (*shape, values.shape[-1])).reshape(-1, values.shape[-1])
 
 
 def _mask_missing(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -94,16 +95,14 @@ def clearest_cycles(edge_strengths: Floats) -> list[list[int]]:
     for members in sorted(members_of_component, key=lambda members: (-len(members), members[0])):
         inner_edge_strengths = edge_strengths[np.ix_(members, members)]
         distinct_strengths = np.unique(inner_edge_strengths[inner_edge_strengths > 0])
-        low_index, high_index = 0, len(distinct_strengths) - 1  # search for the highest level at which a cycle remains
-        while low_index < high_index:
-            middle_index = (low_index + high_index + 1) // 2
-            low_index, high_index = (
-                (middle_index, high_index)
-                if len(_strong_parts(inner_edge_strengths >= distinct_strengths[middle_index]))
-                else (low_index, middle_index - 1)
-            )
-        is_strong_edge = inner_edge_strengths >= distinct_strengths[low_index]
-        for source, target in np.argwhere(inner_edge_strengths == distinct_strengths[low_index]):
+
+        def has_no_cycle(strength: float, edge_strengths: Floats = inner_edge_strengths) -> bool:
+            return len(_strong_parts(edge_strengths >= strength)) == 0
+
+        n_strengths_with_cycle = bisect_left(distinct_strengths, True, key=has_no_cycle)
+        weakest_strength = distinct_strengths[n_strengths_with_cycle - 1]
+        is_strong_edge = inner_edge_strengths >= weakest_strength
+        for source, target in np.argwhere(inner_edge_strengths == weakest_strength):
             reached_nodes, predecessor_of_node = breadth_first_order(
                 is_strong_edge, target, directed=True, return_predecessors=True
             )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, bisect_condition
+from custodes.stats.arrays import Floats, Ints, bisect_condition, deviations
 from custodes.stats.normal_pairs import NormalMaximum
 
 Bounds = tuple[float, float]
@@ -50,6 +50,22 @@ def student_quantile(confidence: float, n_units: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(max(n_units - 1, 1), (1 + confidence) / 2))
+
+
+def student_inference(estimate: float, standard_error: float, *, n_units: float, confidence: float) -> Inference:
+    """Estimate with Student's t interval, and the p-value of the t test that the true value is 0.
+
+    There are `n_units` - 1 degrees of freedom.
+
+    >>> [round(float(value), 3) for value in student_inference(2.0, 1.0, n_units=12, confidence=0.95)]
+    [2.0, -0.201, 4.201, 0.071]
+    """
+    from scipy.special import stdtr
+
+    half_width = student_quantile(confidence, n_units) * standard_error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2 * stdtr(n_units - 1, -np.abs(np.divide(estimate, standard_error)))
+    return Inference(*np.array([estimate, estimate - half_width, estimate + half_width, p_value]))
 
 
 def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, Floats]:
@@ -273,21 +289,20 @@ class ResampledEstimate:
         if self.population is not None:
             if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
-            interval_bounds = expanded_interval(
+            low, high = expanded_interval(
                 self.draws[0], self.population, confidence=level, n_units=self.n_effective_units, bounds=self.bounds
             )
-            return float(interval_bounds[0]), float(interval_bounds[1])
-        interval_bounds = student_interval(
+            return float(low), float(high)
+        low, high = student_interval(
             self.draws, confidence=level, n_units=self.n_effective_units, bounds=self.bounds, few_draws=True
         )
-        low, high = float(interval_bounds[0]), float(interval_bounds[1])
         if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
             half_width, (lowest_value, highest_value) = (
                 self.width * (1 - tail_probability ** (1 / self.n_units)),
                 self.bounds,
             )
             return max(self.value - half_width, lowest_value), min(self.value + half_width, highest_value)
-        return low, high
+        return float(low), float(high)
 
     def distance(self, at: float) -> float:
         """Distance of the estimate from a value, in standard errors, found by inverting the interval. The estimate must
@@ -376,10 +391,10 @@ def simultaneous_intervals(
         np.nan if resampled_estimate is None else resampled_estimate.value for resampled_estimate in estimates
     ]
     if n_estimates > 1:
+        correlated_draws = np.stack([estimate.correlation_draws for estimate in estimate_of_index.values()])
         # An estimate that does not vary is added, and each estimate is compared with it.
         correlations = np.pad(
-            _correlation([resampled_estimate.correlation_draws for resampled_estimate in estimate_of_index.values()]),
-            (0, 1),
+            correlation_of(deviations(np.where(np.isfinite(correlated_draws), correlated_draws, np.nan))), (0, 1)
         )
         normal_maximum = NormalMaximum(
             correlations, np.arange(n_estimates), np.full(n_estimates, n_estimates), n=N_DIRECTIONS
@@ -396,16 +411,6 @@ def simultaneous_intervals(
     return SimultaneousIntervals(
         estimate=estimated_values, low=low_bounds, high=high_bounds, p_value=p_values, level=level
     )
-
-
-def _correlation(resampled_values: Sequence[Floats]) -> Floats:
-    """Correlations of estimates over resamples (k, k). Undefined resamples are ignored."""
-    draws_by_estimate = np.stack(resampled_values)
-    is_defined_draw = np.isfinite(draws_by_estimate)
-    mean_of_estimate = np.where(is_defined_draw, draws_by_estimate, 0.0).sum(axis=1) / np.maximum(
-        is_defined_draw.sum(axis=1), 1
-    )
-    return correlation_of(np.where(is_defined_draw, draws_by_estimate - mean_of_estimate[:, np.newaxis], 0.0))
 
 
 def correlation_of(influences: Floats) -> Floats:

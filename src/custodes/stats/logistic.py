@@ -6,7 +6,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.intervals import Inference, student_quantile
+from custodes.stats.intervals import Inference, student_inference
 
 STEPS = 50
 LARGEST = 30.0
@@ -44,8 +44,6 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     >>> first_coefficient(outcome, design, np.arange(100), confidence=0.95).estimate.round(3).item()
     1.099
     """
-    from scipy.special import stdtr
-
     nan_inference = Inference(*np.full(4, np.nan))
     distinct_units, units = np.unique(units, return_inverse=True)
     if len(distinct_units) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
@@ -71,10 +69,4 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
         * len(distinct_units)
         / (len(distinct_units) - 1)
     )
-    half_width = student_quantile(confidence, len(distinct_units)) * standard_error
-    estimated_coefficient = coefficients[0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = 2 * stdtr(len(distinct_units) - 1, -np.abs(estimated_coefficient / standard_error))
-    return Inference(
-        estimated_coefficient, estimated_coefficient - half_width, estimated_coefficient + half_width, p_value
-    )
+    return student_inference(coefficients[0], standard_error, n_units=len(distinct_units), confidence=confidence)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import sign_flips
-from custodes.stats.ratios import ratio
+from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.step_down import Batch, Statistics, step_down
 
 STREAM = 20_240_229
@@ -154,33 +154,18 @@ def flip_tests(
     n_present_blocks = is_present_block.sum(axis=0)
     n_blocks = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
-    pseudo_square_sums, relative_statistic = np.zeros((2, len(n_present_blocks)))
-    residual_square_sums, residual_size_sums, size_square_sums = np.zeros((3, len(n_present_blocks)))
-    scaled_pseudo_values = np.zeros((len(n_present_blocks), len(jackknife_estimates)))
-    for estimate_slice in chunks(len(n_present_blocks), len(jackknife_estimates)):
-        estimates_without_block = jackknife_estimates[:, estimate_slice]
-        is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~is_present_block[:, estimate_slice]).all(
-            axis=0
-        )
-        block_sizes_in_use = block_sizes[:, estimate_slice] * is_defined[estimate_slice]
-        pseudo_value_matrix = pseudo_values(estimate[estimate_slice], estimates_without_block, block_sizes_in_use)
-        pseudo_square_sums[estimate_slice] = np.einsum("ku,ku->k", pseudo_value_matrix, pseudo_value_matrix)
-        relative_sizes = _relative_sizes(block_sizes_in_use)
-        residuals = pseudo_value_matrix - relative_sizes * np.nan_to_num(estimate[estimate_slice, np.newaxis])
-        residuals[np.abs(residuals) <= _SAME] = 0.0
-        residual_square_sums[estimate_slice] = np.einsum("ku,ku->k", residuals, residuals)
-        residual_size_sums[estimate_slice] = np.einsum("ku,ku->k", residuals, relative_sizes)
-        size_square_sums[estimate_slice] = np.einsum("ku,ku->k", relative_sizes, relative_sizes)
-        # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
-        scale_factors = np.nan_to_num(
-            ratio(
-                np.ones(len(pseudo_value_matrix)),
-                np.sqrt(n_blocks[estimate_slice] * pseudo_square_sums[estimate_slice]),
-            )
-        )
-        pseudo_value_matrix *= scale_factors[:, np.newaxis]
-        relative_statistic[estimate_slice] = np.abs(pseudo_value_matrix.sum(axis=1))
-        scaled_pseudo_values[estimate_slice] = pseudo_value_matrix
+    is_defined &= (np.isfinite(jackknife_estimates) | ~is_present_block).all(axis=0)
+    block_sizes_in_use = block_sizes * is_defined
+    scaled_pseudo_values = pseudo_values(estimate, jackknife_estimates, block_sizes_in_use)
+    relative_sizes = _relative_sizes(block_sizes_in_use)
+    residuals = scaled_pseudo_values - relative_sizes * np.nan_to_num(estimate[:, np.newaxis])
+    residuals[np.abs(residuals) <= _SAME] = 0.0
+    residual_size_sums = np.einsum("ku,ku->k", residuals, relative_sizes)
+    size_square_sums = np.einsum("ku,ku->k", relative_sizes, relative_sizes)
+    # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
+    largest_sums = np.sqrt(n_blocks * np.einsum("ku,ku->k", scaled_pseudo_values, scaled_pseudo_values))
+    scaled_pseudo_values *= np.nan_to_num(ratio(np.ones(len(n_blocks)), largest_sums))[:, np.newaxis]
+    relative_statistic = np.abs(scaled_pseudo_values.sum(axis=1))
     degrees_of_freedom = n_blocks - 1.0
     has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
     normal_factor = (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
@@ -223,7 +208,7 @@ def flip_tests(
     relative_statistic = np.where(
         is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
     )
-    standard_error = np.sqrt(residual_square_sums / (n_blocks * degrees_of_freedom))
+    standard_error = np.sqrt(np.einsum("ku,ku->k", residuals, residuals) / (n_blocks * degrees_of_freedom))
 
     def margins(critical_values: Floats) -> tuple[Floats, Floats]:
         """Roots of |t(d)| = critical t, a quadratic equation, as distances from the estimate."""
@@ -330,48 +315,29 @@ def bootstrap_tests(
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
     n_estimates, n_draws = shape[0], shape[1] - 1
-    estimate, mean_resample, standard_error = np.full((3, n_estimates), np.nan)
+    estimate, mean_resample, variance, n_defined_resamples = np.full((4, n_estimates), np.nan)
     n_effective = n_units if n_effective_units is None else n_effective_units
-    is_defined, degrees_of_freedom = np.zeros(n_estimates, dtype=bool), max(1.0, n_effective - 1)
-
-    def deviations(estimate_indices: Ints) -> Floats:
-        """Resamples minus their mean; NaN if undefined."""
-        resample_deviations = np.array(draws(estimate_indices)[:, 1:], order="C")
-        resample_deviations -= mean_resample[estimate_indices, np.newaxis]
-        return resample_deviations
-
+    degrees_of_freedom = max(1.0, n_effective - 1)
     for estimate_slice in chunks(n_estimates, _CACHE * (1 + n_draws)):
         estimates_and_resamples = draws(np.arange(estimate_slice.start, estimate_slice.stop))
-        estimate[estimate_slice], is_finite_resample = (
-            estimates_and_resamples[:, 0],
-            np.isfinite(estimates_and_resamples[:, 1:]),
-        )
-        n_defined_resamples = is_finite_resample.sum(axis=1)
-        is_defined[estimate_slice] = (
-            np.isfinite(estimate[estimate_slice])
-            & (n_defined_resamples > 0)
-            & (2 * n_defined_resamples >= n_draws)
-            & (n_units > 1)
-        )
-        resamples_or_zero = np.where(is_finite_resample, estimates_and_resamples[:, 1:], 0.0)
-        mean_resample[estimate_slice] = resamples_or_zero.sum(axis=1) / np.maximum(n_defined_resamples, 1)
-        deviations_or_zero = np.where(
-            is_finite_resample, resamples_or_zero - mean_resample[estimate_slice, np.newaxis], 0.0
-        )
-        square_sums = np.where(
-            is_defined[estimate_slice], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0
-        )
-        standard_error[estimate_slice] = np.sqrt(
-            square_sums / np.maximum(n_defined_resamples, 1) * (n_effective / max(1, n_effective - 1))
-        )
+        resamples = np.where(np.isfinite(estimates_and_resamples[:, 1:]), estimates_and_resamples[:, 1:], np.nan)
+        estimate[estimate_slice] = estimates_and_resamples[:, 0]
+        n_defined_resamples[estimate_slice] = np.isfinite(resamples).sum(axis=1)
+        mean_resample[estimate_slice] = mean_of_defined(resamples)
+        variance[estimate_slice] = mean_of_defined((resamples - mean_resample[estimate_slice, np.newaxis]) ** 2)
+    is_defined = (
+        np.isfinite(estimate) & (n_defined_resamples > 0) & (2 * n_defined_resamples >= n_draws) & (n_units > 1)
+    )
+    standard_error = np.sqrt(np.where(is_defined, variance, 0.0) * (n_effective / max(1, n_effective - 1)))
     is_varying = standard_error > _SAME
     can_be_significant = bool(np.exp2(1.0 - n_units) <= 1 - confidence)
     is_testable = is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & can_be_significant
     standard_error_or_one = np.where(is_varying, standard_error, 1.0)
 
     def statistics(estimate_indices: Ints) -> Floats:
-        return np.nan_to_num(
-            np.abs(deviations(estimate_indices)) / standard_error_or_one[estimate_indices, np.newaxis], posinf=0.0
+        deviations = draws(estimate_indices)[:, 1:] - mean_resample[estimate_indices, np.newaxis]
+        return np.asarray(
+            np.nan_to_num(np.abs(deviations) / standard_error_or_one[estimate_indices, np.newaxis], posinf=0.0)
         )
 
     z_scores = np.where(

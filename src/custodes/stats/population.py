@@ -159,16 +159,12 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
         1 - np.minimum(np.maximum(eigenvalue, smallest_float), 1.0)
         for eigenvalue in (larger_eigenvalue, smaller_eigenvalue)
     ]
-    entries_of_shrinkage = []
-    for first_factor, second_factor in (
-        shrinkage_factors,
-        [np.sqrt(shrinkage_factor) for shrinkage_factor in shrinkage_factors],
-    ):
-        entries_of_shrinkage.append(
-            [
-                first_factor * cosine**2 + second_factor * sine**2,
-                (first_factor - second_factor) * cosine * sine,
-                first_factor * sine**2 + second_factor * cosine**2,
-            ]
-        )
-    return entries_of_shrinkage[0], entries_of_shrinkage[1]
+
+    def matrix_entries(first_factor: Floats, second_factor: Floats) -> list[Floats]:
+        return [
+            first_factor * cosine**2 + second_factor * sine**2,
+            (first_factor - second_factor) * cosine * sine,
+            first_factor * sine**2 + second_factor * cosine**2,
+        ]
+
+    return matrix_entries(*shrinkage_factors), matrix_entries(*np.sqrt(shrinkage_factors))

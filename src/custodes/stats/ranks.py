@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
 _ENOUGH = 2  # a ranking of fewer things carries no information
-_FEW = 32  # rows of at most this length are ranked by comparisons of all pairs, which is several times as fast
 
 
 def mid_ranks(values: NDArray[Any]) -> Floats:
@@ -43,18 +42,6 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     [1.5, 3.0, 1.5, nan]
     """
     values = np.asarray(values, dtype=np.float64)
-    n_values = values.shape[-1]
-    if n_values <= _FEW:
-        columns = np.ascontiguousarray(np.moveaxis(values, -1, 0))
-        n_lower_minus_higher = np.zeros(columns.shape, dtype=np.int8)
-        for column in range(n_values - 1):
-            signs = difference_signs(columns[column], columns[column + 1 :])
-            n_lower_minus_higher[column] += signs.sum(axis=0, dtype=np.int8)
-            n_lower_minus_higher[column + 1 :] -= signs
-        is_missing = np.isnan(columns)
-        rank_columns = (n_lower_minus_higher + (n_values + 1 - is_missing.sum(axis=0))) / 2
-        rank_columns[is_missing] = np.nan
-        return np.ascontiguousarray(np.moveaxis(rank_columns, 0, -1))
     sort_order = np.argsort(values, axis=-1, kind="stable")  # NaN is sorted last
     run_starts, run_ends = tie_runs(np.take_along_axis(values, sort_order, axis=-1))
     ranks = np.empty_like(values)
@@ -71,16 +58,9 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
 
     Source: Kendall 1945.
     """
-    sorted_indices = np.lexsort((values, groups))
-    group_sizes = np.bincount(groups)
-    rank_in_group = np.arange(1, len(values) + 1) - (np.cumsum(group_sizes) - group_sizes)[groups[sorted_indices]]
-    is_new_run = (np.diff(groups[sorted_indices]) != 0) | (np.diff(values[sorted_indices]) != 0)
-    run_of_position = np.cumsum(np.append(False, is_new_run)[: len(values)])
-    ranks = np.empty(len(values))
-    ranks[sorted_indices] = (np.bincount(run_of_position, rank_in_group) / np.bincount(run_of_position))[
-        run_of_position
-    ]
-    return ranks
+    group_sizes, level_of_value = np.bincount(groups), np.unique(values, return_inverse=True)[1]
+    n_in_lower_groups = (np.cumsum(group_sizes) - group_sizes)[groups]
+    return mid_ranks(groups * len(values) + level_of_value) - n_in_lower_groups
 
 
 def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -154,20 +134,31 @@ class SortedRows(NamedTuple):
         positions = np.arange(values.shape[1])[np.newaxis]
         return cls(output_order, positions, positions + 1, False)
 
-    @property
-    def _is_run_start(self) -> Bools:
-        return np.asarray(self.start == np.arange(self.order.shape[1]))
-
-    @property
-    def n_levels(self) -> int:
-        """The largest number of distinct values in a row."""
-        return int(self._is_run_start.sum(axis=1).max())
-
-    def levels(self) -> Ints:
-        """Number of distinct values below the value of each output, (rows, n)."""
+    def levels(self) -> tuple[Ints, int]:
+        """Number of distinct values below the value of each output (rows, n), and the largest number of distinct
+        values in a row."""
+        is_run_start = np.broadcast_to(self.start == np.arange(self.order.shape[1]), self.order.shape)
+        levels_in_order = np.cumsum(is_run_start, axis=1) - 1
         levels = np.empty_like(self.order)
-        np.put_along_axis(levels, self.order, np.cumsum(self._is_run_start, axis=1) - 1, axis=1)
-        return levels
+        np.put_along_axis(levels, self.order, levels_in_order, axis=1)
+        return levels, int(levels_in_order[:, -1].max()) + 1
+
+    def tie_counts(self, weights: Floats | None = None) -> NDArray[Any]:
+        """For each output, the number of outputs in its row with the same value, including the output itself: (rows,
+        n).
+
+        With `weights` (n,) of the outputs, the result consists of sums of weights.
+
+        >>> SortedRows.from_values(np.array([[3, 5, 3]])).tie_counts().tolist()
+        [[2, 1, 2]]
+        """
+        run_sizes: NDArray[Any] = self.end - self.start
+        if weights is not None:
+            cumulative_weights = np.pad(np.cumsum(weights[self.order], axis=1), ((0, 0), (1, 0)))
+            run_sizes = take_from_rows(cumulative_weights, self.end) - take_from_rows(cumulative_weights, self.start)
+        n_tied_with_output = np.empty(self.order.shape, dtype=run_sizes.dtype)
+        np.put_along_axis(n_tied_with_output, self.order, run_sizes, axis=1)
+        return n_tied_with_output
 
 
 def sorted_positions(x: SortedRows, y: SortedRows) -> Iterator[tuple[Ints, Ints]]:
@@ -263,29 +254,6 @@ def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_wi
             is_lower if block_weight_columns is None else is_lower * block_weight_columns[first_column]
         )
     return lower_sums.T
-
-
-def jonckheere_counts(levels: Ints, order: Ints, start: Ints, end: Ints) -> Ints:
-    """Concordant minus discordant pairs (rows,) of levels (n,), numbered from 0, with each of several rankings.
-
-    A ranking is given by the elements in ascending order (rows, n), and by the start and the exclusive end of the run
-    of ties at each position (rows or 1, n).
-
-    >>> positions = np.arange(3)[np.newaxis]
-    >>> jonckheere_counts(np.array([0, 1, 0]), np.array([[2, 1, 0]]), positions, positions + 1).tolist()
-    [0]
-
-    Source: Jonckheere 1954.
-    """
-    levels_in_order = levels[order]
-    start, end = (np.broadcast_to(positions, order.shape) for positions in (start, end))
-    concordance, n_lower_before = np.zeros(len(order), dtype=np.int64), np.zeros((len(order), 1 + order.shape[1]), int)
-    for level in range(int(levels.max(initial=0))):
-        np.cumsum(levels_in_order == level, axis=1, out=n_lower_before[:, 1:])
-        n_before_minus_after = sum(np.take_along_axis(n_lower_before, positions, axis=1) for positions in (start, end))
-        n_before_minus_after -= n_lower_before[:, -1:]
-        concordance += np.where(levels_in_order > level, n_before_minus_after, 0).sum(axis=1)
-    return concordance
 
 
 def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:

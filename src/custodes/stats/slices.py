@@ -99,51 +99,31 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     degrees_of_freedom = np.maximum(np.minimum(n_parts, n_parts_outside) - 1, 1)
     observed_z = _t_to_normal(_statistic(ratio_difference, standard_error), degrees_of_freedom)
     permuted_statistics = _permutation_statistics(part_moments, slice_starts, overall_part_variance, is_tested_slice)
-    p_value, p_adjusted, unadjusted_half_width = np.full((3, *n_parts.shape), np.nan)
-    if is_tested_slice.any():
-        observed_less_tolerance = np.where(is_tested_slice, observed_z * (1 - _SAME) - _SAME, np.inf)
-        p_value = np.where(
-            is_tested_slice,
-            (1 + (permuted_statistics >= observed_less_tolerance).sum(axis=0)) / (1 + len(permuted_statistics)),
-            np.nan,
-        )
-        largest_statistics = np.where(is_tested_slice, _t_to_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
-            axis=(1, 2)
-        )
-        observed_normal_quantile = _t_to_normal(np.maximum(observed_less_tolerance, 0.0), degrees_of_freedom)
-        p_adjusted = (1 + (largest_statistics[:, None, None] >= observed_normal_quantile).sum(axis=0)) / (
-            1 + len(permuted_statistics)
-        )
-        p_adjusted = np.where(is_tested_slice, np.maximum(p_adjusted, p_value), np.nan)
-        critical_rank = int((1 - confidence) * (len(permuted_statistics) + 1) + _SAME)
-        critical_t = (
-            _normal_to_t(
-                np.sort(permuted_statistics, axis=0)[len(permuted_statistics) - critical_rank], degrees_of_freedom
-            )
-            if critical_rank
-            else np.full(n_parts.shape, np.inf)
-        )
-        unadjusted_half_width = np.where(
-            is_tested_slice & np.isfinite(critical_t),
-            critical_t * np.where(standard_error > 0, standard_error, 0.0),
-            np.nan,
-        )
-    is_zero_in_interval = ~(p_value <= 1 - confidence)
+    n_permutations = len(permuted_statistics)  # 0 if no slice is tested
+    observed_less_tolerance = np.where(is_tested_slice, observed_z * (1 - _SAME) - _SAME, np.inf)
+    n_reached = (permuted_statistics >= observed_less_tolerance).sum(axis=0)
+    p_value = np.where(is_tested_slice, (1 + n_reached) / (1 + n_permutations), np.nan)
+    largest_statistics = np.where(is_tested_slice, _t_to_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
+        axis=(1, 2), initial=0.0
+    )
+    observed_normal_quantile = _t_to_normal(np.maximum(observed_less_tolerance, 0.0), degrees_of_freedom)
+    n_reached_by_largest = (largest_statistics[:, None, None] >= observed_normal_quantile).sum(axis=0)
+    p_adjusted = np.maximum((1 + n_reached_by_largest) / (1 + n_permutations), p_value)
+    critical_rank = int((1 - confidence) * (n_permutations + 1) + _SAME)
+    half_width = np.full(n_parts.shape, np.nan)
+    if critical_rank:
+        critical_statistics = np.sort(permuted_statistics, axis=0)[n_permutations - critical_rank]
+        critical_t = _normal_to_t(critical_statistics, degrees_of_freedom)
+        half_width = np.where(is_tested_slice, critical_t * np.nan_to_num(standard_error), np.nan)
+    low, high = ratio_difference - half_width, ratio_difference + half_width
+    is_zero_in_interval = p_value > 1 - confidence
     return SliceTests(
         n=n_parts.astype(np.int64),
         value=ratio_inside,
         other=ratio_outside,
         difference=ratio_difference,
-        low=np.where(
-            is_zero_in_interval,
-            np.minimum(ratio_difference - unadjusted_half_width, 0.0),
-            ratio_difference - unadjusted_half_width,
-        ),
-        high=np.where(
-            is_zero_in_interval,
-            np.maximum(ratio_difference + unadjusted_half_width, 0.0),
-            ratio_difference + unadjusted_half_width,
-        ),
+        low=np.where(is_zero_in_interval, np.minimum(low, 0.0), low),
+        high=np.where(is_zero_in_interval, np.maximum(high, 0.0), high),
         p_value=p_value,
         p_adjusted=p_adjusted,
     )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from scipy import stats
 
 from custodes.stats import ABSENT
 from custodes.stats.intervals import Inference
@@ -122,14 +123,15 @@ def test_bounds_with_one_annotator_follow_the_formula_with_the_data_in_row_0() -
     rng = np.random.default_rng(6)
     judge, human, overall = 0.4 + rng.normal(0, 0.02, 6), 0.3 + rng.normal(0, 0.02, 6), 0.5 + rng.normal(0, 0.02, 6)
     empty = np.zeros((6, 0))
-    result = _bound_length_bias(_LatentCorrelations(judge, human, overall[:, None], empty, empty, empty, empty), 2.0)
+    result = _bound_length_bias(_LatentCorrelations(judge, human, overall[:, None], empty, empty, empty, empty), 0.95)
     partial = (overall - judge * human) / np.sqrt((1 - judge**2) * (1 - human**2))
     bounds = []
     for reliability in (np.ones(6), human**2 + partial**2 * (1 - human**2)):
         values = (judge * reliability - overall * human) / (1 - human[0] ** 2)
         jackknife = np.sqrt(4 / 5 * ((values[1:] - values[1:].mean()) ** 2).sum())
         error = np.hypot(jackknife, MODEL_ERROR)
-        bounds += [values[0] - 2 * error, values[0] + 2 * error]
+        half_width = stats.t.ppf(0.975, 4) * error
+        bounds += [values[0] - half_width, values[0] + half_width]
     assert result.low == pytest.approx(min(bounds), abs=1e-12)
     assert result.high == pytest.approx(max(bounds), abs=1e-12)
     assert result.estimate == pytest.approx((judge[0] - overall[0] * human[0]) / (1 - human[0] ** 2), abs=1e-12)

@@ -26,7 +26,7 @@ def raters(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("table", TABLES)
 def test_measures_equal_scikit_learn(table: np.ndarray) -> None:
     judge, human = raters(table)
-    assert measures.accuracy(table) == pytest.approx(sklearn_metrics.accuracy_score(human, judge), abs=1e-12)
+    assert measures.sample_accuracy(table) == pytest.approx(sklearn_metrics.accuracy_score(human, judge), abs=1e-12)
     assert measures.mcc(table) == pytest.approx(sklearn_metrics.matthews_corrcoef(human, judge), abs=1e-12)
     assert measures.balanced_accuracy(table) == pytest.approx(
         sklearn_metrics.balanced_accuracy_score(human, judge), abs=1e-12
@@ -62,4 +62,4 @@ def test_undefined_measures_are_nan() -> None:
     assert np.isnan(measures.mcc(only))
     assert np.isnan(measures.kappa(only))
     assert np.isnan(measures.specificity(only))
-    assert measures.accuracy(only) == 1
+    assert measures.sample_accuracy(only) == 1

@@ -15,7 +15,7 @@ from custodes.evaluate.agreement.choices import PreferenceMargins, are_choices, 
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, intervals, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
-from custodes.stats.correlation import ConcordanceCounts, system_counts
+from custodes.stats.correlation import ConcordanceCounts, pair_counts
 from custodes.stats.population import population_values
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
@@ -177,12 +177,12 @@ class Sample:
     @cached_property
     def system_counts(self) -> ConcordanceCounts:
         """Numbers of pairs of systems by their order in the system scores, (1 + B, metrics) each."""
-        return system_counts(*self.system_scores[:2], pairs=self.system_scores.pairs)
+        return pair_counts(*self.system_scores[:2], pairs=self.system_scores.pairs)
 
     @cached_property
     def population_counts(self) -> ConcordanceCounts:
         """Numbers of pairs of systems by their order in `population_scores`, (B, metrics) each."""
-        return system_counts(*self.population_scores, pairs=self.system_scores.pairs)
+        return pair_counts(*self.population_scores, pairs=self.system_scores.pairs)
 
     @cached_property
     def column_of_item(self) -> Ints:

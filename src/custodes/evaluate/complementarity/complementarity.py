@@ -288,11 +288,11 @@ def _rule_columns(rankings: Rankings) -> dict[str, Any]:
     distance_rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
     sums_and_counts_of_kind = np.zeros((2, len(distance_rules), len(KINDS)))
     for pair_slice in rankings.blocks(1):
-        distances_by_rule = rank_distance.rank_distances_by_rule(
+        distances_by_rule = rank_distance.rank_distances(
             rankings.values, *rankings.pairs[:, pair_slice], rules=distance_rules
         )
         mean_distance_by_rule_and_pair = np.concatenate(
-            [rankings.mean(distances, equal_weights) for distances in distances_by_rule.values()]
+            [rankings.mean(distances, equal_weights) for distances in distances_by_rule]
         )
         sums_and_counts_of_kind += defined_sums(mean_distance_by_rule_and_pair, [rankings.kind[pair_slice]], len(KINDS))
     return {

@@ -189,7 +189,7 @@ def _resampled_distances(
 ) -> tuple[Floats, Floats]:
     """Return the distances (pairs, units), and the mean distances in every resample (1 + B, pairs)."""
     if rankings.level == "system":
-        distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, pair_slice], rule=rule)
+        distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, pair_slice], rules=[rule])[0]
         return distances, rankings.mean(distances, bootstrap_weights)
     distances, ranking_influences = rank_distance.rank_distance_influence(
         rankings.values, *rankings.pairs[:, pair_slice], rule=rule

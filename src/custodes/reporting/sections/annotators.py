@@ -19,12 +19,8 @@ from custodes.evaluate.annotators.annotators import Annotators, annotators
 from custodes.evaluate.check.study import annotator_questions, refusals
 from custodes.evaluate.decision_graph import PAIR
 from custodes.reporting.section import Context, Section
-from custodes.reporting.tables import table_html
+from custodes.reporting.tables import result_table_html, table_html
 
-SHOWN = (
-    ("agreement", "Number and agreement of annotators"),
-    ("annotators", "Each annotator"),
-)
 LOOKS = (
     *PAIR,
     count("looks", "number of completed interim analyses", "Analyses"),
@@ -55,8 +51,7 @@ REPORTED = (
 def _ask(context: Context) -> Annotators:
     if len(context.study.humans) < 2:
         raise InputError("the study has fewer than two annotators, so agreement cannot be estimated")
-    result: Annotators = context.ask(annotators)
-    return result
+    return context.ask(annotators)
 
 
 def last_interim_analyses(study: Study) -> pl.DataFrame:
@@ -65,58 +60,54 @@ def last_interim_analyses(study: Study) -> pl.DataFrame:
     The columns include the margins that would result if all refusals were answers that prefer one of the systems, and
     the margin on the current answers. Interim analyses concern only the first aspect of a study.
     """
-    if study.looks.is_empty():
-        return pl.DataFrame(schema={column_name: pl.String for column in LOOKS for column_name in column.names})
-    pair_column_names = ["system_a", "system_b"]
-    last_look_rows = last_looks(study.looks)
     preference_rows = study.preferences.frame
-    aspects = preference_rows["aspect"].unique(maintain_order=True)
-    first_aspect_rows = preference_rows.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
-    current_margin_rows = first_aspect_rows.group_by("system_a", "system_b").agg(margin_now=pl.col("preference").mean())
+    current_margin_rows = (
+        preference_rows.filter(pl.col("aspect") == pl.col("aspect").first())
+        .group_by("system_a", "system_b")
+        .agg(margin_now=pl.col("preference").mean())
+    )
     question_rows = annotator_questions(replace(study, second=Preferences()))
-    refusal_count_rows = question_rows.group_by(pair_column_names).agg(pl.col("refused").sum())
-    better_system_expression = (
-        pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
-    )
-    last_look_rows = last_look_rows.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
+    refusal_count_rows = question_rows.group_by("system_a", "system_b").agg(pl.col("refused").sum())
+    rows = last_looks(study.looks).rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
     for joined_rows in (current_margin_rows, refusal_count_rows):
-        last_look_rows = last_look_rows.join(joined_rows, on=pair_column_names, how="left", maintain_order="left")
-    last_look_rows = last_look_rows.with_columns(
-        pl.col("refused").fill_null(0).cast(pl.Int64), said=better_system_expression.otherwise(pl.lit("="))
-    )
-    margin_expression, n_answers_expression = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
-    return last_look_rows.with_columns(
-        least=(margin_expression - pl.col("refused")) / n_answers_expression,
-        most=(margin_expression + pl.col("refused")) / n_answers_expression,
+        rows = rows.join(joined_rows, on=["system_a", "system_b"], how="left", maintain_order="left")
+    net_wins, n_refused = pl.col("wins") - pl.col("losses"), pl.col("refused")
+    return rows.with_columns(
+        n_refused.fill_null(0).cast(pl.Int64),
+        said=pl.when(pl.col("decision") > 0)
+        .then("system_a")
+        .when(pl.col("decision") < 0)
+        .then("system_b")
+        .otherwise(pl.lit("=")),
+    ).with_columns(
+        least=(net_wins - n_refused) / (pl.col("n") + n_refused),
+        most=(net_wins + n_refused) / (pl.col("n") + n_refused),
     )
 
 
 def looks_sentences(look_rows: pl.DataFrame) -> list[str]:
     """Sentences on interim analyses: inflated margins, and decisions that the current answers do not support."""
-    decided_look_rows = look_rows.filter(pl.col("said") != "=") if look_rows.height else look_rows
-    if decided_look_rows.is_empty():
+    decided_rows = look_rows.filter(pl.col("said") != "=")
+    if decided_rows.is_empty():
         return []
-    contradicted_look_rows = decided_look_rows.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
-    worst_margin_expression = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
-    uncertain_look_rows = decided_look_rows.filter(
-        (worst_margin_expression * pl.col("decision") <= 0) & (pl.col("refused") > 0)
-    )
-    pair_text_expression = pl.format("{} and {}", "system_a", "system_b")
-    sentences = [
-        f"{sentence_start} {names(listed_rows.select(pair_text_expression).to_series().to_list())}."
-        for listed_rows, sentence_start in (
-            (
-                contradicted_look_rows,
-                "Without the answers of the excluded annotators, the data no longer support the earlier decision on",
-            ),
-            (
-                uncertain_look_rows,
-                "If all refusals were answers against the decision, the data would not support the decision on",
-            ),
-        )
-        if listed_rows.height
-    ]
-    return [INFLATED, *sentences]
+    is_contradicted = pl.col("margin_now").fill_null(0) * pl.col("decision") <= 0
+    worst_margin = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
+    is_uncertain = (worst_margin * pl.col("decision") <= 0) & (pl.col("refused") > 0)
+    sentences = [INFLATED]
+    for condition, sentence_start in (
+        (
+            is_contradicted,
+            "Without the answers of the excluded annotators, the data no longer support the earlier decision on",
+        ),
+        (
+            is_uncertain,
+            "If all refusals were answers against the decision, the data would not support the decision on",
+        ),
+    ):
+        pair_names = decided_rows.filter(condition).select(pl.format("{} and {}", "system_a", "system_b")).to_series()
+        if pair_names.len():
+            sentences.append(f"{sentence_start} {names(pair_names.to_list())}.")
+    return sentences
 
 
 def cost_sentences(study: Study) -> str:
@@ -130,22 +121,15 @@ def cost_sentences(study: Study) -> str:
     cost_rows = answer_rows.join(study.raters.frame.select("rater", "cost", "cost_unit"), on="rater").drop_nulls("cost")
     if cost_rows.height and cost_rows["cost_unit"].n_unique() == 1:
         total_cost, cost_unit = float(cost_rows["cost"].sum()), cost_rows["cost_unit"][0] or ""
-        cost_per_hour = (
-            total_cost / cost_rows.height * 3600 / median_seconds
-            if isinstance(median_seconds, float) and median_seconds > 0
-            else None
-        )
-        answer_count_text = plural(cost_rows.height, "answer")
-        sentences.append(
-            f"{answer_count_text} used in the results, including second ratings, "
+        cost_text = (
+            f"{plural(cost_rows.height, 'answer')} used in the results, including second ratings, "
             f"cost {number(total_cost)} {cost_unit}".strip()
-            + (
-                "."
-                if cost_per_hour is None
-                else f". At the median time per answer, the cost is "
-                f"{' '.join([number(cost_per_hour), cost_unit]).strip()} per hour."
-            )
         )
+        if isinstance(median_seconds, float) and median_seconds > 0:
+            cost_per_hour = total_cost / cost_rows.height * 3600 / median_seconds
+            hourly_cost_text = f"{number(cost_per_hour)} {cost_unit}".strip()
+            cost_text += f". At the median time per answer, the cost is {hourly_cost_text} per hour"
+        sentences.append(f"{cost_text}.")
     return " ".join(sentences)
 
 
@@ -157,19 +141,18 @@ def _remove_file_name(file_names: Sequence[str], message: str) -> str:
 
 def _build(context: Context) -> Mapping[str, Any]:
     study = context.study.select(**selection_arguments(context.options), one_side=True)
-    html_tables = []
-    for table_name, caption in SHOWN:
-        rows = context.table(f"annotators.{table_name}")
-        if rows.height:
-            columns = context.essential_columns(f"annotators.{table_name}")
-            if table_name == "annotators" and not (rows["is_person"].any() or rows["flags"].list.len().sum()):
-                # A slot, which several annotators share, is tested only for a reversed scale. Empty flags would look
-                # like a pass.
-                columns = [column for column in columns if column.name != "flags"]
-            notes = context.notes("annotators", "few-", "none-", "slots") if table_name == "agreement" else ()
-            html_tables.append(
-                table_html(rows, columns, id=f"annotators-{table_name}-table", caption=caption, notes=notes)
-            )
+    rows = context.table("annotators.annotators")
+    # A slot, which several annotators share, is tested only for a reversed scale. Empty flags would look like a pass.
+    has_flags = rows["is_person"].any() or rows["flags"].list.len().sum()
+    html_tables = [
+        result_table_html(
+            context,
+            "annotators.agreement",
+            "Number and agreement of annotators",
+            notes=context.notes("annotators", "few-", "none-", "slots"),
+        ),
+        result_table_html(context, "annotators.annotators", "Each annotator", without=() if has_flags else ["flags"]),
+    ]
     look_rows = last_interim_analyses(study)
     if look_rows.height:
         columns = [column for column in LOOKS if column.name != "refused" or look_rows["refused"].sum()]
@@ -185,7 +168,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             for sentence_text in (cost_sentences(study), *dict.fromkeys(sentences), *looks_sentences(look_rows))
             if sentence_text
         ],
-        "table": "\n".join(html_tables),
+        "table": "\n".join(filter(None, html_tables)),
     }
 
 
@@ -195,6 +178,5 @@ ANNOTATORS = Section(
     ask=_ask,
     build=_build,
     compares_systems=False,
-    alone=True,
-    labels=True,
+    pages=("both", "humans", "labels"),
 )

@@ -27,6 +27,27 @@ ADDED_IN_USE = {
 }
 """Labels and descriptions of the gains in the table `next`, if no metrics are in use and if metrics are in use."""
 
+GAP_TEXTS = {
+    "humans": (
+        "Human ratings of these aspects are predicted worse from all metrics than from the human ratings "
+        "of other aspects",
+        "Human ratings of these aspects are predicted better from all metrics than from the human ratings of "
+        "other aspects",
+        "predictions from all metrics and predictions from the human ratings of other aspects",
+    ),
+    "both": (
+        "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics, "
+        "because the metrics lack information, or because one annotator’s ratings of several aspects share errors",
+        "For these aspects, adding the human ratings of other aspects makes the prediction from all metrics worse, by "
+        "chance or for lack of data",
+        "predictions from all metrics with and without the human ratings of other aspects",
+    ),
+}
+"""Sentences on a prediction with human ratings of other aspects, compared with a prediction from all metrics.
+
+The prediction with human ratings is better, worse, or not significantly different.
+"""
+
 
 def _figures(context: Context) -> Sequence[Figure]:
     """The figures of predictions, of the information in other aspects, and of the contribution of each metric."""
@@ -152,47 +173,16 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
 def sentences(result: Ceiling) -> list[str]:
     """Sentences that compare predictions from metrics with predictions from human ratings of other aspects."""
     sentence_texts = []
-    for features_a, features_b, positive_difference_text, negative_difference_text in (
-        (
-            "humans",
-            "metrics",
-            "Human ratings of these aspects are predicted worse from all metrics than from the human ratings "
-            "of other aspects",
-            "Human ratings of these aspects are predicted better from all metrics than from the human "
-            "ratings of other aspects",
-        ),
-        (
-            "both",
-            "metrics",
-            "For these aspects, adding the human ratings of other aspects improves the prediction from all "
-            "metrics, because the metrics lack information, or because one annotator’s ratings of several aspects "
-            "share errors",
-            "For these aspects, adding the human ratings of other aspects makes the prediction from all "
-            "metrics worse, by chance or for lack of data",
-        ),
-    ):
-        gap_rows = result.gaps.filter(features_a=features_a, features_b=features_b).drop_nulls("difference_low")
-        texts_and_gap_rows = [
-            (positive_difference_text, gap_rows.filter(pl.col("difference_low") > 0)),
-            (negative_difference_text, gap_rows.filter(pl.col("difference_high") < 0)),
-        ]
+    for features, (better_text, worse_text, equal_text) in GAP_TEXTS.items():
+        gap_rows = result.gaps.filter(features_a=features, features_b="metrics").drop_nulls("difference_low")
+        is_better, is_worse = pl.col("difference_low") > 0, pl.col("difference_high") < 0
         sentence_texts += [
-            f"{text}: {_join_differences(listed_gap_rows)}."
-            for text, listed_gap_rows in texts_and_gap_rows
-            if listed_gap_rows.height
+            f"{text}: {_join_differences(gap_rows.filter(condition))}."
+            for text, condition in ((better_text, is_better), (worse_text, is_worse))
+            if gap_rows.filter(condition).height
         ]
-        inconclusive_targets = gap_rows.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))[
-            "target"
-        ].to_list()
-        if inconclusive_targets:
-            compared_features_text = (
-                "predictions from all metrics and predictions from the human ratings of other aspects"
-                if features_a == "humans"
-                else "predictions from all metrics with and without the human ratings of other aspects"
-            )
-            sentence_texts.append(
-                f"No significant difference between {compared_features_text}: {names(inconclusive_targets)}."
-            )
+        if inconclusive_targets := gap_rows.filter(~is_better & ~is_worse)["target"].to_list():
+            sentence_texts.append(f"No significant difference between {equal_text}: {names(inconclusive_targets)}.")
     return sentence_texts
 
 
@@ -206,62 +196,47 @@ def halo_sentences(result: Ceiling) -> list[str]:
     tau_of_target_and_source = {
         (row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)
     }
-    tau_difference_rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
-    same_source_difference_rows = tau_difference_rows.filter(source=same_source)
-    if same_source_difference_rows.is_empty():
-        return []
-    halo_target_texts = [
-        f"{target} ({number(tau_of_target_and_source[target, same_source])} against "
-        f"{number(tau_of_target_and_source[target, other_source])})"
-        for target in same_source_difference_rows.filter(pl.col("lead_low") > 0)["target"]
-    ]
+    rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
+    same_source_rows = rows.filter(source=same_source)
+    halo_rows = same_source_rows.filter(pl.col("lead_low") > 0)
     sentence_texts = []
-    if halo_target_texts:
+    if halo_rows.height:
+        target_texts = [
+            f"{target} ({number(tau_of_target_and_source[target, same_source])} against "
+            f"{number(tau_of_target_and_source[target, other_source])})"
+            for target in halo_rows["target"]
+        ]
         sentence_texts.append(
             "Part of the agreement between aspects is a halo effect of the annotator. A rating is predicted "
             "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
-            f"ratings of these aspects: {names(halo_target_texts)}."
+            f"ratings of these aspects: {names(target_texts)}."
         )
-        metric_difference_rows = tau_difference_rows.filter(pl.col("lead_high") >= 0, source=metric_source)
-        metric_difference_rows = metric_difference_rows.join(
-            same_source_difference_rows.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
-        )
-        if metric_difference_rows.height:
-            sentence_texts.append(
-                "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of "
-                f"other aspects: {names(metric_difference_rows['target'].to_list())}."
-            )
-    no_halo_rows = same_source_difference_rows.filter(pl.col("lead_low") <= 0)
-    for sentence_start, condition_expression in (
-        (
-            "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
-            "ratings of other aspects than from other annotators’ ratings of these aspects",
-            pl.col("lead_high") >= 0,
+    targets_of_sentence = {
+        "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of other "
+        "aspects": rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
+            halo_rows, on="target", how="semi", maintain_order="left"
         ),
-        (
-            "No halo effect. A rating is predicted better from other annotators’ ratings of other aspects than from "
-            "the same annotator’s ratings of these aspects",
-            pl.col("lead_high") < 0,
+        "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
+        "ratings of other aspects than from other annotators’ ratings of these aspects": same_source_rows.filter(
+            pl.col("lead_low") <= 0, pl.col("lead_high") >= 0
         ),
-    ):
-        if targets := no_halo_rows.filter(condition_expression)["target"].to_list():
-            sentence_texts.append(f"{sentence_start}: {names(targets)}.")
-    return sentence_texts
+        "No halo effect. A rating is predicted better from other annotators’ ratings of other aspects than from "
+        "the same annotator’s ratings of these aspects": same_source_rows.filter(pl.col("lead_high") < 0),
+    }
+    return sentence_texts + [
+        f"{sentence_start}: {names(target_rows['target'].to_list())}."
+        for sentence_start, target_rows in targets_of_sentence.items()
+        if target_rows.height
+    ]
 
 
 def _join_differences(gap_rows: pl.DataFrame) -> str:
-    """A list of aspects, each with its difference and interval."""
-    return names(
-        [
-            f"{row['target']} (difference in τ-b {interval(abs(row['difference']), *_absolute_interval(row))})"
-            for row in gap_rows.iter_rows(named=True)
-        ]
-    )
-
-
-def _absolute_interval(row: Mapping[str, float]) -> tuple[float, float]:
-    low, high = row["difference_low"], row["difference_high"]
-    return (low, high) if row["difference"] >= 0 else (-high, -low)
+    """A list of aspects, each with the absolute value of its difference, and the interval of this value."""
+    difference_texts = []
+    for row in gap_rows.iter_rows(named=True):
+        low, high = sorted([abs(row["difference_low"]), abs(row["difference_high"])])
+        difference_texts.append(f"{row['target']} (difference in τ-b {interval(abs(row['difference']), low, high)})")
+    return names(difference_texts)
 
 
 def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
@@ -271,49 +246,39 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
         (row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)
     }
     aspects_and_texts = []
-    for (aspect, features), row in row_of_aspect_and_features.items():
-        if features != "metrics" or row["kendall"] is None:
-            continue
-        sentence_start = f"On {aspect}, all" if aspect else "All"
+    for row in result.prediction.filter(features="metrics").drop_nulls("kendall").iter_rows(named=True):
+        aspect = row["target"]
         text = (
-            f"{sentence_start} metrics together predict human ratings with τ-b "
-            f"{estimate_with_interval(row, 'kendall')} over held-out outputs"
+            f"{f'On {aspect}, all' if aspect else 'All'} metrics together predict human ratings with τ-b "
+            f"{estimate_with_interval(row, 'kendall')} over held-out outputs."
         )
-        bound_row = bound_row_of_aspect.get(aspect)
-        if bound_row is None or bound_row["attainable"] is None:
-            is_split_half_not_positive = (
-                bound_row is not None and bound_row["split_half"] is not None and bound_row["split_half"] <= 0
-            )
-            no_bound_text = (
-                "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
-            )
-            aspects_and_texts.append((aspect, f"{text}. {no_bound_text}" if is_split_half_not_positive else f"{text}."))
-            continue
-        bound_text = estimate_with_interval(bound_row, "attainable")
-        if _is_above_bound(row, bound_row):
-            aspects_and_texts.append(
-                (
-                    aspect,
-                    f"{text}. This τ-b exceeds {bound_text}, the bound of a perfect predictor if the errors of the "
-                    f"{bound_row['annotators']} annotators are independent. So the errors are not independent, and the "
-                    "bound cannot be estimated.",
+        bound_row = bound_row_of_aspect.get(aspect, {"attainable": None, "split_half": None})
+        if bound_row["attainable"] is None:
+            if bound_row["split_half"] is not None and bound_row["split_half"] <= 0:
+                text += (
+                    " Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
                 )
-            )
-            continue
-        text += (
-            f". A perfect predictor could reach {bound_text} if the errors of the {bound_row['annotators']} "
-            "annotators are independent."
-        )
-        if any(
-            _is_above_bound(row_of_aspect_and_features.get((aspect, features)), bound_row)
-            for features in ("humans", "both")
-        ):
+        elif _is_above_bound(row, bound_row):
             text += (
-                " Predictions that use the other human aspects exceed this bound. So the errors are not independent, "
-                "and the bound cannot be estimated."
+                f" This τ-b exceeds {estimate_with_interval(bound_row, 'attainable')}, the bound of a perfect "
+                f"predictor if the errors of the {bound_row['annotators']} annotators are independent. So the errors "
+                "are not independent, and the bound cannot be estimated."
             )
-        elif row["kendall"] >= bound_row["attainable"]:
-            text += " The metrics reach this bound, so these data do not show that better metrics are possible."
+        else:
+            text += (
+                f" A perfect predictor could reach {estimate_with_interval(bound_row, 'attainable')} if the errors of "
+                f"the {bound_row['annotators']} annotators are independent."
+            )
+            if any(
+                _is_above_bound(row_of_aspect_and_features.get((aspect, features)), bound_row)
+                for features in ("humans", "both")
+            ):
+                text += (
+                    " Predictions that use the other human aspects exceed this bound. So the errors are not "
+                    "independent, and the bound cannot be estimated."
+                )
+            elif row["kendall"] >= bound_row["attainable"]:
+                text += " The metrics reach this bound, so these data do not show that better metrics are possible."
         aspects_and_texts.append((aspect, text))
     return aspects_and_texts
 

@@ -36,7 +36,5 @@ CHECK = Section(
     ask=lambda context: context.ask(check),
     build=_build,
     required=True,
-    alone=True,
-    labels=True,
-    of_metrics=True,
+    pages=("both", "humans", "metrics", "labels"),
 )

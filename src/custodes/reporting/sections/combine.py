@@ -115,43 +115,32 @@ def first_method(result: Combine) -> str:
 
 def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison` with the difference from the single metric, favoritism and partiality, best first."""
-    target_method_rows = result.comparison.select("target", "method").unique(maintain_order=True)
-    difference_rows = [
-        _difference_from_best(result, *target_and_method) for target_and_method in target_method_rows.iter_rows()
-    ]
-    source_of_column = {f"lead{suffix}": f"difference{suffix}" for suffix in ("", "_low", "_high")}
-    target_method_rows = target_method_rows.with_columns(
-        pl.Series(
-            column_name,
-            [difference_row[source_name] if difference_row else None for difference_row in difference_rows],
-            dtype=pl.Float64,
-        )
-        for column_name, source_name in source_of_column.items()
+    differences = result.differences
+    # Differences from the single metric; if it is the first method of a pair, the sign is changed.
+    lead_rows = pl.concat(
+        [
+            differences.filter(method_b=SINGLE).select(
+                "target",
+                method="method_a",
+                lead="difference",
+                lead_low="difference_low",
+                lead_high="difference_high",
+            ),
+            differences.filter(method_a=SINGLE).select(
+                "target",
+                method="method_b",
+                lead=-pl.col("difference"),
+                lead_low=-pl.col("difference_high"),
+                lead_high=-pl.col("difference_low"),
+            ),
+        ]
     )
-    target_rank_expression = pl.col("target").rle_id()
-    return (
-        result.comparison.join(target_method_rows, on=["target", "method"], how="left", maintain_order="left")
-        .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
-        .join(result.partiality, on=["target", "method"], how="left", maintain_order="left")
-        .with_columns(
-            what=pl.col("method").replace({method_name: method.label for method_name, method in METHODS.items()})
-        )
-        .sort(target_rank_expression, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
-    )
-
-
-def _difference_from_best(result: Combine, target: str, method: str) -> dict[str, Any] | None:
-    """The difference of a method from the best single metric, with its interval."""
-    for row in result.differences.filter(target=target).iter_rows(named=True):
-        if (row["method_a"], row["method_b"]) == (method, SINGLE):
-            return row
-        if (row["method_a"], row["method_b"]) == (SINGLE, method) and row["difference"] is not None:
-            reversed_row = {"difference": -row["difference"]}
-            for suffix, opposite_suffix in (("_low", "_high"), ("_high", "_low")):
-                opposite_bound = row[f"difference{opposite_suffix}"]
-                reversed_row[f"difference{suffix}"] = None if opposite_bound is None else -opposite_bound
-            return reversed_row
-    return None
+    rows = result.comparison
+    for joined_rows in (lead_rows, result.favoritism, result.partiality):
+        rows = rows.join(joined_rows, on=["target", "method"], how="left", maintain_order="left")
+    return rows.with_columns(
+        what=pl.col("method").replace({method_name: method.label for method_name, method in METHODS.items()})
+    ).sort(pl.col("target").rle_id(), "kendall", descending=[False, True], nulls_last=True, maintain_order=True)
 
 
 def sentences(result: Combine) -> list[tuple[str, str]]:
@@ -160,18 +149,25 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
     The scores of the other methods follow, without a test.
     """
     targets_and_texts = []
-    for target, combined_row, single_row, other_rows in _rivals(result):
-        gain_rows = result.generalisation.filter(target=target, method=combined_row["method"]).drop_nulls("gain")
+    tested_method = first_method(result)
+    rows = comparison_rows(result).drop_nulls("kendall")
+    for (target,), target_rows in rows.group_by("target", maintain_order=True):
+        row_of_method = {row["method"]: row for row in target_rows.iter_rows(named=True)}
+        if tested_method not in row_of_method or SINGLE not in row_of_method:
+            continue
+        combined_row, single_row = row_of_method.pop(tested_method), row_of_method.pop(SINGLE)
+        gain_rows = result.generalisation.filter(target=target, method=tested_method).drop_nulls("gain")
         gain_text = "".join(f"; {_gain(gain_row)}" for gain_row in gain_rows.iter_rows(named=True))
-        targets_and_texts.append(
-            (
-                target,
-                f"{f'On {target}, ' if target else 'Here '}{combined_row['what']} reaches τ-b "
-                f"{estimate_with_interval(combined_row, 'kendall')} over "
-                "held-out outputs. The single metric with the highest τ-b on the training items reaches "
-                f"{estimate_with_interval(single_row, 'kendall')}{gain_text}.{_other_methods_sentence(other_rows)}",
-            )
+        text = (
+            f"{f'On {target}, ' if target else 'Here '}{combined_row['what']} reaches τ-b "
+            f"{estimate_with_interval(combined_row, 'kendall')} over "
+            "held-out outputs. The single metric with the highest τ-b on the training items reaches "
+            f"{estimate_with_interval(single_row, 'kendall')}{gain_text}."
         )
+        if row_of_method:
+            other_methods = [f"{row['what']} (τ-b {number(row['kendall'])})" for row in row_of_method.values()]
+            text += f" Combinations that are not tested: {names(other_methods)}."
+        targets_and_texts.append((str(target), text))
     return targets_and_texts
 
 
@@ -185,32 +181,6 @@ def _gain(row: Mapping[str, Any]) -> str:
         if row["conclusion"] == GAIN
         else f"the difference of {gain_text} is not a significant gain"
     )
-
-
-def _other_methods_sentence(other_rows: pl.DataFrame) -> str:
-    scores_text = names([f"{row['what']} (τ-b {number(row['kendall'])})" for row in other_rows.iter_rows(named=True)])
-    return f" Combinations that are not tested: {scores_text}." if scores_text else ""
-
-
-def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
-    """For each target, the rows of the first combination, of the best single metric, and of all other methods.
-
-    A target is left out if the first combination or the best single metric has no score.
-    """
-    compared_rows_of_targets = []
-    is_first_combination_expression = pl.col("method") == first_method(result)
-    rows = comparison_rows(result).drop_nulls("kendall")
-    for (target,), target_rows in rows.group_by("target", maintain_order=True):
-        first_combination_rows, single_rows = (
-            target_rows.filter(is_first_combination_expression),
-            target_rows.filter(method=SINGLE),
-        )
-        if first_combination_rows.height and single_rows.height:
-            other_rows = target_rows.filter(~is_first_combination_expression, pl.col("method") != SINGLE)
-            compared_rows_of_targets.append(
-                (str(target), first_combination_rows.row(0, named=True), single_rows.row(0, named=True), other_rows)
-            )
-    return compared_rows_of_targets
 
 
 COMBINE = Section(

@@ -19,6 +19,26 @@ HEAT_WIDTH = 760
 """Width of the heat map in pixels. Its proportions are fixed, so it is not scaled to the page."""
 
 
+SIMILARITY_TEXTS = {
+    "metric-metric": (
+        "Rankings by metrics are more similar to each other than to rankings by annotators. Together, the metrics "
+        "contain less information than their number suggests. Noise of the human ratings contributes to the difference",
+        "Rankings by metrics are more similar to rankings by annotators than to each other, so the metrics err in "
+        "different ways",
+        "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
+    ),
+    "human-human": (
+        "Rankings by human aspects are more similar to each other than to rankings by metrics",
+        "Rankings by human aspects are more similar to rankings by metrics than to each other",
+        "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
+    ),
+}
+"""Sentences on the similarity of raters of one kind, compared with the similarity of human ratings and metrics.
+
+The raters of one kind are more similar, less similar, or not significantly different.
+"""
+
+
 def _figures(context: Context) -> Sequence[Figure]:
     """The figures of distances between raters, and of dimensions in which raters differ."""
     result: Any = context.results["complementarity"]
@@ -69,36 +89,16 @@ def sentences(result: Complementarity) -> list[str]:
     gap_row_of_kind_pairs = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
     sentence_texts = []
     mean_human_metric = mean_of_kind_pair["human-metric"]
-    for within_kind_pair, more_similar_text, less_similar_text, no_difference_text in (
-        (
-            "metric-metric",
-            "Rankings by metrics are more similar to each other than to rankings by annotators. Together, "
-            "the metrics contain less information than their number suggests. Noise of the human ratings contributes "
-            "to the difference",
-            "Rankings by metrics are more similar to rankings by annotators than to each other, so the metrics err in "
-            "different ways",
-            "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
-        ),
-        (
-            "human-human",
-            "Rankings by human aspects are more similar to each other than to rankings by metrics",
-            "Rankings by human aspects are more similar to rankings by metrics than to each other",
-            "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
-        ),
-    ):
-        gap_row = gap_row_of_kind_pairs.get(("human-metric", within_kind_pair))
-        if gap_row is None or gap_row["difference"] is None:
+    for within_kind_pair, (more_similar_text, less_similar_text, no_difference_text) in SIMILARITY_TEXTS.items():
+        gap_row = gap_row_of_kind_pairs.get(("human-metric", within_kind_pair), {"difference": None})
+        if gap_row["difference"] is None:
             continue
         if gap_row["difference_low"] is None:
             comparison_text = "Without intervals, the difference is inconclusive"
+        elif gap_row["difference_low"] > 0:
+            comparison_text = more_similar_text
         else:
-            comparison_text = (
-                more_similar_text
-                if gap_row["difference_low"] > 0
-                else less_similar_text
-                if gap_row["difference_high"] < 0
-                else no_difference_text
-            )
+            comparison_text = less_similar_text if gap_row["difference_high"] < 0 else no_difference_text
         sentence_texts.append(
             f"{comparison_text}. The mean complementarity (0.5: unrelated) is {number(mean_human_metric)} for a human "
             "aspect and a "
@@ -156,5 +156,5 @@ COMPLEMENTARITY = Section(
     ask=lambda context: context.ask(complementarity),
     figures=_figures,
     build=_build,
-    of_metrics=True,
+    pages=("both", "metrics"),
 )

@@ -14,7 +14,7 @@ from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH,
 from custodes.evaluate.consistency.missing import ALL, REASON, SYSTEM
 from custodes.plots.consistency import AXES, calibration, faults, flips, symmetry
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import table_html
+from custodes.reporting.tables import result_table_html
 
 TABLES = ("findings", "orders", "confusion", "reliability")
 CAPTIONS = {
@@ -139,13 +139,16 @@ def _build(context: Context) -> Mapping[str, Any]:
             )
         if table_name == "missing":
             rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
-        if not rows.is_empty():
-            columns = context.essential_columns(f"consistency.{table_name}")
-            notes = context.notes("consistency", *NOTES.get(table_name, ("none",)))
-            html_tables.append(
-                table_html(rows, columns, id=f"consistency-{table_name}-table", caption=caption, notes=notes)
+        html_tables.append(
+            result_table_html(
+                context,
+                f"consistency.{table_name}",
+                caption,
+                rows=rows,
+                notes=context.notes("consistency", *NOTES.get(table_name, ("none",))),
             )
-    return {"table": "\n".join([f"<p>{_untested_text(context)}</p>", *html_tables])}
+        )
+    return {"table": "\n".join([f"<p>{_untested_text(context)}</p>", *filter(None, html_tables)])}
 
 
 def _untested_text(context: Context) -> str:
@@ -184,5 +187,5 @@ CONSISTENCY = Section(
     build=_build,
     extra=lambda context: {f"consistency-{name}": _repeat_for_aspects(context, name) for name in TABLES},
     compares_systems=False,
-    of_metrics=True,
+    pages=("both", "metrics"),
 )

@@ -66,8 +66,7 @@ def _ask(context: Context) -> Correction:
     metrics = corrected_metrics(list(context.best.values()), list(context.leaders.values()))
     if not metrics:
         raise InputError("no metric can be ranked by agreement, so no metric is corrected")
-    result: Correction = context.ask(correction, metrics=metrics)
-    return result
+    return context.ask(correction, metrics=metrics)
 
 
 def _figures(context: Context) -> Sequence[Figure]:

@@ -204,6 +204,5 @@ LEADERBOARD = Section(
         "leaderboard-by-metric": _metric_rows(context),
     },
     compares_systems=False,  # computed before it is known whether the study compares sides
-    alone=True,
-    of_metrics=True,
+    pages=("both", "humans", "metrics"),
 )

@@ -109,7 +109,5 @@ METHOD = Section(
     question="method",
     title="Methods, references and left-out data",
     build=_build,
-    alone=True,
-    labels=True,
-    of_metrics=True,
+    pages=("both", "humans", "metrics", "labels"),
 )

@@ -11,8 +11,7 @@ from custodes.reporting.tables import table_html
 
 def _ask(context: Context) -> Plan:
     check_not_stopped(context)
-    result: Plan = context.ask(plan, metrics="none", stopping=STOPPING)
-    return result
+    return context.ask(plan, metrics="none", stopping=STOPPING)
 
 
 def _power(context: Context) -> list[Figure]:
@@ -43,10 +42,14 @@ PLAN = Section(
     build=lambda context: {
         "table": table_html(
             context.table("plan.plan"),
-            [own for own in context.table_declaration("plan.plan").columns if own.name not in ("metric", "estimator")],
+            [
+                column
+                for column in context.table_declaration("plan.plan").columns
+                if column.name not in ("metric", "estimator")
+            ],
             id="plan-table",
             caption=f"Decisions of studies with at most {max(STOPPING.looks or ())} annotations of each pair",
         )
     },
-    alone=True,
+    pages=("both", "humans"),
 )

@@ -97,5 +97,5 @@ PROTOCOL = Section(
     ask=_ask,
     figures=_figures,
     build=_build,
-    alone=True,
+    pages=("both", "humans"),
 )

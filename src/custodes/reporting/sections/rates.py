@@ -15,7 +15,7 @@ from custodes.plots.rates import (
     roc_lines,
 )
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import table_html
+from custodes.reporting.tables import result_table_html
 
 SHOWN = (
     ("rates", "Rates by system"),
@@ -28,8 +28,7 @@ SHOWN = (
 def _ask(context: Context) -> Rates:
     if not context.study.labels:
         raise InputError("the ratings are scores or preferences, not labels")
-    result: Rates = context.ask(rates)
-    return result
+    return context.ask(rates)
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -85,14 +84,11 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    html_tables = []
-    for table_name, caption in SHOWN:
-        rows = context.table(f"rates.{table_name}")
-        if rows.height:
-            columns = context.essential_columns(f"rates.{table_name}")
-            notes = context.notes("rates") if table_name == "rates" else ()
-            html_tables.append(table_html(rows, columns, id=f"rates-{table_name}-table", caption=caption, notes=notes))
-    return {"table": "\n".join(html_tables)}
+    html_tables = (
+        result_table_html(context, f"rates.{name}", caption, notes=context.notes("rates") if name == "rates" else ())
+        for name, caption in SHOWN
+    )
+    return {"table": "\n".join(filter(None, html_tables))}
 
 
 RATES = Section(
@@ -108,5 +104,5 @@ RATES = Section(
     build=_build,
     extra=lambda context: {"rates-by-source": rates_by_source(context.table("rates.rates"))},
     compares_systems=False,
-    labels=True,
+    pages=("labels",),
 )

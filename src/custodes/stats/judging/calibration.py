@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import few_clusters
-from custodes.stats.intervals import Inference, wilson_interval
+from custodes.stats.intervals import Inference, student_inference, wilson_interval
 from custodes.stats.judging.bias_tests import NOTHING
 from custodes.stats.ratios import ratio
 
@@ -93,16 +94,10 @@ def share_by_bin(
 
     n_verdicts_of_bin = np.bincount(bin_of_verdict).astype(np.float64)
     mean_correctness_of_bin = np.bincount(bin_of_verdict, weights=correctness) / n_verdicts_of_bin
-    (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
-    residual_sum_of_cell = np.bincount(
-        cell_of_verdict.ravel(), weights=correctness - mean_correctness_of_bin[bin_of_verdict]
+    n_clusters_of_bin, residual_square_sum_of_bin = _cluster_square_sums(
+        correctness - mean_correctness_of_bin[bin_of_verdict], bin_of_verdict, units
     )
-    n_clusters_of_bin = np.bincount(bin_of_cell)
-    clustered_variance_of_bin = (
-        np.bincount(bin_of_cell, weights=residual_sum_of_cell**2)
-        * n_clusters_of_bin
-        / np.maximum(n_clusters_of_bin - 1, 1)
-    )
+    clustered_variance_of_bin = residual_square_sum_of_bin * n_clusters_of_bin / np.maximum(n_clusters_of_bin - 1, 1)
     design_effect = np.maximum(
         ratio(clustered_variance_of_bin, n_verdicts_of_bin * mean_correctness_of_bin * (1 - mean_correctness_of_bin)),
         1.0,
@@ -110,6 +105,14 @@ def share_by_bin(
     effective_n = np.where(np.isnan(design_effect), n_clusters_of_bin, n_verdicts_of_bin / design_effect)
     normal_quantile = float(ndtri((1 + confidence) / 2))
     return mean_correctness_of_bin, *wilson_interval(mean_correctness_of_bin, effective_n, quantile=normal_quantile)
+
+
+def _cluster_square_sums(residuals: Floats, bin_of_verdict: Ints, units: Ints) -> tuple[Ints, Floats]:
+    """Number of clusters in each bin, and the sum over these clusters of the squared sum of residuals, (bins,) each."""
+    (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
+    residual_sum_of_cell = np.bincount(cell_of_verdict.ravel(), weights=residuals)
+    square_sum_of_bin = np.bincount(bin_of_cell, weights=residual_sum_of_cell**2).astype(np.float64)
+    return np.bincount(bin_of_cell), square_sum_of_bin
 
 
 def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
@@ -126,20 +129,16 @@ def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
     several verdicts on one outcome is ours.
     """
     _, comparison_of_verdict = np.unique(comparisons, return_inverse=True)
-    n_outcomes = probabilities.shape[1]
     correctness_by_outcome = np.stack(
         [
             confidence_and_correctness(probabilities, np.full(len(probabilities), outcome))[1]
-            for outcome in range(n_outcomes)
+            for outcome in range(probabilities.shape[1])
         ],
         axis=1,
     )
     probability_sums_by_comparison, correctness_sums_by_comparison = (
-        np.stack(
-            [np.bincount(comparison_of_verdict, weights=outcome_matrix[:, outcome]) for outcome in range(n_outcomes)],
-            axis=1,
-        )
-        for outcome_matrix in (probabilities, correctness_by_outcome)
+        unit_sums(values.T, units=comparison_of_verdict, n_units=int(comparison_of_verdict.max()) + 1).T
+        for values in (probabilities, correctness_by_outcome)
     )
     mean_probabilities_by_comparison = probability_sums_by_comparison / np.bincount(comparison_of_verdict)[:, None]
     return float(
@@ -166,8 +165,6 @@ def estimate_overconfidence(
 
     Source: ours, with the variance of `correct_count_variance`.
     """
-    from scipy.special import stdtr, stdtrit
-
     mean_overconfidence = float(np.mean(verdict_confidences - correctness))
     residual_sum_of_cluster = np.bincount(units, weights=verdict_confidences - correctness - mean_overconfidence)
     n_clusters = int((np.bincount(units) > 0).sum())
@@ -183,10 +180,7 @@ def estimate_overconfidence(
     if n_clusters < 2 or count_variance <= NOTHING:
         return Inference(np.asarray(mean_overconfidence), *[np.full((), np.nan)] * 3)
     standard_error = np.sqrt(count_variance) / len(verdict_confidences)
-    half_width = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * standard_error
-    p_value = 2 * stdtr(n_clusters - 1, -abs(mean_overconfidence) / standard_error)
-    bounds = (mean_overconfidence - half_width, mean_overconfidence + half_width)
-    return Inference(*np.array([mean_overconfidence, *bounds, p_value]))
+    return student_inference(mean_overconfidence, standard_error, n_units=n_clusters, confidence=confidence)
 
 
 def expected_error(
@@ -207,12 +201,8 @@ def expected_error(
     n_verdicts_of_bin, overconfidence = np.bincount(bin_of_verdict), verdict_confidences - correctness
     mean_overconfidence_of_bin = ratio(np.bincount(bin_of_verdict, weights=overconfidence), n_verdicts_of_bin)
     binomial_variance_of_bin = np.bincount(bin_of_verdict, weights=verdict_confidences * (1 - verdict_confidences))
-    (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
-    residual_sum_of_cell = np.bincount(
-        cell_of_verdict.ravel(), weights=overconfidence - mean_overconfidence_of_bin[bin_of_verdict]
-    )
-    clustered_variance_of_bin = np.bincount(
-        bin_of_cell, weights=residual_sum_of_cell**2, minlength=len(n_verdicts_of_bin)
+    _, clustered_variance_of_bin = _cluster_square_sums(
+        overconfidence - mean_overconfidence_of_bin[bin_of_verdict], bin_of_verdict, units
     )
     expected_error_of_bin = (
         np.sqrt(np.maximum(binomial_variance_of_bin, clustered_variance_of_bin))

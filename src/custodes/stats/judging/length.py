@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import with_point, without_block
-from custodes.stats.intervals import Inference, student_quantile
+from custodes.stats.intervals import Inference, student_inference
 from custodes.stats.ranks import ranks_within
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
@@ -204,27 +204,25 @@ def length_bias(
         units=units,
         weights=with_point(jackknife_weights),
     )
-    t_quantile = student_quantile(confidence, len(jackknife_weights))
     if len(human_verdicts) < 2:
-        return _bound_length_bias(correlations, t_quantile)
+        return _bound_length_bias(correlations, confidence)
 
     def mean_over_pairs(pair_values: Floats) -> Floats:
         return ratio((pair_values * correlations.weight).sum(axis=1), correlations.weight.sum(axis=1))
 
-    mean_annotator_correlation = mean_over_pairs(correlations.shared)
+    mean_annotator_correlation = mean_over_pairs(correlations.human_human)
     mean_crossed_correlation = mean_over_pairs(correlations.crossed)
-    length_adjusted_agreement = float(mean_annotator_correlation[0] - mean_over_pairs(correlations.bent)[0])
-    tetrad_differences = correlations.judge * mean_annotator_correlation - mean_crossed_correlation
+    length_adjusted_agreement = float(mean_annotator_correlation[0] - mean_over_pairs(correlations.length_products)[0])
+    tetrad_differences = correlations.judge_length * mean_annotator_correlation - mean_crossed_correlation
     standard_error = _jackknife_error(tetrad_differences)
     if not (length_adjusted_agreement > LEAST_AGREEMENT and standard_error > 0):
         return NO_INFERENCE
-    excess, standard_error = (
+    return student_inference(
         float(tetrad_differences[0]) / length_adjusted_agreement,
         float(np.hypot(standard_error / length_adjusted_agreement, MODEL_ERROR)),
+        n_units=len(jackknife_weights),
+        confidence=confidence,
     )
-    half_width = t_quantile * standard_error
-    p_value = _p_value(excess / standard_error, len(jackknife_weights))
-    return Inference(*np.array([excess, excess - half_width, excess + half_width, p_value]))
 
 
 def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_verdicts: Signs, strata: Ints) -> Bools:
@@ -251,11 +249,11 @@ def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_
     return np.asarray(is_candidate & is_informative_stratum[stratum_of_comparison])
 
 
-def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> Inference:
+def _bound_length_bias(correlations: _LatentCorrelations, confidence: float) -> Inference:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
-    judge_correlation, human_correlation = correlations.judge, correlations.people
-    judge_human_correlation = correlations.agree[:, 0]
+    judge_correlation, human_correlation = correlations.judge_length, correlations.human_length
+    judge_human_correlation = correlations.judge_human[:, 0]
     judge_human_partial_correlation = (judge_human_correlation - judge_correlation * human_correlation) / np.sqrt(
         (1 - judge_correlation**2) * (1 - human_correlation**2)
     )
@@ -266,18 +264,22 @@ def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> 
         / (1.0 - human_correlation[0] ** 2)
         for reliabilities in (np.ones_like(least_reliability), least_reliability)
     ]
-    standard_errors = [float(np.hypot(_jackknife_error(excess), MODEL_ERROR)) for excess in excess_by_reliability]
-    intervals = [
-        (excess[0] - t_quantile * standard_error, excess[0] + t_quantile * standard_error)
-        for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
-    ]
-    has_same_excess_sign = bool(excess_by_reliability[0][0] * excess_by_reliability[1][0] > 0)
-    p_value = max(
-        _p_value(excess[0] / standard_error, len(judge_correlation) - 1)
-        for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
+    least_noise, most_noise = (
+        student_inference(
+            excess[0],
+            float(np.hypot(_jackknife_error(excess), MODEL_ERROR)),
+            n_units=len(judge_correlation) - 1,
+            confidence=confidence,
+        )
+        for excess in excess_by_reliability
     )
-    low, high = min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
-    return Inference(*np.array([excess_by_reliability[0][0], low, high, p_value if has_same_excess_sign else np.nan]))
+    has_same_sign = least_noise.estimate * most_noise.estimate > 0
+    return Inference(
+        least_noise.estimate,
+        np.minimum(least_noise.low, most_noise.low),
+        np.maximum(least_noise.high, most_noise.high),
+        np.where(has_same_sign, np.maximum(least_noise.p_value, most_noise.p_value), np.nan),
+    )
 
 
 def _jackknife_error(estimates: Floats) -> float:
@@ -286,27 +288,22 @@ def _jackknife_error(estimates: Floats) -> float:
     return float(np.sqrt((len(block_estimates) - 1) * block_estimates.var()))
 
 
-def _p_value(t_statistic: float, n_blocks: int) -> float:
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(n_blocks - 1, -abs(t_statistic)))
-
-
 class _LatentCorrelations(NamedTuple):
     """Latent correlations in every resample (R,), of the judge and of all annotators with length.
 
-    `agree` (R, annotators) is the correlation of the judge with each annotator. The remaining fields have shape (R,
-    pairs of annotators). `shared` is the correlation of the two annotators. `crossed` is the correlation of the judge
-    with one annotator times the correlation of length with the second annotator, averaged over both orders. `bent` is
-    the product of the correlations of both annotators with length. `weight` is the number of shared comparisons.
+    `judge_human` (R, annotators) is the correlation of the judge with each annotator. The remaining fields have shape
+    (R, pairs of annotators). `human_human` is the correlation of the two annotators. `crossed` is the correlation of
+    the judge with one annotator times the correlation of length with the second annotator, averaged over both orders.
+    `length_products` is the product of the correlations of both annotators with length. `weight` is the number of
+    shared comparisons.
     """
 
-    judge: Floats
-    people: Floats
-    agree: Floats
-    shared: Floats
+    judge_length: Floats
+    human_length: Floats
+    judge_human: Floats
+    human_human: Floats
     crossed: Floats
-    bent: Floats
+    length_products: Floats
     weight: Floats
 
     @classmethod
@@ -320,18 +317,14 @@ class _LatentCorrelations(NamedTuple):
         units: Ints,
         weights: Floats,
     ) -> _LatentCorrelations:
-        has_verdict = human_verdicts != ABSENT
-        n_strata = int(strata.max()) + 1
-        annotator_pairs = list(combinations(range(len(human_verdicts)), 2))
-        first_annotators, second_annotators = np.array(annotator_pairs, dtype=np.intp).reshape(-1, 2).T
-        has_both_verdicts = has_verdict[first_annotators] & has_verdict[second_annotators]
-        length_scores = normal_scores(log_length_ratios, strata)
-        judge_deviations = stratum_deviations(judge_verdicts, strata)
-        human_deviations = np.zeros(human_verdicts.shape)
-        for annotator, is_rated in enumerate(has_verdict):
-            human_deviations[annotator, is_rated] = stratum_deviations(
-                human_verdicts[annotator, is_rated], strata[is_rated]
-            )
+        verdicts_by_rater = np.concatenate([judge_verdicts[np.newaxis], human_verdicts])  # the judge, then annotators
+        has_verdict = verdicts_by_rater != ABSENT
+        n_annotators, n_strata = len(human_verdicts), int(strata.max()) + 1
+        deviations, thresholds_by_rater = np.zeros(verdicts_by_rater.shape), []
+        for rater, is_rated in enumerate(has_verdict):
+            verdicts = verdicts_by_rater[rater, is_rated]
+            deviations[rater, is_rated] = stratum_deviations(verdicts, strata[is_rated])
+            thresholds_by_rater.append(cuts(verdicts, strata[is_rated], n_strata))
 
         def resampled_mean(values: Floats, is_present: Bools) -> Floats:
             return weighted_item_mean(np.where(is_present, values, np.nan), units=units, weights=weights)
@@ -339,72 +332,51 @@ class _LatentCorrelations(NamedTuple):
         def stratum_sizes(is_present: Bools) -> Ints:
             return np.bincount(strata[is_present], minlength=n_strata)
 
-        judge_cuts = cuts(judge_verdicts, strata, n_strata)
-        human_cuts = [
-            cuts(human_verdicts[annotator, is_rated], strata[is_rated], n_strata)
-            for annotator, is_rated in enumerate(has_verdict)
-        ]
-        stratum_sizes_by_annotator = [stratum_sizes(is_rated) for is_rated in has_verdict]
-        all_comparisons_mask = np.ones(len(judge_verdicts), dtype=np.bool_)
-        judge_length_products = resampled_mean(judge_deviations * length_scores, all_comparisons_mask)
-        judge_human_products, length_human_products = (
-            resampled_mean(human_deviations * judge_deviations, has_verdict),
-            resampled_mean(human_deviations * length_scores, has_verdict),
-        )
-        judge_human_correlations = np.stack(
+        length_products = resampled_mean(deviations * normal_scores(log_length_ratios, strata), has_verdict)
+        length_correlations = np.stack(
             [
-                polychoric_correlation(mean_products, judge_cuts, annotator_cuts, stratum_weights=n_verdicts)
-                for mean_products, annotator_cuts, n_verdicts in zip(
-                    judge_human_products.T, human_cuts, stratum_sizes_by_annotator, strict=True
+                polyserial_correlation(mean_products, thresholds, stratum_weights=stratum_sizes(is_rated))
+                for mean_products, thresholds, is_rated in zip(
+                    length_products.T, thresholds_by_rater, has_verdict, strict=True
                 )
             ],
             axis=1,
         )
-        length_human_correlations = np.stack(
+        # The judge with each annotator, then the pairs of annotators.
+        rater_pairs = np.array(list(combinations(range(1 + n_annotators), 2)))
+        has_both_verdicts = has_verdict[rater_pairs].all(axis=1)
+        verdict_products = resampled_mean(deviations[rater_pairs].prod(axis=1), has_both_verdicts)
+        verdict_correlations = np.stack(
             [
-                polyserial_correlation(mean_products, annotator_cuts, stratum_weights=n_verdicts)
-                for mean_products, annotator_cuts, n_verdicts in zip(
-                    length_human_products.T, human_cuts, stratum_sizes_by_annotator, strict=True
+                polychoric_correlation(
+                    mean_products,
+                    *(thresholds_by_rater[rater] for rater in pair),
+                    stratum_weights=stratum_sizes(is_rated_by_both),
+                )
+                for mean_products, pair, is_rated_by_both in zip(
+                    verdict_products.T, rater_pairs, has_both_verdicts, strict=True
                 )
             ],
             axis=1,
         )
-        human_pair_products = (
-            resampled_mean(human_deviations[first_annotators] * human_deviations[second_annotators], has_both_verdicts)
-            if annotator_pairs
-            else np.empty((len(weights), 0))
-        )
-        n_shared_comparisons = np.broadcast_to(has_both_verdicts.sum(axis=1, dtype=float), human_pair_products.shape)
-        annotator_correlations = [
-            polychoric_correlation(
-                human_pair_products[:, pair_index],
-                human_cuts[first_annotator],
-                human_cuts[second_annotator],
-                stratum_weights=stratum_sizes(has_both_verdicts[pair_index]),
-            )
-            for pair_index, (first_annotator, second_annotator) in enumerate(annotator_pairs)
-        ]
+        judge_human, human_human = np.split(verdict_correlations, [n_annotators], axis=1)
+        judge_length, human_length = length_correlations[:, 0], length_correlations[:, 1:]
+        first_annotators, second_annotators = rater_pairs[n_annotators:].T - 1
         doubled_crossed_products = (
-            judge_human_correlations[:, first_annotators] * length_human_correlations[:, second_annotators]
-            + judge_human_correlations[:, second_annotators] * length_human_correlations[:, first_annotators]
+            judge_human[:, first_annotators] * human_length[:, second_annotators]
+            + judge_human[:, second_annotators] * human_length[:, first_annotators]
         )
-        is_defined_pair = np.isfinite(human_pair_products).all(axis=0)
+        is_defined_pair = np.isfinite(verdict_products[:, n_annotators:]).all(axis=0)
+        n_verdicts = has_verdict[1:].sum(axis=1)
         return cls(
-            judge=polyserial_correlation(
-                judge_length_products, judge_cuts, stratum_weights=stratum_sizes(all_comparisons_mask)
-            ),
-            people=np.asarray(length_human_correlations @ has_verdict.sum(axis=1) / has_verdict.sum()),
-            agree=judge_human_correlations,
-            shared=np.where(
-                is_defined_pair,
-                np.stack(annotator_correlations, axis=1) if annotator_pairs else human_pair_products,
-                0.0,
-            ),
+            judge_length=judge_length,
+            human_length=np.asarray(human_length @ n_verdicts / n_verdicts.sum()),
+            judge_human=judge_human,
+            human_human=np.where(is_defined_pair, human_human, 0.0),
             crossed=np.where(is_defined_pair, doubled_crossed_products / 2, 0.0),
-            bent=np.where(
-                is_defined_pair,
-                length_human_correlations[:, first_annotators] * length_human_correlations[:, second_annotators],
-                0.0,
+            length_products=np.where(
+                is_defined_pair, human_length[:, first_annotators] * human_length[:, second_annotators], 0.0
             ),
-            weight=n_shared_comparisons * is_defined_pair,
+            weight=np.broadcast_to(has_both_verdicts[n_annotators:].sum(axis=1, dtype=float), human_human.shape)
+            * is_defined_pair,
         )

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.correlation import concordance, tie_counts
+from custodes.stats.correlation import concordance
 from custodes.stats.learning.objective import Objective, ordered_pairs
+from custodes.stats.ranks import SortedRows
 
 _FEW = 8  # below this proportion of the outputs, 1 / 8, comparing rows with all outputs is faster than sorting
 
@@ -143,7 +144,7 @@ def _sign_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output
     weight_of_label = np.bincount(label_of_output, output_weights)
     label_weight_of_output = weight_of_label[label_of_output]
     sign_sums = np.empty((2 * len(human_and_predicted_scores) - 1, n_outputs))
-    sign_sums[::2] = label_weight_of_output - tie_counts(rank_codes, weights=output_weights)
+    sign_sums[::2] = label_weight_of_output - SortedRows.from_values(rank_codes).tie_counts(output_weights)
     sign_sums[1::2] = concordance(rank_codes[1:], rank_codes[:1], weights=output_weights) - (
         weight_of_label.sum() - label_weight_of_output
     )

@@ -55,19 +55,13 @@ def rate_partiality(
     >>> largest(rates).system.tolist(), largest(rates).size.round(2).tolist()
     ([3], [0.18])
     """
-    rates_by_metric = [_rates(placement, confidence, systems) for placement in placements]
+    alpha = 1 - confidence
+    rates_by_metric = []
+    for placement in placements:  # other metrics do not affect the results of a metric
+        results = partiality([placement], alpha=alpha, confidence=1 - alpha / len(placement.human), systems=systems)
+        win_rates = [win_rate_without(placement, shift[0])[0] for shift in (results.shift, results.low, results.high)]
+        rates_by_metric.append(np.where(np.isfinite(results.shift[0]), win_rates, np.nan))
     return np.stack(rates_by_metric, axis=1)
-
-
-def _rates(placement: Placement, confidence: float, systems: Sequence[int] | None) -> Floats:
-    """Return the estimates and bounds (3, systems) of one metric; other metrics do not affect them."""
-    adjusted_confidence = 1 - (1 - confidence) / len(placement.human)
-    partiality_results = partiality([placement], alpha=1 - confidence, confidence=adjusted_confidence, systems=systems)
-    shift_and_bounds = (partiality_results.shift[0], partiality_results.low[0], partiality_results.high[0])
-    win_rate_of_shift_and_bounds = np.stack(
-        [win_rate_without(placement, shift_of_system)[0] for shift_of_system in shift_and_bounds]
-    )
-    return np.where(np.isfinite(partiality_results.shift[0]), win_rate_of_shift_and_bounds, np.nan)
 
 
 def largest(rates: Floats) -> LargestPartiality:

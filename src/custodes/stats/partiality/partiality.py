@@ -13,7 +13,6 @@ expected of a fair system. Error rates are in docs/explanation/statistics/favori
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -140,60 +139,47 @@ def partiality(
     >>> np.flatnonzero(result.p_adjusted[0] <= 0.05).tolist()
     [3]
     """
-    searches = [_Search.from_placement(placement, systems) for placement in placements]
-    table_shape = (len(searches), len(placements[0].human) if placements else 0)
-    reasons = np.array([search.reason for search in searches], dtype=np.int8).reshape(table_shape)
-    distance_and_p_of_cell: dict[tuple[int, int], tuple[_Distance, float]] = {}
-    n_remaining_tests = sum(len(search.candidate_systems) for search in searches)
+    if not placements:
+        no_cells = np.zeros((0, 0))
+        return Partiality(no_cells, no_cells, no_cells, no_cells, no_cells, no_cells.astype(np.int8))
+    searches = [_Search(placement, systems) for placement in placements]
+    n_remaining_tests = sum(int(search.is_candidate.sum()) for search in searches)
     largest_p_adjusted = 0.0
-    while True:
-        candidate_tests = [
-            (distance.p_value, metric_index, system_index)
-            for metric_index, search in enumerate(searches)
-            for system_index, distance in search.testable_systems()
-        ]
-        smallest_p_value, metric_index, system_index = min(candidate_tests, default=(1.0, 0, 0))
-        if not candidate_tests or smallest_p_value * n_remaining_tests > alpha:
+    while n_remaining_tests:
+        testable_p_values = np.stack([search.testable_p_values() for search in searches])
+        metric_index, system = np.unravel_index(testable_p_values.argmin(), testable_p_values.shape)
+        smallest_p_value, search = testable_p_values[metric_index, system], searches[metric_index]
+        if smallest_p_value * n_remaining_tests > alpha:
             break
-        rival_p = searches[metric_index].largest_rival_p_value(system_index)
+        rival_p = search.largest_rival_p_value(int(system))
         if rival_p > alpha:
-            searches[metric_index].rival_p_values[system_index] = rival_p
+            search.rival_p_values[system] = rival_p
             continue
         largest_p_adjusted = max(largest_p_adjusted, smallest_p_value * n_remaining_tests, rival_p)
-        distance_and_p_of_cell[metric_index, system_index] = (
-            searches[metric_index].distance_of_system[system_index],
-            largest_p_adjusted,
-        )
-        searches[metric_index].flag(system_index)
+        search.flag(int(system), p_adjusted=largest_p_adjusted)
         n_remaining_tests -= 1
-    for metric_index, search in enumerate(searches):
-        for system_index, distance in search.distance_of_system.items():
-            if len(search.curve_systems) < FEWEST_SYSTEMS:  # after the removal of flagged systems
-                reasons[metric_index, system_index] = Reason.FEW_SYSTEMS
-            elif np.isnan(distance.p_value):
-                reasons[metric_index, system_index] = Reason.CONSTANT
-            else:
-                adjusted_p = max(
-                    largest_p_adjusted,
-                    distance.p_value * n_remaining_tests,
-                    search.rival_p_values.get(system_index, 0.0),
-                )
-                distance_and_p_of_cell[metric_index, system_index] = distance, min(1.0, adjusted_p)
-    shifts, low, high, p_values, p_adjusted = np.full((5, *table_shape), np.nan)
-    if distance_and_p_of_cell:
-        cell_indices = tuple(np.array(list(distance_and_p_of_cell)).T)
-        distances_of_cells, adjusted_p_values = zip(*distance_and_p_of_cell.values(), strict=True)
-        shifts[cell_indices], standard_errors, mixture_weights, degrees_of_freedom, p_values[cell_indices] = map(
-            np.array, zip(*distances_of_cells, strict=True)
+    reasons, shifts, standard_errors, mixture_weights, p_values, p_adjusted, rival_p_values, is_candidate = (
+        np.stack([getattr(search, name) for search in searches])
+        for name in (
+            *("reason", "shifts", "standard_errors", "mixture_weights", "p_values"),
+            *("p_adjusted", "rival_p_values", "is_candidate"),
         )
-        half_width = _half_width(standard_errors, mixture_weights, degrees_of_freedom, confidence)
-        low[cell_indices], high[cell_indices], p_adjusted[cell_indices] = (
-            shifts[cell_indices] - half_width,
-            shifts[cell_indices] + half_width,
-            adjusted_p_values,
-        )
-        reasons[(high - low > 2 * WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
-    return Partiality(shifts, low, high, p_values, p_adjusted, reasons)
+    )
+    # Too few systems may be left after the removal of flagged systems.
+    has_curve = np.array([search.has_curve for search in searches])[:, np.newaxis]
+    reasons[is_candidate & np.isnan(p_values)] = Reason.CONSTANT
+    reasons[is_candidate & ~has_curve] = Reason.FEW_SYSTEMS
+    p_of_candidates = np.fmax(np.fmax(p_values * n_remaining_tests, rival_p_values), largest_p_adjusted)
+    p_adjusted = np.where(is_candidate, np.minimum(p_of_candidates, 1.0), p_adjusted)
+    is_tested = ~np.isnan(p_values) & (~is_candidate | has_curve)
+    freedom = np.stack([placement.units for placement in placements]) - 1
+    half_width = np.full(shifts.shape, np.nan)
+    half_width[is_tested] = _half_width(
+        standard_errors[is_tested], mixture_weights[is_tested], freedom[is_tested], confidence
+    )
+    reasons[(half_width > WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
+    shifts, p_values, p_adjusted = (np.where(is_tested, values, np.nan) for values in (shifts, p_values, p_adjusted))
+    return Partiality(shifts, shifts - half_width, shifts + half_width, p_values, p_adjusted, reasons)
 
 
 def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints, Ints]:
@@ -228,122 +214,89 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     )
 
 
-class _Distance(NamedTuple):
-    """Distance of a system from the curve of the remaining systems, with its null distribution and p-value.
-
-    The distribution is a mixture of Student's t distributions with `error` and `weight` (components,).
-    """
-
-    shift: float
-    error: Floats
-    weight: Floats
-    freedom: int
-    p_value: float
-
-
-@dataclass(kw_only=True)
 class _Search:
     """The sequential test for one metric.
 
-    `curve_systems` are the systems to which the curve is fitted, `candidate_systems` those that may still be flagged.
-    `rival_p_values` has the p-value of each system whose distance may be explained by favoritism for another system.
+    `is_in_curve` (systems,) marks the systems to which the curve is fitted, `is_candidate` those that may still be
+    flagged. `rival_p_values` (systems,) has the p-value of each system whose distance may be explained by favoritism
+    for another system, NaN for all other systems.
+
+    `shifts` (systems,) are the distances of systems from the curve of the remaining systems, with `p_values`. Their
+    null distributions are mixtures of Student's t distributions with `standard_errors` and `mixture_weights` (systems,
+    misfits). A flagged system keeps its results, and has a value in `p_adjusted`.
     """
 
-    placement: Placement
-    reason: NDArray[np.int8]
-    curve_systems: list[int]
-    candidate_systems: list[int]
-    distance_of_system: dict[int, _Distance] = field(default_factory=dict)
-    rival_p_values: dict[int, float] = field(default_factory=dict)
-
-    @classmethod
-    def from_placement(cls, placement: Placement, systems: Sequence[int] | None) -> _Search:
-        reason_code_of_system = np.full(len(placement.human), Reason.NONE, dtype=np.int8)
-        reason_code_of_system[placement.units < FEWEST_UNITS] = Reason.FEW_UNITS
-        reason_code_of_system[~placement.is_compared_with_all] = Reason.UNMET
-        reason_code_of_system[~placement.connected] = Reason.UNCONNECTED
-        reason_code_of_system[placement.units == 0] = Reason.UNRATED
-        is_usable = reason_code_of_system == Reason.NONE
+    def __init__(self, placement: Placement, systems: Sequence[int] | None) -> None:
+        n_systems = len(placement.human)
+        self.placement = placement
+        self.reason = np.full(n_systems, Reason.NONE, dtype=np.int8)
+        self.reason[placement.units < FEWEST_UNITS] = Reason.FEW_UNITS
+        self.reason[~placement.is_compared_with_all] = Reason.UNMET
+        self.reason[~placement.connected] = Reason.UNCONNECTED
+        self.reason[placement.units == 0] = Reason.UNRATED
+        is_usable = self.reason == Reason.NONE
         if (
             is_usable.any()
             and min(np.ptp(positions[is_usable]) for positions in (placement.human, placement.metric)) < _LEVEL
         ):
-            reason_code_of_system[is_usable] = Reason.LEVEL
-        usable_systems = np.flatnonzero(reason_code_of_system == Reason.NONE)
-        curve_systems: list[int] = usable_systems[np.argsort(placement.human[usable_systems], kind="stable")].tolist()
-        for outermost_index, neighbour_index in ((-1, -2), (0, 1)) if len(curve_systems) >= FEWEST_SYSTEMS else ():
-            if (
-                abs(placement.human[curve_systems[outermost_index]] - placement.human[curve_systems[neighbour_index]])
-                > APART * placement.spread
-            ):
-                reason_code_of_system[curve_systems.pop(outermost_index)] = Reason.APART
-        curve_systems.sort()
-        if len(curve_systems) < FEWEST_SYSTEMS:
-            reason_code_of_system[curve_systems] = Reason.FEW_SYSTEMS
-            curve_systems = []
-        candidates = [system for system in curve_systems if systems is None or system in systems]
-        search = cls(
-            placement=placement, reason=reason_code_of_system, curve_systems=curve_systems, candidate_systems=candidates
+            self.reason[is_usable] = Reason.LEVEL
+        usable_systems = np.flatnonzero(self.reason == Reason.NONE)
+        systems_by_quality = usable_systems[np.argsort(placement.human[usable_systems], kind="stable")]
+        if len(systems_by_quality) >= FEWEST_SYSTEMS:
+            is_next_system_apart = np.diff(placement.human[systems_by_quality]) > APART * placement.spread
+            self.reason[systems_by_quality[[0, -1]][is_next_system_apart[[0, -1]]]] = Reason.APART
+        self.is_in_curve = self.reason == Reason.NONE
+        if not self.has_curve:
+            self.reason[self.is_in_curve] = Reason.FEW_SYSTEMS
+            self.is_in_curve[:] = False
+        self.is_candidate = self.is_in_curve & np.isin(
+            np.arange(n_systems), range(n_systems) if systems is None else systems
         )
-        search.measure_distances()
-        return search
+        self.shifts, self.p_values, self.p_adjusted, self.rival_p_values = np.full((4, n_systems), np.nan)
+        self.standard_errors, self.mixture_weights = np.full((2, n_systems, len(_MISFIT_GRID)), np.nan)
+        self._measure_candidates()
 
-    def measure_distances(self) -> None:
-        tested_systems = np.array(self.candidate_systems, dtype=np.intp)
-        self.distance_of_system = dict(
-            zip(
-                self.candidate_systems,
-                self.distances_from_curve(tested_systems, self.curve_masks(tested_systems)),
-                strict=True,
-            )
+    @property
+    def has_curve(self) -> bool:
+        """Whether there are enough systems for a curve and a tested system."""
+        return bool(self.is_in_curve.sum() >= FEWEST_SYSTEMS)
+
+    def _measure_candidates(self) -> None:
+        systems = np.flatnonzero(self.is_candidate)
+        self.shifts[systems], self.standard_errors[systems], self.mixture_weights[systems], self.p_values[systems] = (
+            self._distances_from_curve(systems, systems)
         )
 
-    def curve_masks(self, *left_out_systems: Ints) -> Bools:
-        """Return a mask (k, systems) of the systems of the curve. Each array (k,) in `left_out_systems` removes one
-        system from each row."""
-        is_in_curve = np.zeros((len(left_out_systems[0]), len(self.reason)), dtype=np.bool_)
-        is_in_curve[:, self.curve_systems] = True
-        for removed_systems in left_out_systems:
+    def _distances_from_curve(
+        self, tested_systems: Ints, left_out_systems: Ints
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the results (k,) for tested systems (k,), from curves without them and without a further system each
+        (k,)."""
+        is_in_curve = np.tile(self.is_in_curve, (len(tested_systems), 1))
+        for removed_systems in (tested_systems, left_out_systems):
             is_in_curve[np.arange(len(removed_systems)), removed_systems] = False
-        return is_in_curve
-
-    def distances_from_curve(self, tested_systems: Ints, is_in_curve: Bools) -> list[_Distance]:
-        if not len(tested_systems):
-            return []
-        shifts, standard_errors, mixture_weights = _distances_from_curves(self.placement, tested_systems, is_in_curve)
-        freedom = self.placement.units[tested_systems] - 1
-        p_values = _tail_probability(shifts, standard_errors, mixture_weights, freedom)
-        fields_of_distances = zip(
-            shifts.tolist(), standard_errors, mixture_weights, freedom.tolist(), p_values.tolist(), strict=True
+        distance_distribution = _distances_from_curves(self.placement, tested_systems, is_in_curve)
+        return *distance_distribution, _tail_probability(
+            *distance_distribution, self.placement.units[tested_systems] - 1
         )
-        return [_Distance(*field_values) for field_values in fields_of_distances]
 
-    def testable_systems(self) -> list[tuple[int, _Distance]]:
-        if len(self.curve_systems) < FEWEST_SYSTEMS:
-            return []
-        return [
-            (system, distance)
-            for system, distance in self.distance_of_system.items()
-            if system not in self.rival_p_values and np.isfinite(distance.p_value)
-        ]
+    def testable_p_values(self) -> Floats:
+        """Return the p-values (systems,) of the systems that may be flagged next; inf for all other systems."""
+        is_testable = self.is_candidate & np.isnan(self.rival_p_values) & np.isfinite(self.p_values) & self.has_curve
+        return np.where(is_testable, self.p_values, np.inf)
 
     def largest_rival_p_value(self, system: int) -> float:
         """Leave out every other system of the curve in turn, and return the largest of the p-values of `system`."""
-        left_out_systems = np.setdiff1d(self.curve_systems, system)
-        repeated_system = np.full(len(left_out_systems), system)
-        p_value_without_system = [
-            distance.p_value
-            for distance in self.distances_from_curve(
-                repeated_system, self.curve_masks(repeated_system, left_out_systems)
-            )
-        ]
-        return float(np.nan_to_num(p_value_without_system, nan=1.0).max())
+        left_out_systems = np.setdiff1d(np.flatnonzero(self.is_in_curve), system)
+        *_, p_values = self._distances_from_curve(np.full(len(left_out_systems), system), left_out_systems)
+        return float(np.nan_to_num(p_values, nan=1.0).max())
 
-    def flag(self, system: int) -> None:
-        self.curve_systems.remove(system)
-        self.candidate_systems.remove(system)
-        self.rival_p_values.clear()
-        self.measure_distances()
+    def flag(self, system: int, *, p_adjusted: float) -> None:
+        """Remove a system from the curve and from the candidates, and measure the remaining candidates again."""
+        self.p_adjusted[system] = p_adjusted
+        self.is_in_curve[system] = self.is_candidate[system] = False
+        self.rival_p_values[:] = np.nan
+        self._measure_candidates()
 
 
 def _tail_probability(distances: Floats, standard_errors: Floats, mixture_weights: Floats, freedom: Ints) -> Floats:

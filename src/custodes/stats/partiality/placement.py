@@ -61,10 +61,13 @@ def sum_by_unit(influence: Floats, units: Ints) -> Floats:
     return unit_sums(influence.T, units=units, n_units=int(units.max()) + 1).T
 
 
-def covariance(first_influence: Floats, second_influence: Floats) -> Floats:
-    """Return the covariance (systems, systems) of sums over units, given two influences (units, systems)."""
-    n_units = int((first_influence != 0).any(axis=1).sum())
-    return np.asarray(first_influence.T @ second_influence * (n_units / max(n_units - 1, 1)))
+def covariance(first_influence: Any, second_influence: Any) -> Floats:
+    """Return the covariance (systems, systems) of sums over units, given two influences (units, systems), which may be
+    sparse."""
+    n_units = int((abs(first_influence).sum(axis=1) > 0).sum())
+    products: Any = first_influence.T @ second_influence
+    dense_products = products if isinstance(products, np.ndarray) else products.toarray()
+    return np.asarray(dense_products * (n_units / max(n_units - 1, 1)))
 
 
 def count_clusters(output_mask: Bools, units: Ints) -> Ints:
@@ -201,7 +204,6 @@ def sign_placement(
             ),
             shape=(n_units, n_systems),
         )
-        influence_matrix.eliminate_zeros()
         influence_matrices.append(influence_matrix)
     human_influence, metric_influence = influence_matrices
     appearance_entries = np.ones(2 * len(pair_of_comparison))
@@ -216,9 +218,9 @@ def sign_placement(
     return Placement(
         human=positions_by_rater[0],
         metric=positions_by_rater[1],
-        hh=_covariance(human_influence, human_influence),
-        hm=_covariance(human_influence, metric_influence),
-        mm=_covariance(metric_influence, metric_influence),
+        hh=covariance(human_influence, human_influence),
+        hm=covariance(human_influence, metric_influence),
+        mm=covariance(metric_influence, metric_influence),
         bend=bend,
         powers=np.stack([positions_by_rater[0] ** 2, positions_by_rater[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
@@ -232,12 +234,6 @@ def sign_placement(
         advantage=ndtri(_win_proportions(sign_sums_by_rater[1], n_comparisons_of_pair, pair_systems, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )
-
-
-def _covariance(first_influence: Any, second_influence: Any) -> Floats:
-    """Return the covariance (systems, systems) of sums over units, given two sparse influences (units, systems)."""
-    n_units = int((np.diff(first_influence.indptr) > 0).sum())
-    return np.asarray((first_influence.T @ second_influence).toarray() * (n_units / max(n_units - 1, 1)))
 
 
 def _win_proportions(sign_sums: Floats, n_comparisons: Floats, pair_systems: Ints, n_systems: int) -> Floats:

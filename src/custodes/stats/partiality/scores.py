@@ -115,7 +115,9 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     """
     has_rating = np.isfinite(annotator_ratings) & output_mask
     n_ratings_of_output = has_rating.sum(axis=0)
-    adjusted_ratings = np.where(has_rating, level(np.where(has_rating, annotator_ratings, np.nan)), 0.0)
+    # Without this shift, a harsh annotator would lower the systems that this annotator happened to rate.
+    levels = annotator_levels(np.where(has_rating, annotator_ratings, np.nan)).values
+    adjusted_ratings = np.where(has_rating, annotator_ratings - levels[:, None, None], 0.0)
     mean_ratings = adjusted_ratings.sum(axis=0) / np.maximum(n_ratings_of_output, 1)
     rating_sd = float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0
     rating_sd = rating_sd if rating_sd > 0 else 1.0
@@ -234,14 +236,6 @@ def _residual_share(output_mask: Bools) -> Floats:
         + (item_inverse_sums * output_mask).sum(axis=1, keepdims=True) / n_outputs_of_item**2
     )
     return np.where(output_mask, 1 - 1 / n_outputs_of_item - leverage_of_output, 0.0)
-
-
-def level(annotator_ratings: Floats) -> Floats:
-    """Return ratings (annotators, items, systems) shifted to a common level of all annotators.
-
-    Without the shift, a harsh annotator would lower the systems that this annotator happened to rate.
-    """
-    return annotator_ratings - annotator_levels(annotator_ratings).values[:, None, None]
 
 
 FEWEST_RESIDUALS = 5

@@ -8,16 +8,12 @@ from typing import Literal
 import numpy as np
 
 from custodes.stats.arrays import Floats
+from custodes.stats.favi_score import sample_accuracy
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.reliability import alpha, pair_coincidences
 
 Weighting = Literal["none", "linear", "quadratic"]
 """Weights of disagreements: equal, proportional to the distance of ordered labels, or to the squared distance."""
-
-
-def accuracy(table: Floats) -> Floats:
-    """Return the proportion (...) of outputs with equal labels, for tables (..., k, k)."""
-    return ratio(np.trace(table, axis1=-2, axis2=-1), table.sum(axis=(-2, -1)))
 
 
 def sensitivity(table: Floats) -> Floats:
@@ -28,16 +24,6 @@ def sensitivity(table: Floats) -> Floats:
 def specificity(table: Floats) -> Floats:
     """Return the TNR (specificity), P(judge's label negative | human label negative): tables (..., 2, 2)."""
     return ratio(table[..., 0, 0], table[..., :, 0].sum(axis=-1))
-
-
-def positive_value(table: Floats) -> Floats:
-    """Return the PPV (precision), P(human label positive | judge's label positive): tables (..., 2, 2)."""
-    return ratio(table[..., 1, 1], table[..., 1, :].sum(axis=-1))
-
-
-def negative_value(table: Floats) -> Floats:
-    """Return the NPV, P(human label negative | judge's label negative): tables (..., 2, 2)."""
-    return ratio(table[..., 0, 0], table[..., 0, :].sum(axis=-1))
 
 
 def balanced_accuracy(table: Floats) -> Floats:
@@ -114,7 +100,7 @@ def ac1(table: Floats) -> Floats:
     n_outputs, n_labels = table.sum(axis=(-2, -1)), table.shape[-1]
     label_shares = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n_outputs[..., None])
     chance_agreement = (label_shares * (1 - label_shares)).sum(axis=-1) / (n_labels - 1)
-    return ratio(accuracy(table) - chance_agreement, 1 - chance_agreement)
+    return ratio(sample_accuracy(table) - chance_agreement, 1 - chance_agreement)
 
 
 def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
@@ -125,13 +111,13 @@ def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
 BINARY: Mapping[str, Callable[[Floats], Floats]] = {
     "tpr": sensitivity,
     "tnr": specificity,
-    "ppv": positive_value,
-    "npv": negative_value,
+    "ppv": lambda table: sensitivity(table.swapaxes(-1, -2)),
+    "npv": lambda table: specificity(table.swapaxes(-1, -2)),
 }
-"""Measures for two labels, of which the second is positive."""
+"""Measures for two labels, of which the second is positive: TPR, TNR, PPV (precision) and NPV."""
 
 GENERAL: Mapping[str, Callable[[Floats], Floats]] = {
-    "accuracy": accuracy,
+    "accuracy": sample_accuracy,
     "balanced_accuracy": balanced_accuracy,
     "f1": f1,
     "mcc": mcc,

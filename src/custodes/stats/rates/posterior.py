@@ -160,13 +160,7 @@ def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
             for human_label in (0, 1)
         )
         judge_rate = ratio(total_counts[..., 1], total_counts.sum(axis=-1))
-        is_informative_judge = true_positive_rate > false_positive_rate
-        prevalence = np.where(
-            is_informative_judge,
-            ratio(judge_rate - false_positive_rate, true_positive_rate - false_positive_rate),
-            np.nan,
-        )
-        return _joint(np.clip(prevalence, 0.0, 1.0), false_positive_rate, true_positive_rate)
+        return _rogan_gladen(judge_rate, false_positive_rate, true_positive_rate, np.nan)
     n_labelled = labelled_counts.sum(axis=-1, keepdims=True)
     label_shares = np.where(n_labelled > 0, ratio(labelled_counts, n_labelled), 1 / labelled_counts.shape[-1])
     return np.asarray(ratio(total_counts, total_counts.sum(axis=-1, keepdims=True))[..., np.newaxis] * label_shares)
@@ -178,17 +172,20 @@ def _draw_rogan_gladen(labelled_counts: Floats, total_counts: Floats, rng: np.ra
     false_positive_rates = rng.beta(labelled_counts[1, 0] + PRIOR, labelled_counts[0, 0] + PRIOR, size=n_draws)
     true_positive_rates = rng.beta(labelled_counts[1, 1] + PRIOR, labelled_counts[0, 1] + PRIOR, size=n_draws)
     judge_rates = rng.beta(total_counts[1] + PRIOR, total_counts[0] + PRIOR, size=n_draws)
-    is_informative_draw = true_positive_rates > false_positive_rates
-    rate_differences = np.where(is_informative_draw, true_positive_rates - false_positive_rates, 1.0)
-    prevalence_draws = np.clip((judge_rates - false_positive_rates) / rate_differences, 0.0, 1.0)
     # If the judge is no better than chance, the prevalence is not identified and is drawn uniformly.
-    return _joint(
-        np.where(is_informative_draw, prevalence_draws, rng.random(n_draws)), false_positive_rates, true_positive_rates
+    return _rogan_gladen(judge_rates, false_positive_rates, true_positive_rates, rng.random(n_draws))
+
+
+def _rogan_gladen(
+    judge_rate: Floats, false_positive_rate: Floats, true_positive_rate: Floats, other_prevalence: Floats | float
+) -> Floats:
+    """Return the joint proportions (..., 2, 2) of the judge's labels and human labels, given the judge's rate and error
+    rates (...). The prevalence is `other_prevalence` if the judge is no better than chance."""
+    prevalence = np.where(
+        true_positive_rate > false_positive_rate,
+        np.clip(ratio(judge_rate - false_positive_rate, true_positive_rate - false_positive_rate), 0.0, 1.0),
+        other_prevalence,
     )
-
-
-def _joint(prevalence: Floats, false_positive_rate: Floats, true_positive_rate: Floats) -> Floats:
-    """Return the joint proportions (..., 2, 2) of the judge's labels and human labels, given three rates (...)."""
     judge_negative_proportions = np.stack(
         [(1 - prevalence) * (1 - false_positive_rate), prevalence * (1 - true_positive_rate)], axis=-1
     )

@@ -148,12 +148,11 @@ class ThresholdTarget(NamedTuple):
         true_negative_rates = 1 - roc_curve.fpr
         if self.rate == "youden":
             criterion_of_threshold = roc_curve.tpr + true_negative_rates
-        elif self.rate == "tpr":
-            criterion_of_threshold = np.where(roc_curve.tpr >= self.least, 1 + true_negative_rates, roc_curve.tpr - 1)
         else:
-            criterion_of_threshold = np.where(
-                true_negative_rates >= self.least, 1 + roc_curve.tpr, true_negative_rates - 1
+            required_rates, maximised_rates = (
+                (roc_curve.tpr, true_negative_rates) if self.rate == "tpr" else (true_negative_rates, roc_curve.tpr)
             )
+            criterion_of_threshold = np.where(required_rates >= self.least, 1 + maximised_rates, required_rates - 1)
         best_index = int(np.argmax(criterion_of_threshold >= criterion_of_threshold.max() - 1e-12))
         return float(roc_curve.threshold[best_index : best_index + 2].mean())
 

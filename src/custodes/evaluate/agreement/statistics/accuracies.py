@@ -9,6 +9,7 @@ import numpy as np
 from custodes.evaluate.agreement.statistic import Sample, Statistic, output_statistic
 from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
+from custodes.stats.correlation import pair_counts
 from custodes.stats.intervals import SHARE
 from custodes.stats.population import population_values
 from custodes.stats.ratios import ratio
@@ -32,12 +33,12 @@ def _population_accuracy(sample: Sample) -> Floats:
     for metric_index, is_compared_pair in enumerate(compared_pair_masks):
         is_compared_pair[*comparison.design.pairs[comparison.shared(metric_index).pair].T] = True
     _, system_net_wins_by_human, system_net_wins_by_metric = sample.margins
-    return accuracy.pairwise_accuracy(
+    return pair_counts(
         *population_values(
             system_net_wins_by_human, system_net_wins_by_metric, n_units=comparison.design.n_effective_units
         ),
         pairs=compared_pair_masks,
-    )
+    ).accuracy
 
 
 ACCURACIES = (
@@ -70,9 +71,9 @@ ACCURACIES = (
         label="Pairwise accuracy of system means",
         doc="proportion of pairs of systems that the mean human score and the mean metric score order in the same way "
         "(Kocmi et al. 2021)",
-        compute=lambda sample: accuracy.accuracy_of(sample.system_counts),
+        compute=lambda sample: sample.system_counts.accuracy,
         bounds=SHARE,
-        population=lambda sample: accuracy.accuracy_of(sample.population_counts),
+        population=lambda sample: sample.population_counts.accuracy,
         chance=0.5,
         smooth=False,
         compared=True,
