@@ -69,6 +69,9 @@ HELP: Mapping[str, str] = {
     "human_ties": "Largest difference of human scores that counts as a tie (default: 0).",
     "ties": "Rule for ties of metric scores: exact, calibrated, or the largest difference that counts as a tie.",
     "orders": "How to combine the verdicts on a pair that was shown in both presentation orders.",
+    "positive": "Label that counts as success (or several, with commas), or a rule such as '>=4' for ordered labels "
+    "(default: known words such as pass).",
+    "sampling": "How outputs were selected for human labels: random, by-judge or by-label.",
     "confidence": "Confidence level of the intervals.",
     "resamples": f"Number of bootstrap resamples, at least {FEWEST_RESAMPLES}, or 0 for no intervals.",
     "alpha": "Significance level of the tests.",

@@ -23,13 +23,14 @@ from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.agreement.differences import CHOOSING, ORDERING
 from custodes.evaluate.slices import BY, check_slices
-from custodes.evaluate.verdict.verdict import Verdict, verdict_of
+from custodes.evaluate.verdict.verdict import Verdict, asks_for_rates, verdict_of
 from custodes.files import make_folder, write_atomically
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
 from custodes.reporting.page import page
 from custodes.reporting.section import Context, Page, Section
 from custodes.reporting.sections import SECTIONS
+from custodes.stats.rates.posterior import Sampling
 
 SECTION_PROGRESS = "sections"
 """Label of the progress bar over the sections."""
@@ -149,6 +150,8 @@ def report(
     *,
     title: str = "",
     by: str | None = None,
+    positive: str | None = None,
+    sampling: Sampling = "random",
     confidence: float = 0.95,
     resamples: int = 1000,
     alpha: float = 0.05,
@@ -165,20 +168,28 @@ def report(
     (ridge regression), `combine` for each aspect (fast methods), `correction` with the best metrics, and `protocol` and
     `plan` with human ratings alone. Without metrics, it contains `check`, `leaderboard`, `annotators`, `protocol` and
     `plan`. Without human ratings, it contains `check`, `leaderboard`, `consistency` and `complementarity`. For a study
-    of labels, it contains `check`, `rates` and `annotators`. A question that is not possible for the study is missing
-    in `results`, and the page gives the reason.
+    of labels, and for ratings with `positive`, it contains `check`, `rates` and `annotators`. A question that is not
+    possible for the study is missing in `results`, and the page gives the reason.
 
     Examples
     --------
     >>> import custodes as cu
-    >>> made = cu.report(cu.read("demo"), resamples=50)
-    >>> made.html[:15]
+    >>> page = cu.report(cu.read("demo"), resamples=50)
+    >>> page.html[:15]
     '<!doctype html>'
     """
     rng_or_seed, _ = resolve_seed(rng)
-    options: dict[str, Any] = {"by": by, "confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
+    options: dict[str, Any] = {
+        "by": by,
+        "positive": positive,
+        "sampling": sampling,
+        "confidence": confidence,
+        "resamples": resamples,
+        "alpha": alpha,
+        **setting,
+    }
     context = Context(study=study.with_cache(), options=options | {"rng": rng_or_seed, "progress": progress})
-    has_labels = bool(study.labels)
+    has_labels = asks_for_rates(study, positive, sampling)
     selected_study = context.study.select(**selection_arguments(setting), one_side=True)
     if by and not has_labels:
         check_slices(study, selected_study, by)

@@ -847,3 +847,33 @@ def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -
         "Not significantly worse than any other metric: judge and learned. overlap does not differ significantly from "
         "judge either, but is significantly worse than some other metric."
     )
+
+
+def test_positive_ratings_and_the_sampling_of_labels_reach_the_verdict_and_the_report() -> None:
+    ratings = cu.read("demo").ratings.frame.filter(aspect="fluency").filter(pl.col("rater").is_in(["ann1", "judge"]))
+    ratings = ratings.select(
+        "item",
+        "system",
+        "rater",
+        "score",
+        kind=pl.when(rater="judge").then(pl.lit("metric")).otherwise(pl.lit("human")),
+    )
+    labels = ratings.select(
+        pl.exclude("score"), label=pl.when(pl.col("score") >= 4).then(pl.lit("pass")).otherwise(pl.lit("fail"))
+    )
+    by_threshold, by_words = cu.verdict(cu.read(ratings), positive=">=4").verdict, cu.verdict(cu.read(labels)).verdict
+    assert by_threshold["kind"].to_list() == by_words["kind"].to_list()
+    assert [text.replace(">=4", "pass") for text in by_threshold["text"]] == by_words["text"].to_list()
+
+    labelled_items = labels["item"].unique().sort().head(40)
+    partly_labelled = cu.read(labels.filter((pl.col("kind") == "metric") | pl.col("item").is_in(labelled_items)))
+    texts = set()
+    for sampling in ("random", "by-judge", "by-label"):
+        page = cu.report(partly_labelled, sampling=sampling)
+        assert page.results["rates"].to_frame("rates").equals(cu.rates(partly_labelled, sampling=sampling).rates)
+        assert page.verdict.verdict.equals(cu.verdict(partly_labelled, sampling=sampling).verdict)
+        texts.add(tuple(page.verdict.verdict["text"]))
+    assert len(texts) == 3
+    for ask in (cu.verdict, cu.report):
+        with pytest.raises(cu.OptionError, match="demo has scores or preferences; name the scores that count as succ"):
+            ask(cu.read("demo"), sampling="by-judge")

@@ -111,7 +111,6 @@ class Labelling(Result):
 @question(
     "custodes labelling labels.csv --width 0.1 --table outputs -o to_label.csv",
     metric="Name of the judge whose labels form strata (default: the only metric).",
-    positive="Label that counts as success (see rates).",
     width="Target width of the interval of a corrected rate, TPR or TNR.",
     difference="Difference between two systems that a test must detect with a power of .8.",
     target="Quantity for which human labels are allocated.",

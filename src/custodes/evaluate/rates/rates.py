@@ -275,10 +275,7 @@ class Rates(Result):
 @question(
     "custodes rates labels.csv --by category",
     equal_outputs=True,
-    positive="Label that counts as success (or several, with commas), or a rule such as '>=4' for ordered labels "
-    "(default: known words such as pass).",
     by="Column whose values define slices; by=system compares systems.",
-    sampling="How outputs were selected for human labels: random, by-judge or by-label.",
     consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
     calibration="Estimate error rates of the judge within each system, or jointly (shared) if the systems have "

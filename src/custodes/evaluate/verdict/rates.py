@@ -11,6 +11,9 @@ from custodes.answers.wording import estimate_with_interval, interval, names, p_
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statements, applicable
 
+LEAST_SAVING = 0.05
+"""Smallest proportion of saved human labels that is reported."""
+
 
 def rate_sentences(result: Result, aspect: str) -> Statements:
     """Return the sentences on one aspect, by kind."""
@@ -150,7 +153,9 @@ def _differences(difference_rows: pl.DataFrame) -> Iterator[str]:
 
 def _saved_labels(rate_rows: Sequence[Row]) -> Iterator[str]:
     """Yield a sentence on the human labels that the judge saves, for each of the first systems."""
-    saving_rows = [rate_row for rate_row in rate_rows if rate_row["labels_saved"]]
+    saving_rows = [
+        rate_row for rate_row in rate_rows if (rate_row["labels_saved"] or 0) >= LEAST_SAVING * rate_row["n_labelled"]
+    ]
     if len(rate_rows) == 1 and saving_rows:
         (rate_row,) = rate_rows
         yield (

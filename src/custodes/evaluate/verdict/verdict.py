@@ -14,7 +14,7 @@ from custodes.answers.shared_arguments import PreferenceOptions, selection_argum
 from custodes.answers.tables import label, table
 from custodes.data.notes import build_notes
 from custodes.data.study import Study
-from custodes.errors import InputError
+from custodes.errors import InputError, OptionError
 from custodes.evaluate.agreement.agreement import Agreement, agreement
 from custodes.evaluate.annotators.annotators import annotators
 from custodes.evaluate.check.check import check
@@ -36,6 +36,7 @@ from custodes.evaluate.verdict.systems import best, labels
 from custodes.evaluate.verdict.view import AspectResults, Statements
 from custodes.evaluate.verdict.weaknesses import decisions, weaknesses
 from custodes.progress import Progress, silent
+from custodes.stats.rates.posterior import Sampling
 
 HEADINGS: Mapping[str, str] = {
     "design": "Read this first",
@@ -118,6 +119,8 @@ def verdict(
     study: Study,
     *,
     by: str | None = None,
+    positive: str | None = None,
+    sampling: Sampling = "random",
     confidence: float = 0.95,
     resamples: int = 1000,
     alpha: float = 0.05,
@@ -134,7 +137,7 @@ def verdict(
     jointly at `confidence`. Statements about metrics hold jointly for each aspect at `alpha`. Statements about judges
     hold jointly over all aspects at `alpha`. For a study without metrics, only `check`, `annotators` and `leaderboard`
     are used. For a study without human ratings, `check`, `leaderboard`, `consistency` and `complementarity` are used.
-    For a study of labels, `check` and `rates` are used.
+    For a study of labels, and for ratings with `positive`, `check` and `rates` are used.
 
     Examples
     --------
@@ -143,9 +146,17 @@ def verdict(
     >>> result.verdict["kind"].unique(maintain_order=True).to_list()[0]
     'best'
     """
-    if study.labels:
+    if asks_for_rates(study, positive, sampling):
         selection_options: dict[str, Any] = {**selection_arguments(setting), "rng": rng, "progress": progress}
-        rates_result = rates(study, by=by, confidence=confidence, alpha=alpha, **selection_options)
+        rates_result = rates(
+            study,
+            positive=positive,
+            by=by,
+            sampling=sampling,
+            confidence=confidence,
+            alpha=alpha,
+            **selection_options,
+        )
         return verdict_of({"check": check(study, **selection_options), "rates": rates_result})
     shared_options: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     interval_options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared_options}
@@ -182,6 +193,17 @@ def verdict(
             "ranking": ranking(study, alpha=alpha, **interval_options),
         }
     )
+
+
+def asks_for_rates(study: Study, positive: str | None, sampling: Sampling) -> bool:
+    """Whether the summary of a study is about rates of labels. `sampling` raises OptionError for other studies."""
+    is_about_labels = study.labels or positive is not None
+    if not is_about_labels and sampling != "random":
+        raise OptionError(
+            f"sampling={sampling!r} is for rates of labels, but {study.name} has scores or preferences; name the "
+            "scores that count as success, such as positive='>=4', or leave out sampling"
+        )
+    return is_about_labels
 
 
 def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custodes.errors import InputError
-from custodes.evaluate.rates.rates import Rates, rates
+from custodes.evaluate.rates.rates import rates
 from custodes.plots.rates import (
     label_cells,
     rate_dots,
@@ -23,12 +22,6 @@ SHOWN = (
     ("judges", "Agreement of judges with human labels"),
     ("replacement", "May a judge replace an annotator? (alternative annotator test)"),
 )
-
-
-def _ask(context: Context) -> Rates:
-    if not context.study.labels:
-        raise InputError("the ratings are scores or preferences, not labels")
-    return context.ask(rates)
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -99,7 +92,7 @@ RATES = Section(
     "corrected rate is the mean of these rates, weighted by the frequency of the judge’s labels. TPR is the "
     "proportion of positive outputs that the judge recognises, and TNR is the proportion of negative outputs "
     "that the judge recognises.",
-    ask=_ask,
+    ask=lambda context: context.ask(rates),
     figures=_figures,
     build=_build,
     extra=lambda context: {"rates-by-source": rates_by_source(context.table("rates.rates"))},
