@@ -39,6 +39,15 @@ class MetricInputs:
     images: Sequence[Sequence[str]]
     contexts: Sequence[str]
 
+    def of_need(self, need: Need) -> Sequence[Any]:
+        """Return the inputs (items,) of one kind."""
+        return {
+            "references": self.references,
+            "source": self.sources,
+            "image": self.images,
+            "context": self.contexts,
+        }[need]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MetricResult:
