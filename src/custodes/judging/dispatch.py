@@ -157,17 +157,19 @@ class Dispatch:
     async def _turn(self, max_cost_dollars: float, earliest_send_time: float | None, *, is_new_request: bool) -> None:
         """Wait until the limits allow a request that costs at most `max_cost`, or until the run is stopped."""
         while self._stopped is None:
-            current_time, dollar_limit, spent_dollars = monotonic(), self.budget.limit, self.budget.spent
-            wait_seconds = max(earliest_send_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - current_time
+            dollar_limit, spent_dollars = self.budget.limit, self.budget.spent
+            wait_seconds = max(earliest_send_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - monotonic()
             # With so many unanswered requests the server may be unavailable, so no new one is sent.
             n_unanswered_requests = self.asked - len(self.replies) - len(self.failures)
-            if self._active >= int(self.window.size) or (
-                is_new_request and n_unanswered_requests >= self._most_given_up
-            ):
+            is_blocked = is_new_request and n_unanswered_requests >= self._most_given_up
+            is_over_limit = (
+                dollar_limit is not None and spent_dollars + self._reserved + max_cost_dollars > dollar_limit
+            )
+            if self._active >= int(self.window.size) or is_blocked:
                 await self._wait_for_change(None)
             elif wait_seconds > 0:
                 await self._wait_for_change(wait_seconds)
-            elif dollar_limit is None or spent_dollars + self._reserved + max_cost_dollars <= dollar_limit:
+            elif not is_over_limit:
                 return
             elif self._active:
                 await self._wait_for_change(None)  # replies may cost less than their maximum
@@ -213,10 +215,8 @@ class Dispatch:
             if (current_task := asyncio.current_task()) and current_task.cancelling():
                 raise
             paid_dollars = max_cost_dollars
-            unavailable_error = Unavailable(
-                describe_error(error) if isinstance(error, Exception) else type(error).__name__
-            )
-            earliest_send_time = self._schedule_retry(request, unavailable_error, sent_time, n_tries)
+            error_text = describe_error(error) if isinstance(error, Exception) else type(error).__name__
+            earliest_send_time = self._schedule_retry(request, Unavailable(error_text), sent_time, n_tries)
         else:
             paid_dollars = max_cost_dollars
             self.keep(request, reply)

@@ -260,8 +260,10 @@ class Judge:
 
     def _schema(self) -> dict[str, Any]:
         schema_properties: dict[str, Any] = {REASON: {"type": "string"}} if self.reason == "first" else {}
-        json_type = "number" if self.key == "score" else "string"
-        schema_properties[self.key] = {"type": json_type, "enum": [self._value(label) for label in self.answers]}
+        schema_properties[self.key] = {
+            "type": ("number" if self.key == "score" else "string"),
+            "enum": [self._value(label) for label in self.answers],
+        }
         return {
             "type": "object",
             "properties": schema_properties,

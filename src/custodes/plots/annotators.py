@@ -64,9 +64,11 @@ def annotator_competence(
     rows, answer_type, aspect = select_rows(
         rows, "annotator_competence", answer_type=answer_type or rows["answer_type"][0], aspect=aspect
     )
-    n_annotators = result.annotators.filter(answer_type=answer_type, aspect=aspect).height
     return theme.apply_theme(
-        _competence(theme.embed_rows(rows), n_omitted_annotators=n_annotators - rows.height),
+        _competence(
+            theme.embed_rows(rows),
+            n_omitted_annotators=result.annotators.filter(answer_type=answer_type, aspect=aspect).height - rows.height,
+        ),
         title=title_with_aspect("Competence of annotators", aspect),
         width=width,
     )
@@ -75,15 +77,14 @@ def annotator_competence(
 def _competence(data: Any, *, n_omitted_annotators: int) -> Any:
     """Draw the annotators of one answer type, with their flags in the column `said`."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
-    rater_channel = alt.Y(
-        "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
-    )
     omission_text = f" ({n_omitted_annotators} without an estimate are not shown)" if n_omitted_annotators else ""
     return alt.layer(
         theme.reference_line(data, x=0),
         base.mark_point(opacity=1).encode(
             x=alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{omission_text}"),
-            y=rater_channel,
+            y=alt.Y(
+                "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
+            ),
             color=theme.category_colour("reading", READINGS),
             tooltip=[
                 alt.Tooltip("rater:N"),

@@ -161,12 +161,6 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
     defined_chart = base.transform_filter("isValid(datum.value)")
-    fill_channel = alt.Fill(
-        "clear:N",
-        title=None,
-        scale=alt.Scale(domain=list(CLEAR), range=[theme.BLUE, HOLLOW]),
-        legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
-    )
     return alt.layer(
         theme.reference_line(data, x=0),
         defined_chart.transform_filter("isValid(datum.low)")
@@ -176,7 +170,14 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
             x=alt.X("value:Q", title=label),
             y=metric_channel,
             stroke=alt.value(theme.BLUE),
-            fill=fill_channel if has_intervals else alt.value(theme.BLUE),
+            fill=alt.Fill(
+                "clear:N",
+                title=None,
+                scale=alt.Scale(domain=list(CLEAR), range=[theme.BLUE, HOLLOW]),
+                legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
+            )
+            if has_intervals
+            else alt.value(theme.BLUE),
             tooltip=[alt.Tooltip("metric:N"), *theme.number_tooltips(".3f", "value", "low", "high")],
         ),
         base.transform_filter("isValid(datum.rest)")

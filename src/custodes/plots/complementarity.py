@@ -281,13 +281,6 @@ def judges_map(
     plot_size = np.array([width, max(width / 3, (highest - lowest)[1] / units_per_pixel + 2 * MARGIN)])
     half_extent = plot_size * units_per_pixel / 2
     centre = (lowest + highest) / 2
-    label_columns = labels.columns(
-        (points - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
-        rows["rater"].to_list(),
-        _raters_to_label(result, rows, named_raters),
-        height=plot_size[1],
-        width=width,
-    )
     variance_shares = [*result.components["explained_variance"], 0.0][:2]  # rankings of two systems have one component
     x, y = (
         channel_class(
@@ -305,9 +298,19 @@ def judges_map(
             (alt.X, alt.Y), "xy", (1, 2), centre, half_extent, variance_shares, strict=True
         )
     )
-    base = alt.Chart(theme.embed_rows(rows.with_columns(**label_columns))).transform_calculate(
-        who=f"datum.kind === 'human' ? '{SHAPES[0]}' : '{SHAPES[1]}'"
-    )
+    base = alt.Chart(
+        theme.embed_rows(
+            rows.with_columns(
+                **labels.columns(
+                    (points - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
+                    rows["rater"].to_list(),
+                    _raters_to_label(result, rows, named_raters),
+                    height=plot_size[1],
+                    width=width,
+                )
+            )
+        )
+    ).transform_calculate(who=f"datum.kind === 'human' ? '{SHAPES[0]}' : '{SHAPES[1]}'")
     point_chart = base.encode(
         x=x,
         y=y,

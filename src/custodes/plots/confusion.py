@@ -78,12 +78,9 @@ def confusion_matrix(
 
 def matrix(data: Any) -> Any:
     """Draw one row of `Favoritism.pairs`."""
-    label_expression = (
-        "outcome === 'win' ? datum.system_a + ' better' : outcome === 'tie' ? 'tie' : datum.system_b + ' better'"
-    )
     return outcome_cells(
         data,
-        label_expression,
+        "outcome === 'win' ? datum.system_a + ' better' : outcome === 'tie' ? 'tie' : datum.system_b + ' better'",
         row_title="human ratings",
         column_title="metric",
         reading_expression="datum.row === datum.column ? 'agree' : 'differ'",

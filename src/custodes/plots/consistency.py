@@ -216,14 +216,10 @@ def judge_calibration(result: Consistency, rater: str, *, aspect: str | None = N
 
 def calibration(data: Any) -> Any:
     """Draw the rows of `Consistency.reliability` of one rater."""
-    x, y = (
-        channel_class(field, title=title, scale=alt.Scale(domain=domain), axis=alt.Axis(format="%"))
-        for channel_class, field, title, domain in (
-            # The largest of three probabilities is at least 1/3.
-            (alt.X, "mean_confidence:Q", "Confidence", [0.3, 1]),
-            (alt.Y, "accuracy:Q", "Accuracy by human verdicts", [0, 1]),
-        )
-    )
+    percent_axis = alt.Axis(format="%")
+    confidence_scale = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
+    x = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=percent_axis)
+    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=alt.Scale(domain=[0, 1]), axis=percent_axis)
     base = alt.Chart(data).encode(x=x)
     diagonal = theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))
     return alt.layer(

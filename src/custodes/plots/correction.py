@@ -89,7 +89,7 @@ def margin_rows(result: Correction, *, estimator: str | None = None) -> pl.DataF
     """
     if estimator is None:
         estimator = next((name for name in result.pairs["estimator"] if name not in BESIDE), BESIDE[-1])
-    rows, _ = select_rows(result.pairs, "correction_margins", estimator=estimator)
+    rows: pl.DataFrame = select_rows(result.pairs, "correction_margins", estimator=estimator)[0]
     for estimator_name in BESIDE:
         columns_of_estimator = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
             f"_{estimator_name}"

@@ -98,7 +98,8 @@ def panels(rows: pl.DataFrame) -> list[int]:
 def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength") -> Any:
     """Draw the rows of `Leaderboard.systems` of one rater, or of several `raters` in different colours."""
     raters, is_win_rate = drawable(raters), value == "win_rate"
-    sort_expression, colour_options = "datum.strength", {"color": theme.BLUE}
+    sort_expression = "datum.strength"
+    colour_options: dict[str, Any] = {"color": theme.BLUE}
     if len(raters) > 1:
         sort_expression, colour_options = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9", {}
     base = (
@@ -184,9 +185,8 @@ def win_rate_map(result: Leaderboard, *, rater: str | None = None, aspect: str |
     """
     rows, aspect = select_rows(result.pairs, "win_rate_map", aspect=aspect)
     rows, rater = select_rows(rows, "win_rate_map", rater=rater or rows["rater"][0])
-    n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
     return theme.apply_theme(
-        heat_map(theme.embed_rows(rows), n_systems=n_systems),
+        heat_map(theme.embed_rows(rows), n_systems=pl.concat([rows["system_a"], rows["system_b"]]).n_unique()),
         title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect),
     )
 

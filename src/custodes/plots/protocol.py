@@ -58,9 +58,11 @@ def budget_curve(result: Protocol, *, aspect: str | None = None, width: int = th
     """
     rows, aspect = select_rows(result.curve, "budget_curve", aspect=aspect)
     data = theme.embed_rows(rows)
-    panel_charts = [curve(data, measure, line_labels=line_names(rows)).properties(width=width) for measure in MEASURES]
     return theme.apply_theme(
-        alt.vconcat(*panel_charts), title=title_with_aspect("Decisions by number of annotations", aspect)
+        alt.vconcat(
+            *[curve(data, measure, line_labels=line_names(rows)).properties(width=width) for measure in MEASURES]
+        ),
+        title=title_with_aspect("Decisions by number of annotations", aspect),
     )
 
 
@@ -143,9 +145,6 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
     """Draw the rows of `Protocol.curve`.
 
     `measure`: one of `MEASURES`. `line_labels`: the labels of the lines (`line_names`). A single line has no legend."""
-    line_expression = (
-        f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
-    )
     line_channel_options: dict[str, Any] = {
         "title": None,
         "legend": alt.Legend(columns=1, labelLimit=400) if len(line_labels) > 1 else None,
@@ -154,7 +153,10 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
     base = (
         alt.Chart(data)
         .transform_filter(f"isValid(datum.{measure})")
-        .transform_calculate(line=line_expression)
+        .transform_calculate(
+            line=f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + "
+            "datum.estimator + ' · ' + datum.stopping"
+        )
         .encode(
             x=alt.X("annotations:Q", title="Total annotations", scale=alt.Scale(zero=True)),
             y=alt.Y(
@@ -232,14 +234,15 @@ def power_lines(data: Any) -> Any:
             ),
         )
     )
-    tooltips = [
-        alt.Tooltip("size:Q", format=".0%", title="margin"),
-        alt.Tooltip("annotations:Q"),
-        alt.Tooltip("power:Q", format=".0%"),
-        alt.Tooltip("wrong:Q", format=".1%", title="false decision"),
-    ]
     return alt.layer(
         base.mark_line(opacity=0.5),
-        base.mark_point(filled=True, size=30, opacity=0.8).encode(tooltip=tooltips),
+        base.mark_point(filled=True, size=30, opacity=0.8).encode(
+            tooltip=[
+                alt.Tooltip("size:Q", format=".0%", title="margin"),
+                alt.Tooltip("annotations:Q"),
+                alt.Tooltip("power:Q", format=".0%"),
+                alt.Tooltip("wrong:Q", format=".1%", title="false decision"),
+            ]
+        ),
         height=POWER_HEIGHT,
     )

@@ -94,12 +94,15 @@ def ranking_graphs(
     chart_rows, draw, size_options = graph_rows(decisions_of_aspect), picture, {"width": (width - 30) // 2}
     if has_too_many_systems(decisions_of_aspect):
         chart_rows, draw, size_options = table_rows(decisions_of_aspect), table, {}
-    panel_charts = [
-        draw(theme.embed_rows(chart_rows.filter(rater=rater))).properties(title=title, **size_options)
-        for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric)))
-    ]
     return theme.apply_theme(
-        alt.hconcat(*panel_charts, spacing=30), title=title_with_aspect("Significant differences", aspect)
+        alt.hconcat(
+            *[
+                draw(theme.embed_rows(chart_rows.filter(rater=rater))).properties(title=title, **size_options)
+                for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric)))
+            ],
+            spacing=30,
+        ),
+        title=title_with_aspect("Significant differences", aspect),
     )
 
 
@@ -246,8 +249,6 @@ def picture(data: Any) -> Any:
     """Draw the rows of `graph_rows` of one rater."""
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
     y = alt.Y("y:O", axis=None, sort="ascending")
-    colour_scale = alt.Scale(domain=READINGS, range=[theme.GREY, theme.ORANGE, theme.VERMILION])
-    dash_scale = alt.Scale(domain=READINGS, range=[[1, 0], [2, 3], [7, 3]])
     node_chart = alt.Chart(data).transform_filter("datum.part === 'node'").encode(x=x, y=y, tooltip="label:N")
     label_chart = node_chart.encode(text=alt.Text("label:N"))
     return alt.layer(
@@ -259,8 +260,14 @@ def picture(data: Any) -> Any:
             y=y,
             detail=alt.Detail("line:N"),
             order=alt.Order("step:Q"),
-            color=alt.Color("reading:N", scale=colour_scale, legend=None),
-            strokeDash=alt.StrokeDash("reading:N", scale=dash_scale, legend=None),
+            color=alt.Color(
+                "reading:N",
+                scale=alt.Scale(domain=READINGS, range=[theme.GREY, theme.ORANGE, theme.VERMILION]),
+                legend=None,
+            ),
+            strokeDash=alt.StrokeDash(
+                "reading:N", scale=alt.Scale(domain=READINGS, range=[[1, 0], [2, 3], [7, 3]]), legend=None
+            ),
             tooltip="line:N",
         ),
         label_chart.mark_text(dy=-11, limit=150, style="halo"),

@@ -307,8 +307,9 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None) -> al
     'Labels of judge and annotators (fluency)'
     """
     rows, metric, aspect = select_rows(result.confusion, "label_matrix", metric=metric, aspect=aspect)
-    title = title_with_aspect(f"Labels of {metric} and annotators", aspect)
-    return theme.apply_theme(label_cells(theme.embed_rows(rows)), title=title)
+    return theme.apply_theme(
+        label_cells(theme.embed_rows(rows)), title=title_with_aspect(f"Labels of {metric} and annotators", aspect)
+    )
 
 
 def label_cells(data: Any) -> Any:

@@ -172,10 +172,12 @@ def names_above(*, angle: int, limit: int) -> Any:
 
 def count_cells(base: Any, colour: alt.Color, count: alt.Text) -> Any:
     """The cells of a table of counts, shaded by the column `share`, each with the count and the proportion."""
-    shade_scale = alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True)
     return alt.layer(
         base.mark_rect(cornerRadius=3).encode(
-            color=colour, opacity=alt.Opacity("share:Q", scale=shade_scale, legend=None)
+            color=colour,
+            opacity=alt.Opacity(
+                "share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None
+            ),
         ),
         base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=count),
         base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),

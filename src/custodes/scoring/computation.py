@@ -75,13 +75,16 @@ class Corpus:
             pl.col(pl.String).fill_null(""),
             pl.col(pl.List(pl.String)).fill_null(pl.lit([], dtype=pl.List(pl.String))).list.drop_nulls(),
         )
-        metric_inputs = MetricInputs(
-            outputs=output_rows["text"].to_list(),
-            item=label_codes(output_rows["item"], items),
-            system=label_codes(output_rows["system"], systems),
-            **inputs_of_items.to_dict(as_series=False),
+        return cls(
+            texts=MetricInputs(
+                outputs=output_rows["text"].to_list(),
+                item=label_codes(output_rows["item"], items),
+                system=label_codes(output_rows["system"], systems),
+                **inputs_of_items.to_dict(as_series=False),
+            ),
+            items=items,
+            systems=systems,
         )
-        return cls(texts=metric_inputs, items=items, systems=systems)
 
     def lacks_input(self, need: Need) -> Bools:
         """Return whether each item (items,) lacks this input."""

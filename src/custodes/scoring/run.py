@@ -78,13 +78,21 @@ def score(
     if not rater_tables:
         raise InputError(f"nothing is scored: {'; '.join(note.message for note in notes)}")
     notes += omission_notes(raters, corpus)
-    options = {
-        "metrics": [metrics] if isinstance(metrics, str) else list(metrics),
-        "missing": missing,
-        "device": device,
-        "batch": batch,
-    }
-    return Scores.from_parts(rater_tables, notes, provenance=_provenance(texts, options, notes), scored=texts)
+    return Scores.from_parts(
+        rater_tables,
+        notes,
+        provenance=_provenance(
+            texts,
+            {
+                "metrics": [metrics] if isinstance(metrics, str) else list(metrics),
+                "missing": missing,
+                "device": device,
+                "batch": batch,
+            },
+            notes,
+        ),
+        scored=texts,
+    )
 
 
 def plan_scoring(
