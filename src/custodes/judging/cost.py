@@ -80,13 +80,9 @@ class Budget:
             )
         return cls(limit=limit, price=token_price)
 
-    def dollars(self, tokens_in: float, tokens_out: float) -> float:
-        """Cost of tokens in US dollars; 0 if the price is unknown."""
-        return self.price.token_cost(tokens_in, tokens_out) if self.price else 0.0
-
     def worst_cost(self, body: Mapping[str, Any]) -> float:
         """Maximum cost of a request in US dollars; 0 if the budget has no limit."""
-        return 0.0 if self.limit is None else self.dollars(*token_bounds(body))
+        return self.price.token_cost(*token_bounds(body)) if self.price and self.limit is not None else 0.0
 
 
 class CostEstimate(NamedTuple):
@@ -125,11 +121,8 @@ def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[
     n_input_tokens, n_output_tokens = reported_tokens(reply)
     if n_input_tokens is not None and n_output_tokens is not None:
         return n_input_tokens, n_output_tokens, False
-    return (
-        estimate_tokens(request)[0],
-        _tokens({"messages": [choice.get("message") for choice in reply["choices"] if isinstance(choice, Mapping)]}),
-        True,
-    )
+    reply_messages = [choice.get("message") for choice in reply["choices"] if isinstance(choice, Mapping)]
+    return estimate_tokens(request)[0], _tokens({"messages": reply_messages}), True
 
 
 def estimate_tokens(body: Mapping[str, Any]) -> tuple[int, int]:

@@ -222,8 +222,8 @@ class Dispatch:
             self.keep(request, reply)
             self.replies[request.key] = reply
             n_input_tokens, n_output_tokens, are_counts_estimated = count_tokens(request.body, reply.body)
-            if max_cost_dollars and not are_counts_estimated:
-                paid_dollars = self.budget.dollars(n_input_tokens, n_output_tokens)
+            if self.budget.price and max_cost_dollars and not are_counts_estimated:
+                paid_dollars = self.budget.price.token_cost(n_input_tokens, n_output_tokens)
             self.tokens_rate.settle(n_input_tokens + n_output_tokens - n_estimated_tokens)
             self.window.increase()
             self._rejected = self._given_up = 0

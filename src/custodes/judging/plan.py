@@ -98,18 +98,17 @@ class JudgedTexts:
         text_of_system_of_item: dict[str, dict[str, str]] = {}
         for item, system, text in tables.texts.select("item", "system", "text").iter_rows():
             text_of_system_of_item.setdefault(item, {})[system] = text
-        return cls(
-            outputs=text_of_system_of_item,
-            materials={
-                item: ItemTexts(**values, meta=msgspec.json.decode(meta) if meta else None)
-                for item, meta, values in zip(
-                    tables.sources["item"],
-                    tables.sources["meta"],
-                    tables.sources.select("source", "references", "context", "images").iter_rows(named=True),
-                    strict=True,
-                )
-            },
-        )
+        item_texts_of_item = {
+            row["item"]: ItemTexts(
+                source=row["source"],
+                references=row["references"],
+                context=row["context"],
+                images=row["images"],
+                meta=msgspec.json.decode(row["meta"]) if row["meta"] else None,
+            )
+            for row in tables.sources.iter_rows(named=True)
+        }
+        return cls(outputs=text_of_system_of_item, materials=item_texts_of_item)
 
     def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text, the text of `other` is used."""

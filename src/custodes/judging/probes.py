@@ -69,7 +69,8 @@ class Probes:
                     "the file must not have the name of a probe"
                 )
             probe_names.append(probe_name)
-            rewrites_of_probe |= {probe_name: _rewrites(name_or_path, outputs)} if is_file else {}
+            if is_file:
+                rewrites_of_probe[probe_name] = _rewrites(name_or_path, outputs)
         reject(
             (
                 ORDER in probe_names and (judge.mode == "pointwise" or orders != "both"),
