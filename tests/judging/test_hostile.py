@@ -48,7 +48,7 @@ def texts(first: str) -> pl.DataFrame:
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
 def test_an_output_stands_whole_in_its_fence_and_changes_nothing_else(attack: str, mode: Any) -> None:
     config = Judge(model="m", base_url="http://localhost/v1", mode=mode)
-    mild, hostile = (planned(texts(text), config).asked for text in ("Something.", attack))
+    mild, hostile = (planned(texts(text), config).questions for text in ("Something.", attack))
     keys = [[question.request.key for question in asked if question.item == "2"] for asked in (mild, hostile)]
     assert keys[0] == keys[1]
     for question in hostile:

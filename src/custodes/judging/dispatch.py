@@ -105,7 +105,7 @@ class Rate:
 
 @dataclass(kw_only=True)
 class Dispatch:
-    """State of a run. `keep` stores a reply. `settled` is called after each request that was answered or has failed."""
+    """State of a run. `store` stores a reply. `on_finished` is called when a request has an answer or has failed."""
 
     requests: Sequence[Request]
     client: Client
@@ -114,8 +114,8 @@ class Dispatch:
     tokens_rate: Rate
     budget: Budget
     patience: Patience
-    keep: Callable[[Request, Reply], None]
-    settled: Callable[[], None]
+    store: Callable[[Request, Reply], None]
+    on_finished: Callable[[], None]
     replies: dict[str, Reply] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     asked: int = 0
@@ -219,7 +219,7 @@ class Dispatch:
             earliest_send_time = self._schedule_retry(request, Unavailable(error_text), sent_time, n_tries)
         else:
             paid_dollars = max_cost_dollars
-            self.keep(request, reply)
+            self.store(request, reply)
             self.replies[request.key] = reply
             n_input_tokens, n_output_tokens, are_counts_estimated = count_tokens(request.body, reply.body)
             if self.budget.price and max_cost_dollars and not are_counts_estimated:
@@ -227,7 +227,7 @@ class Dispatch:
             self.tokens_rate.settle(n_input_tokens + n_output_tokens - n_estimated_tokens)
             self.window.increase()
             self._rejected = self._given_up = 0
-            self.settled()
+            self.on_finished()
         finally:
             self._active -= 1
             self._reserved -= max_cost_dollars
@@ -274,4 +274,4 @@ class Dispatch:
 
     def _fail(self, request: Request, failure: Failure) -> None:
         self.failures[request.key] = failure
-        self.settled()
+        self.on_finished()

@@ -67,8 +67,8 @@ class JudgingPlan:
     study: Study
     prompt: Prompt
     address: str
-    asked: Sequence[JudgeQuestion]
-    same: Sequence[JudgeQuestion]
+    questions: Sequence[JudgeQuestion]
+    identical_questions: Sequence[JudgeQuestion]
     examples: str
     notes: tuple[Note, ...]
     options: Mapping[str, Any]
@@ -82,7 +82,7 @@ class JudgingPlan:
     @property
     def requests(self) -> list[Request]:
         """The distinct requests of the questions, without second requests (see `querying`)."""
-        return list({question.request.key: question.request for question in self.asked}.values())
+        return list({question.request.key: question.request for question in self.questions}.values())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,8 +79,8 @@ def query(
         tokens_rate=Rate(per_minute=tpm),
         budget=budget,
         patience=patience or PATIENCE,
-        keep=partial(store_reply, cache),
-        settled=lambda: finished_queue.put(True),
+        store=partial(store_reply, cache),
+        on_finished=lambda: finished_queue.put(True),
     )
     with closing(_run_in_thread(dispatch, finished_queue)) as finish_events:
         for _ in progress(finish_events, total=len(missing_requests), desc="asking"):
@@ -190,7 +190,7 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
 
 def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
     """The parsed replies to the requests of a plan, by the key of the first request."""
-    output_texts_of_key = {question.request.key: question.texts for question in plan.asked}
+    output_texts_of_key = {question.request.key: question.texts for question in plan.questions}
     return {key: read_answer(reply.body, plan.judge, output_texts_of_key[key]) for key, reply in replies.items()}
 
 
@@ -201,7 +201,7 @@ def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict
     did not report the tokens of the reply, there is no second request.
     """
     second_request_of_key: dict[str, Request] = {}
-    for question in plan.asked:
+    for question in plan.questions:
         key, body = question.request.key, dict(question.request.body)
         reason = answers[key].why if key in answers else ""
         if reason == "truncated":

@@ -205,7 +205,7 @@ def prepare(
         )
     judged_texts = JudgedTexts.make(replace(study.outputs, texts=judged_rows))
     probes = Probes.make(probe, judge, orders=orders, outputs=judged_texts.outputs)
-    questions, identical_output_questions, notes = plan_questions(
+    questions, identical_questions, notes = plan_questions(
         judged_texts,
         prompt,
         server_identity,
@@ -223,8 +223,8 @@ def prepare(
         study=study,
         prompt=prompt,
         address=server_identity,
-        asked=questions,
-        same=identical_output_questions,
+        questions=questions,
+        identical_questions=identical_questions,
         examples=f"{len(shown_examples.items)}:{lot(shown_examples.before)[:12]}" if shown_examples.items else "",
         notes=(*study.notes, *shown_examples.notes, *notes, *positive_note(judge.labels)),
         options={

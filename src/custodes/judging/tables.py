@@ -222,7 +222,7 @@ class Judgements(Result):
 def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a queried plan."""
     judge = plan.judge
-    all_rows = [_row(question, queried_plan) for question in plan.asked]
+    all_rows = [_row(question, queried_plan) for question in plan.questions]
     unprobed_rows = [row for row in all_rows if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
     begun_comparisons = {_comparison(question) for question, _, reason in unprobed_rows if reason != "budget"}
@@ -233,7 +233,7 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
     n_answered = sum(not reason for _, _, reason in all_rows)
     cost_per_answer = total_dollars / n_answered if total_dollars is not None and n_answered else None
     if judge.key == "verdict":
-        answer_rows = [*_verdicts(judge.name, reported_rows, plan.same)]
+        answer_rows = [*_verdicts(judge.name, reported_rows, plan.identical_questions)]
     else:
         answer_rows = [*_ratings(judge, reported_rows), *_combine_labels(judge, unprobed_rows)]
     signature = _signature(plan, all_rows)
@@ -256,7 +256,7 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
         },
         "failures": _failures(all_rows),
         "usage": {
-            "questions": len(plan.asked),
+            "questions": len(plan.questions),
             "requests": queried_plan.n_requests,
             "asked": queried_plan.asked,
             "sent": queried_plan.sent,

@@ -56,7 +56,11 @@ def annotator_competence(
     >>> annotator_competence(cu.annotators(made.study, resamples=20)).to_dict()["title"]
     'Competence of annotators'
     """
-    rows = result.annotators.drop_nulls("competence").with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
+    rows = (
+        result.annotators.drop_nulls("competence")
+        .with_columns(flag_names=pl.col("flags").list.join(", "))
+        .drop("flags")
+    )
     if rows.is_empty():
         raise OptionError(
             "annotator_competence: no annotator has an estimate of competence; see the notes and the column reason"
@@ -75,8 +79,8 @@ def annotator_competence(
 
 
 def _competence(data: Any, *, n_omitted_annotators: int) -> Any:
-    """Draw the annotators of one answer type, with their flags in the column `said`."""
-    base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
+    """Draw the annotators of one answer type, with their flags in the column `flag_names`."""
+    base = alt.Chart(data).transform_calculate(reading="datum.flag_names ? '{}' : '{}'".format(*READINGS))
     omission_text = f" ({n_omitted_annotators} without an estimate are not shown)" if n_omitted_annotators else ""
     return alt.layer(
         theme.reference_line(data, x=0),
@@ -90,7 +94,7 @@ def _competence(data: Any, *, n_omitted_annotators: int) -> Any:
                 alt.Tooltip("rater:N"),
                 alt.Tooltip("competence:Q", format=".2f"),
                 alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators also answered"),
-                alt.Tooltip("said:N", title="flags"),
+                alt.Tooltip("flag_names:N", title="flags"),
             ],
         ),
         height=alt.Step(theme.ROW),

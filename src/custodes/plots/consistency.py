@@ -85,7 +85,7 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data)
         .transform_filter("isValid(datum.estimate)")
         .transform_calculate(
-            p_told=theme.p_value_expression("p_adjusted"),
+            p_text=theme.p_value_expression("p_adjusted"),
             who="datum.factor ? datum.rater + ': ' + datum.factor : datum.rater",
             reading="datum.finding && datum.finding !== 'inconclusive' ? '{}' : '{}'".format(*READINGS),
         )
@@ -104,7 +104,7 @@ def faults(data: Any, *, title: str) -> Any:
             tooltip=[
                 alt.Tooltip("rater:N"),
                 *theme.interval_tooltips("estimate", "+.1f", title="points"),
-                alt.Tooltip("p_told:N", title="adjusted p"),
+                alt.Tooltip("p_text:N", title="adjusted p"),
                 alt.Tooltip("finding:N"),
             ],
         ),

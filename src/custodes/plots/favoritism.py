@@ -175,7 +175,7 @@ def partial_map(data: Any) -> Any:
         .transform_calculate(
             words="isValid(datum.partiality) ? "
             f"format(datum.partiality, '+.0f') + ({is_significant_expression} ? '*' : '') : '?'",
-            p_told=theme.p_value_expression("p_adjusted"),
+            p_text=theme.p_value_expression("p_adjusted"),
             size="abs(datum.partiality)",
         )
         .transform_joinaggregate(largest="max(size)", groupby=["metric"])
@@ -193,7 +193,7 @@ def partial_map(data: Any) -> Any:
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
         *theme.interval_tooltips("partiality", "+.1f", title="points of win rate"),
-        alt.Tooltip("p_told:N", title="adjusted p"),
+        alt.Tooltip("p_text:N", title="adjusted p"),
         alt.Tooltip("finding:N"),
         alt.Tooltip("reason:N"),
         alt.Tooltip("rank_human:Q", title="rank by human ratings"),

@@ -205,7 +205,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
             won=f"{is_system_b_expression} ? datum.losses : datum.wins",
             lost=f"{is_system_b_expression} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
-            p_told=theme.p_value_expression("p_adjusted"),
+            p_text=theme.p_value_expression("p_adjusted"),
         )
         .transform_joinaggregate(centre="mean(rate)", groupby=["system"])
         .transform_joinaggregate(against="mean(rate)", groupby=["opponent"])
@@ -227,7 +227,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("won:Q"),
         alt.Tooltip("ties:Q", title="tied"),
         alt.Tooltip("lost:Q"),
-        alt.Tooltip("p_told:N", title="adjusted p"),
+        alt.Tooltip("p_text:N", title="adjusted p"),
     ]
     cell_layer = base.mark_rect().encode(color=theme.diverging_colour("beyond", 0.5), tooltip=tooltips)
     if n_systems > NUMBERED:

@@ -130,16 +130,16 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
         "aspect", "system", place=pl.int_range(pl.len()).over("aspect")
     )
     reading = (
-        pl.when(pl.col("decision").eq_missing(pl.col("by_people")))
+        pl.when(pl.col("decision").eq_missing(pl.col("human_decision")))
         .then(pl.lit("agree"))
-        .when(by_people=DECISION[0])
+        .when(human_decision=DECISION[0])
         .then(pl.lit("insert"))
         .when(decision=DECISION[0])
         .then(pl.lit("omit"))
         .otherwise(pl.lit("invert"))
     )
     rows = decisions.drop_nulls("decision").join(
-        human_rows.select("aspect", "system_a", "system_b", by_people="decision"),
+        human_rows.select("aspect", "system_a", "system_b", human_decision="decision"),
         on=["aspect", "system_a", "system_b"],
         how="left",
         maintain_order="left",

@@ -346,15 +346,22 @@ class Computation:
             [kept_score_of_key[key] for key, _ in keys_and_units]
             for _, keys_and_units in groupby(zip(self.keys, self.units, strict=True), key=lambda pair: pair[1][0][0])
         ]
-        is_truncated = [any(kept_score.truncated for kept_score in kept) for kept in kept_scores_of_output]
-        n_values = np.array([sum(len(kept_score.values) // 8 for kept_score in kept) for kept in kept_scores_of_output])
+        is_truncated = [
+            any(kept_score.truncated for kept_score in output_scores) for output_scores in kept_scores_of_output
+        ]
+        n_values = np.array(
+            [
+                sum(len(kept_score.values) // 8 for kept_score in output_scores)
+                for output_scores in kept_scores_of_output
+            ]
+        )
         start_positions = np.cumsum(n_values) - n_values
         values = np.frombuffer(b"".join(kept_score.values for kept_score in chain(*kept_scores_of_output)), dtype="<f8")
         if rule == "first":
             scores = values[start_positions].astype(float)
             kept_scores_of_output = [
-                [kept[0]._replace(seconds=kept[0].seconds / (len(kept[0].values) // 8))]
-                for kept in kept_scores_of_output
+                [output_scores[0]._replace(seconds=output_scores[0].seconds / (len(output_scores[0].values) // 8))]
+                for output_scores in kept_scores_of_output
             ]
         elif rule == "best":
             scores = (np.maximum if self.scorer.traits.higher_is_better else np.minimum).reduceat(
@@ -363,13 +370,15 @@ class Computation:
         else:
             scores = np.add.reduceat(values, start_positions) / n_values
         reason_of_output = [
-            next(filter(None, (kept_score.why for kept_score in kept)), NO_NUMBER if np.isnan(score) else "")
-            for kept, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
+            next(filter(None, (kept_score.why for kept_score in output_scores)), NO_NUMBER if np.isnan(score) else "")
+            for output_scores, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
         ]
         return RuleScores(
             np.where(np.array(reason_of_output) != "", np.nan, scores),
             reason_of_output,
-            np.array([sum(kept_score.seconds for kept_score in kept) for kept in kept_scores_of_output]),
+            np.array(
+                [sum(kept_score.seconds for kept_score in output_scores) for output_scores in kept_scores_of_output]
+            ),
             is_truncated,
         )
 
