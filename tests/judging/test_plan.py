@@ -42,13 +42,13 @@ def configured(**options: Any) -> Judge:
 
 
 def asked(judging_plan: JudgingPlan) -> Counter[tuple[str, tuple[str, ...]]]:
-    return Counter((question.item, question.systems) for question in judging_plan.asked)
+    return Counter((question.item, question.systems) for question in judging_plan.questions)
 
 
 def test_pairs_orders_and_repeats(tmp_path: Path) -> None:
     result = plan(repeats=2)
     assert asked(result) == Counter(dict.fromkeys(product(ITEMS, combinations(SYSTEMS, 2)), 2 * 2))
-    assert len({question.request.key for question in result.asked}) == 288
+    assert len({question.request.key for question in result.questions}) == 288
     assert {pair for _, pair in asked(plan(pairs="vs:X"))} == {("W", "X"), ("X", "Y"), ("X", "Z")}
     (tmp_path / "pairs.csv").write_text("item,system_a,system_b\n3,Z,W\n4,X,Y\n")
     assert set(asked(plan(pairs=str(tmp_path / "pairs.csv")))) == {("3", ("W", "Z")), ("4", ("X", "Y"))}
@@ -67,7 +67,7 @@ def test_a_sample_is_balanced_and_does_not_follow_the_file() -> None:
 
 
 def test_random_orders_are_balanced_and_fixed() -> None:
-    orders, again = ([question.order for question in plan(orders="random", repeats=4).asked] for _ in range(2))
+    orders, again = ([question.order for question in plan(orders="random", repeats=4).questions] for _ in range(2))
     assert orders == again
     assert set(orders) == {"ab", "ba"}
     assert abs(orders.count("ab") - 144) < 3 * (288 / 4) ** 0.5  # three standard deviations of a fair coin
@@ -207,7 +207,7 @@ def test_examples_are_shown_first_and_not_judged() -> None:
     human_study = cu.read(PEOPLE)
     config = configured(examples=(human_study, 3))
     result = plan(config=config)
-    items = {question.item for question in result.asked}
+    items = {question.item for question in result.questions}
     assert len(items) == 9
     note = next(note for note in result.notes if note.rule == "examples")
     assert set(note.message.rpartition(": ")[2].split(", ")) == set(ITEMS) - items

@@ -95,9 +95,9 @@ def test_markdown_is_added_or_removed(text: str, other: str, reverse: bool) -> N
 
 def test_one_output_is_changed_and_everything_else_is_the_same() -> None:
     probed, alone = plan(probe="length,format,name"), plan()
-    plain = {(q.item, q.order): q for q in probed.asked if not q.probe}
-    assert [q.request for q in plain.values()] == [q.request for q in alone.asked]
-    changed = [q for q in probed.asked if q.probe]
+    plain = {(q.item, q.order): q for q in probed.questions if not q.probe}
+    assert [q.request for q in plain.values()] == [q.request for q in alone.questions]
+    changed = [q for q in probed.questions if q.probe]
     assert Counter(q.probe for q in changed) == {"length": 24, "format": 24, "name": 24}
     firsts = Counter[bool]()
     for question in changed:
@@ -113,7 +113,7 @@ def test_one_output_is_changed_and_everything_else_is_the_same() -> None:
     assert 12 < firsts[True] < 60  # of 72, at random
     # Both orders change the same position, so each system is changed once per comparison.
     assert len({(q.item, q.probe, q.changed) for q in changed}) == 72
-    assert [q.request for q in plan(TEXTS.reverse(), probe="length").asked if q.probe and q.item == "3"] == [
+    assert [q.request for q in plan(TEXTS.reverse(), probe="length").questions if q.probe and q.item == "3"] == [
         q.request for q in changed if q.probe == "length" and q.item == "3"
     ]
 
@@ -123,15 +123,15 @@ def test_what_would_not_change_is_counted_and_not_queried() -> None:
         text=pl.when(pl.col("item") == "0").then(pl.lit("```\n") + pl.col("text")).otherwise("text")
     )
     result = plan(texts, probe=["length", "format"])
-    assert sum(bool(q.probe) for q in result.asked) == 44
+    assert sum(bool(q.probe) for q in result.questions) == 44
     assert [note.message for note in result.notes] == [
         "4 probes are not queried, because they would not change the request: length 2, format 2"
     ]
 
 
 def test_order_and_repeat_are_questions_as_usual() -> None:
-    asked = plan(probe="order,repeat,length").asked
-    assert Counter((q.probe, q.repeat) for q in asked) == {("", "0"): 24, ("", "1"): 24, ("length", "0"): 24}
+    questions = plan(probe="order,repeat,length").questions
+    assert Counter((q.probe, q.repeat) for q in questions) == {("", "0"): 24, ("", "1"): 24, ("length", "0"): 24}
 
 
 def test_outcomes_are_those_of_the_changed_output(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def estimate_lines(
         )
     cost_estimate = cost.estimate(unsent_requests, tokens_per_answer=n_answer_tokens)
     yield (
-        f"{len(plan.asked)} queries and {len(plan.requests)} requests; {cost_estimate.requests} requests have no "
+        f"{len(plan.questions)} queries and {len(plan.requests)} requests; {cost_estimate.requests} requests have no "
         "reply yet"
     )
     yield (

@@ -37,13 +37,11 @@ def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
 
     Source: OpenAI, Batch API. Raises OptionError if the file cannot be written.
     """
-    body_of_key = {request.key: request.body for request in requests}
-    return write_atomically(
-        path,
-        msgspec.json.Encoder().encode_lines(
-            {"custom_id": key, "method": "POST", "url": ADDRESS, "body": body} for key, body in body_of_key.items()
-        ),
-    )
+    lines = {
+        request.key: {"custom_id": request.key, "method": "POST", "url": ADDRESS, "body": request.body}
+        for request in requests
+    }
+    return write_atomically(path, msgspec.json.Encoder().encode_lines(lines.values()))
 
 
 def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Failure], list[Note]]:
@@ -57,24 +55,19 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     check_exists(file_path)
     request_of_key = {request.key: request for request in requests}
     decoded_lines = [*_lines(read_file_bytes(file_path))]
-    has_incomplete_line = decoded_lines[-1:] == [None]
     keys_and_outcomes = [
         _key_and_outcome(decoded_line, f"{file_path.name}: row {line_number}")
         for line_number, decoded_line in enumerate(decoded_lines, start=1)
         if decoded_line is not None
     ]
-    known_keys_and_outcomes = [
-        (key, body_or_failure) for key, body_or_failure in keys_and_outcomes if key in request_of_key
-    ]
+    known_keys_and_outcomes = [(key, outcome) for key, outcome in keys_and_outcomes if key in request_of_key]
     reply_body_of_key = {
-        key: body_or_failure
-        for key, body_or_failure in reversed(known_keys_and_outcomes)
-        if not isinstance(body_or_failure, Failure)
+        key: outcome for key, outcome in reversed(known_keys_and_outcomes) if not isinstance(outcome, Failure)
     }
     failure_of_key = {
-        key: body_or_failure
-        for key, body_or_failure in known_keys_and_outcomes
-        if isinstance(body_or_failure, Failure) and key not in reply_body_of_key
+        key: outcome
+        for key, outcome in known_keys_and_outcomes
+        if isinstance(outcome, Failure) and key not in reply_body_of_key
     }
     n_replies, n_unknown_replies = len(keys_and_outcomes), len(keys_and_outcomes) - len(known_keys_and_outcomes)
     n_duplicate_lines = len(known_keys_and_outcomes) - len(reply_body_of_key) - len(failure_of_key)
@@ -103,7 +96,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         ),
         (
             "half-a-line",
-            has_incomplete_line,
+            decoded_lines[-1] is None,
             f"{file_path.name}: the last line is incomplete and is ignored; the batch may still be writing the file",
         ),
     )
@@ -111,20 +104,13 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
 
 def _lines(file_bytes: bytes) -> Iterator[Any]:
     """The parsed JSON of each line. An incomplete last line gives None, and a line that is not JSON gives its text."""
-    *complete_lines, last_line = file_bytes.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    for line_bytes in complete_lines:
-        if line_bytes.strip():
-            yield _parse_line(line_bytes)
-    if last_line.strip():
-        decoded_line = _parse_line(last_line)
-        yield None if isinstance(decoded_line, bytes) and complete_lines else decoded_line
-
-
-def _parse_line(line: bytes) -> Any:
-    try:
-        return reply_json(line)
-    except ValueError:
-        return line
+    lines = file_bytes.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    for line_number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield reply_json(line)
+            except ValueError:
+                yield None if line_number == len(lines) and len(lines) > 1 else line
 
 
 def _key_and_outcome(decoded_line: Any, where: str) -> tuple[str, Mapping[str, Any] | Failure]:
@@ -159,12 +145,12 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
         return Failure(
             reason="rejected" if isinstance(status_error, Rejected) else "unavailable", message=str(status_error)
         )
-    reply_body = response.get("body", response)
+    reply_body: Mapping[str, Any] = response.get("body", response)
     try:
         check_completion(reply_body)
     except (Unavailable, Rejected) as problem:
         return Failure(reason="unavailable", message=str(problem))
-    return reply_body  # type: ignore[no-any-return]
+    return reply_body
 
 
 def _reply_time(body: Mapping[str, Any]) -> str:

@@ -42,6 +42,7 @@ PATH = "/chat/completions"
 CONNECT = 20.0  # seconds for a connection
 LARGEST = 32 * 2**20  # bytes of a reply
 HIDDEN = "[key]"
+NOTHING = r"(?!)"  # a pattern without a match
 SHORTEST = 8
 """Minimum length of a secret that is hidden. Shorter API keys are placeholders (`EMPTY`), which may occur in a label or
 a word. The names of the fields of an answer (`verdict`, `reason`, ...) are shorter, so they are never hidden."""
@@ -146,15 +147,13 @@ class Server:
         except (TimeoutError, httpx2.TimeoutException):
             raise Unavailable(f"{self.address}: no complete reply within {self.timeout:g} s", paid=True) from None
         except (httpx2.ConnectError, httpx2.ProxyError) as problem:
-            error_message = self._clean_message(f"{self.address}: cannot be reached ({_cause(problem)})")
-            raise (Unavailable(error_message) if self._heard else Denied(error_message)) from None  # may be restarting
+            error_type = Unavailable if self._heard else Denied  # a server that has replied before may be restarting
+            raise error_type(self._message(f"cannot be reached ({_cause(problem)})")) from None
         except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL) as problem:
-            raise Denied(self._clean_message(f"{self.address}: {problem}")) from None
+            raise Denied(self._message(str(problem))) from None
         except httpx2.RequestError as problem:
             cause_text = str(problem) or type(problem).__name__
-            raise Unavailable(
-                self._clean_message(f"{self.address}: the connection broke ({cause_text})"), paid=True
-            ) from None
+            raise Unavailable(self._message(f"the connection broke ({cause_text})"), paid=True) from None
         return self._read(http_status, reply_headers, reply_content)
 
     async def aclose(self) -> None:
@@ -177,16 +176,14 @@ class Server:
 
         event_loop = asyncio.get_running_loop()
         if event_loop not in self._open:
-            request_headers = {
-                "content-type": "application/json",
-                "accept-encoding": "identity",
-                "user-agent": "custodes",
-            }
-            if self._key is not None:
-                request_headers["authorization"] = f"Bearer {self._key}"
             self._open[event_loop] = httpx2.AsyncClient(
                 auth=self._login,
-                headers=request_headers,
+                headers={
+                    "content-type": "application/json",
+                    "accept-encoding": "identity",
+                    "user-agent": "custodes",
+                    **({} if self._key is None else {"authorization": f"Bearer {self._key}"}),
+                },
                 follow_redirects=False,
                 timeout=httpx2.Timeout(self.timeout, connect=min(CONNECT, self.timeout)),
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
@@ -212,22 +209,20 @@ class Server:
                 f"{self.address}: {status}: the server redirects to another address, to which the key is not "
                 f"sent; give the final address"
             )
-        error_body_or_text = (
-            reply_body if reply_body is not None else self._redact_secrets(content.decode(errors="replace"))
-        )
-        status_error = status_exception(status, error_body_or_text, retry_after=retry_after(headers, datetime.now(UTC)))
+        error_reply = self._redact_secrets(content.decode(errors="replace")) if reply_body is None else reply_body
+        status_error = status_exception(status, error_reply, retry_after=retry_after(headers, datetime.now(UTC)))
         if status == 403 and self._answered:  # the key is valid; only this request is refused (by moderation)
             raise Rejected(str(status_error))
         raise status_error
 
-    def _clean_message(self, message: str) -> str:
-        return escape_controls(" ".join(self._redact_secrets(message).split()))
+    def _message(self, problem_text: str) -> str:
+        return escape_controls(" ".join(self._redact_secrets(f"{self.address}: {problem_text}").split()))
 
     def _redact_secrets(self, message: str) -> str:
-        return message if self._secrets is None else self._secrets.sub(HIDDEN, message)
+        return self._secrets.sub(HIDDEN, message)
 
 
-def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] | None:
+def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str]:
     """A pattern that finds the secrets in a reply, either verbatim or escaped (as in a string of JSON that holds
     JSON)."""
     credentials_text = ":".join(login or ())
@@ -237,15 +232,13 @@ def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] 
         credentials_text,
         *(login or ())[1:],
     ]
-    secret_patterns = [
-        "".join(map(_letter_pattern, secret_text)) for secret_text in secret_texts if len(secret_text) >= SHORTEST
-    ]
-    return re.compile("|".join(secret_patterns)) if secret_patterns else None
+    patterns = ["".join(map(_letter_pattern, text)) for text in secret_texts if len(text) >= SHORTEST]
+    return re.compile("|".join(patterns) or NOTHING)
 
 
 def _letter_pattern(letter: str) -> str:
-    utf16_hex_units = letter.encode("utf-16-be").hex(" ", 2).split()
-    escape_pattern = "".join(rf"\\{{1,4}}u(?i:{utf16_hex_unit})" for utf16_hex_unit in utf16_hex_units)
+    hex_units = letter.encode("utf-16-be").hex(" ", 2).split()
+    escape_pattern = "".join(rf"\\{{1,4}}u(?i:{hex_unit})" for hex_unit in hex_units)
     return rf"(?:{escape_pattern}|\\{{0,4}}{re.escape(letter)})"
 
 
@@ -256,19 +249,14 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     >>> retry_after({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, datetime(2026, 11, 22, 10, tzinfo=UTC))
     30.0
     """
-    if (wait_milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        return wait_milliseconds / 1000
-    retry_after_text = headers.get("retry-after", "")
-    if (wait_seconds := _number(retry_after_text)) is not None:
-        return wait_seconds
+    for header_name, units_per_second in (("retry-after-ms", 1000), ("retry-after", 1)):
+        header_text = headers.get(header_name, "")
+        if re.fullmatch(r"\s*\d{1,9}(\.\d{1,9})?\s*", header_text, re.ASCII):
+            return float(header_text) / units_per_second
     with suppress(ValueError, OverflowError):
-        retry_time = parsedate_to_datetime(retry_after_text)
+        retry_time = parsedate_to_datetime(header_text)
         return max(0.0, (retry_time.replace(tzinfo=retry_time.tzinfo or UTC) - now).total_seconds())
     return None
-
-
-def _number(text: str | None) -> float | None:
-    return float(text) if text and re.fullmatch(r"\s*\d{1,9}(\.\d{1,9})?\s*", text, re.ASCII) else None
 
 
 def _parse_address(base_url: str) -> SplitResult:
@@ -276,7 +264,7 @@ def _parse_address(base_url: str) -> SplitResult:
     displayed_url = short_repr(re.sub(r"//.*@", "//", base_url))
     try:
         url_parts = urlsplit(base_url.strip())
-        port_number = url_parts.port
+        has_port_0 = url_parts.port == 0  # raises for an invalid port
     except ValueError:
         raise OptionError(
             f"base_url={displayed_url}: this is not an address; give one such as http://127.0.0.1:8000/v1"
@@ -285,7 +273,7 @@ def _parse_address(base_url: str) -> SplitResult:
         (
             url_parts.scheme not in ("http", "https")
             or not url_parts.hostname
-            or port_number == 0
+            or has_port_0
             or re.search(r"[\s\x00-\x1f]", base_url),
             f"base_url={displayed_url}: this is not the address of a server; give one such as http://127.0.0.1:8000/v1",
         ),

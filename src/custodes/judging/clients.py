@@ -54,10 +54,8 @@ def asynchronous(function: Any) -> Client:
         raise OptionError(
             f"client={short_repr(function)}: must be a callable that takes the body of a request and returns the reply"
         )
-    called_function = (
-        function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
-    )
-    if inspect.iscoroutinefunction(called_function):
+    is_function = inspect.isfunction(function) or inspect.ismethod(function)
+    if inspect.iscoroutinefunction(function if is_function else type(function).__call__):
         return function  # type: ignore[no-any-return]
     thread_pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="custodes-client")
 
@@ -78,14 +76,11 @@ def client_identity(client: Any) -> str | None:
     """
     if isinstance(declared_address := getattr(client, "address", None), str):
         return declared_address
-    if not inspect.isfunction(client):
+    module = sys.modules.get(client.__module__) if inspect.isfunction(client) else None
+    qualified_name = getattr(client, "__qualname__", "")
+    if module is None or getattr(module, qualified_name, None) is not client:
         return None
-    client_module, qualified_name = sys.modules.get(client.__module__), client.__qualname__
-    return (
-        _name_with_source_hash(client_module, qualified_name)
-        if client_module and getattr(client_module, qualified_name, None) is client
-        else None
-    )
+    return _name_with_source_hash(module, qualified_name)
 
 
 def _name_with_source_hash(module: ModuleType, function_name: str) -> str | None:
@@ -109,10 +104,8 @@ class _NamedClient:
     async def __call__(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
             reply = await self._client(body)
-        except (Unavailable, Rejected, Denied):
-            raise
-        except Exception as error:
-            if self._answered or isinstance(error, OSError):  # a time-out or a connection error
+        except Exception as error:  # an OSError is a time-out or a connection error
+            if self._answered or isinstance(error, Unavailable | Rejected | Denied | OSError):
                 raise
             raise Denied(f"{self.name}: {describe_error(error)}") from None
         self._answered = True
@@ -181,8 +174,11 @@ class PydanticAI:
                 model_request_parameters=_schema_parameters(body.get("response_format")),
             )
         except exceptions.ModelHTTPError as error:
-            wait_seconds = retry_after(error.headers or {}, datetime.now(UTC))
-            raise status_exception(error.status_code, error.body or str(error), retry_after=wait_seconds) from None
+            raise status_exception(
+                error.status_code,
+                error.body or str(error),
+                retry_after=retry_after(error.headers or {}, datetime.now(UTC)),
+            ) from None
         except exceptions.ModelAPIError as error:
             raise Unavailable(describe_error(error)) from None
         except exceptions.UserError as error:
@@ -194,22 +190,28 @@ class PydanticAI:
                 "content": model_response.text,
                 "reasoning_content": model_response.thinking,
             },
-            "finish_reason": "tool_calls"
-            if model_response.finish_reason == "tool_call"
-            else model_response.finish_reason or "stop",
+            "finish_reason": {None: "stop", "tool_call": "tool_calls"}.get(
+                model_response.finish_reason, model_response.finish_reason
+            ),
         }
-        token_counts = {
-            "prompt_tokens": model_response.usage.input_tokens,
-            "completion_tokens": model_response.usage.output_tokens,
+        return {
+            "model": model_response.model_name,
+            "choices": [completion_choice],
+            "usage": {
+                "prompt_tokens": model_response.usage.input_tokens,
+                "completion_tokens": model_response.usage.output_tokens,
+            },
         }
-        return {"model": model_response.model_name, "choices": [completion_choice], "usage": token_counts}
 
 
 def _message(message: Mapping[str, Any]) -> Any:
     """A message of a chat completion as a message of pydantic-ai."""
     from pydantic_ai import messages
 
-    def picture(address: str) -> Any:
+    def convert(part: Mapping[str, Any]) -> Any:
+        if part["type"] == "text":
+            return part["text"]
+        address = part["image_url"]["url"]
         is_data_url = address.startswith("data:")
         return messages.BinaryContent.from_data_uri(address) if is_data_url else messages.ImageUrl(address)
 
@@ -218,12 +220,8 @@ def _message(message: Mapping[str, Any]) -> Any:
         return messages.ModelResponse(parts=[messages.TextPart(content)])
     if role == "system":
         return messages.ModelRequest(parts=[messages.SystemPromptPart(content)])
-    if not isinstance(content, str):
-        content = [
-            content_part["text"] if content_part["type"] == "text" else picture(content_part["image_url"]["url"])
-            for content_part in content
-        ]
-    return messages.ModelRequest(parts=[messages.UserPromptPart(content)])
+    user_content = content if isinstance(content, str) else list(map(convert, content))
+    return messages.ModelRequest(parts=[messages.UserPromptPart(user_content)])
 
 
 def _schema_parameters(response_format: Any) -> Any:
@@ -233,7 +231,9 @@ def _schema_parameters(response_format: Any) -> Any:
     if not isinstance(response_format, Mapping) or response_format.get("type") != "json_schema":
         return None
     schema_fields = response_format["json_schema"]
-    output_definition = output.OutputObjectDefinition(
-        json_schema=schema_fields["schema"], name=schema_fields.get("name"), strict=schema_fields.get("strict")
+    return models.ModelRequestParameters(
+        output_mode="native",
+        output_object=output.OutputObjectDefinition(
+            json_schema=schema_fields["schema"], name=schema_fields.get("name"), strict=schema_fields.get("strict")
+        ),
     )
-    return models.ModelRequestParameters(output_mode="native", output_object=output_definition)

@@ -10,7 +10,7 @@ import msgspec
 
 from custodes.errors import MissingExtraError, OptionError, reject, requires_extra, short_repr
 from custodes.judging.judge import Judge
-from custodes.judging.requests import Request, token_count
+from custodes.judging.requests import Request, reported_tokens, token_count
 
 MILLION = 1_000_000
 LETTERS = 4  # approximate number of characters per token in English
@@ -80,13 +80,9 @@ class Budget:
             )
         return cls(limit=limit, price=token_price)
 
-    def dollars(self, tokens_in: float, tokens_out: float) -> float:
-        """Cost of tokens in US dollars; 0 if the price is unknown."""
-        return self.price.token_cost(tokens_in, tokens_out) if self.price else 0.0
-
     def worst_cost(self, body: Mapping[str, Any]) -> float:
         """Maximum cost of a request in US dollars; 0 if the budget has no limit."""
-        return 0.0 if self.limit is None else self.dollars(*token_bounds(body))
+        return self.price.token_cost(*token_bounds(body)) if self.price and self.limit is not None else 0.0
 
 
 class CostEstimate(NamedTuple):
@@ -103,15 +99,13 @@ def estimate(requests: Sequence[Request], *, tokens_per_answer: float) -> CostEs
     """Estimated tokens of the distinct requests before any request is sent. `tokens_per_answer` is the expected number
     of output tokens of an answer."""
     request_bodies = {request.key: request.body for request in requests}.values()
-    input_and_max_output_tokens = [estimate_tokens(body) for body in request_bodies]
+    token_counts = [estimate_tokens(body) for body in request_bodies]
     return CostEstimate(
         requests=len(request_bodies),
-        characters=sum(sum(map(len, _texts(body))) for body in request_bodies),
-        tokens_in=sum(n_input_tokens_of_body for n_input_tokens_of_body, _ in input_and_max_output_tokens),
-        tokens_out=sum(max_output_tokens for _, max_output_tokens in input_and_max_output_tokens),
-        expected_out=round(
-            sum(min(tokens_per_answer, max_output_tokens) for _, max_output_tokens in input_and_max_output_tokens)
-        ),
+        characters=sum(len(text) for body in request_bodies for text in _texts(body)),
+        tokens_in=sum(n_input_tokens for n_input_tokens, _ in token_counts),
+        tokens_out=sum(max_output_tokens for _, max_output_tokens in token_counts),
+        expected_out=round(sum(min(tokens_per_answer, max_output_tokens) for _, max_output_tokens in token_counts)),
     )
 
 
@@ -124,20 +118,16 @@ def answer_tokens(judge: Judge) -> int:
 def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
     """The numbers of input and output tokens of a reply, and whether the numbers are estimates. The numbers are
     estimated if the server reported none."""
-    usage_fields = reply.get("usage")
-    if isinstance(usage_fields, Mapping):
-        n_input_tokens, n_output_tokens = (
-            token_count(usage_fields.get(usage_key)) for usage_key in ("prompt_tokens", "completion_tokens")
-        )
-        if n_input_tokens is not None and n_output_tokens is not None:
-            return n_input_tokens, n_output_tokens, False
+    n_input_tokens, n_output_tokens = reported_tokens(reply)
+    if n_input_tokens is not None and n_output_tokens is not None:
+        return n_input_tokens, n_output_tokens, False
     reply_messages = [choice.get("message") for choice in reply["choices"] if isinstance(choice, Mapping)]
     return estimate_tokens(request)[0], _tokens({"messages": reply_messages}), True
 
 
 def estimate_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
     """Approximate number of input tokens and maximum number of output tokens of a request."""
-    return _tokens(body) + PICTURE * _pictures(body), _output_limit(body)
+    return _tokens(body) + _picture_tokens(body), _output_limit(body)
 
 
 def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
@@ -145,14 +135,9 @@ def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
 
     A token has at least one byte. The answer schema is included.
     """
-    format_fields = {
-        field_name: field_value
-        for field_name, field_value in body.items()
-        if field_name in ("response_format", "tools")
-    }
-    encoded_format = msgspec.json.encode(format_fields)
-    n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(encoded_format)
-    return n_bytes + FRAME + PICTURE * _pictures(body), _output_limit(body)
+    format_fields = {field: value for field, value in body.items() if field in ("response_format", "tools")}
+    n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(msgspec.json.encode(format_fields))
+    return n_bytes + FRAME + _picture_tokens(body), _output_limit(body)
 
 
 def answer_limit(body: Mapping[str, Any]) -> int | None:
@@ -175,33 +160,30 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
         import genai_prices
     example_usage = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
     try:
-        price_calculation = genai_prices.calc_price(example_usage, model, provider_api_url=base_url)
+        price = genai_prices.calc_price(example_usage, model, provider_api_url=base_url)
     except (LookupError, ValueError):
         return None
     return Price(
-        input=round(float(price_calculation.input_price) * MILLION / 1000, 6),
-        output=round(float(price_calculation.output_price) * MILLION / 1000, 6),
-        source=f"genai-prices {genai_prices.__version__}, {price_calculation.provider.id} {price_calculation.model.id}",
+        input=round(float(price.input_price) * MILLION / 1000, 6),
+        output=round(float(price.output_price) * MILLION / 1000, 6),
+        source=f"genai-prices {genai_prices.__version__}, {price.provider.id} {price.model.id}",
     )
 
 
 def _texts(body: Mapping[str, Any]) -> list[str]:
     """All texts of the messages of a body."""
-    message_contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
-    part_texts = [
-        content_part.get("text") for content_part in _content_parts(body) if isinstance(content_part, Mapping)
-    ]
-    return [content_or_text for content_or_text in (*message_contents, *part_texts) if isinstance(content_or_text, str)]
+    part_texts = [part.get("text") if isinstance(part, Mapping) else None for part in _content_parts(body)]
+    return [part_text for part_text in part_texts if isinstance(part_text, str)]
 
 
-def _pictures(body: Mapping[str, Any]) -> int:
-    return sum("text" not in part for part in _content_parts(body))
+def _picture_tokens(body: Mapping[str, Any]) -> int:
+    return PICTURE * sum("text" not in part for part in _content_parts(body))
 
 
 def _content_parts(body: Mapping[str, Any]) -> list[Any]:
-    """The parts of all messages that consist of parts."""
-    message_contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
-    return [content_part for content in message_contents if isinstance(content, list) for content_part in content]
+    """The parts of all messages. A message that does not consist of parts is one part."""
+    contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
+    return [part for content in contents for part in (content if isinstance(content, list) else [{"text": content}])]
 
 
 def _tokens(body: Mapping[str, Any]) -> int:

@@ -105,7 +105,7 @@ class Rate:
 
 @dataclass(kw_only=True)
 class Dispatch:
-    """State of a run. `keep` stores a reply. `settled` is called after each request that was answered or has failed."""
+    """State of a run. `store` stores a reply. `on_finished` is called when a request has an answer or has failed."""
 
     requests: Sequence[Request]
     client: Client
@@ -114,8 +114,8 @@ class Dispatch:
     tokens_rate: Rate
     budget: Budget
     patience: Patience
-    keep: Callable[[Request, Reply], None]
-    settled: Callable[[], None]
+    store: Callable[[Request, Reply], None]
+    on_finished: Callable[[], None]
     replies: dict[str, Reply] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     asked: int = 0
@@ -157,17 +157,19 @@ class Dispatch:
     async def _turn(self, max_cost_dollars: float, earliest_send_time: float | None, *, is_new_request: bool) -> None:
         """Wait until the limits allow a request that costs at most `max_cost`, or until the run is stopped."""
         while self._stopped is None:
-            current_time, dollar_limit, spent_dollars = monotonic(), self.budget.limit, self.budget.spent
-            wait_seconds = max(earliest_send_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - current_time
+            dollar_limit, spent_dollars = self.budget.limit, self.budget.spent
+            wait_seconds = max(earliest_send_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - monotonic()
             # With so many unanswered requests the server may be unavailable, so no new one is sent.
             n_unanswered_requests = self.asked - len(self.replies) - len(self.failures)
-            if self._active >= int(self.window.size) or (
-                is_new_request and n_unanswered_requests >= self._most_given_up
-            ):
+            is_blocked = is_new_request and n_unanswered_requests >= self._most_given_up
+            is_over_limit = (
+                dollar_limit is not None and spent_dollars + self._reserved + max_cost_dollars > dollar_limit
+            )
+            if self._active >= int(self.window.size) or is_blocked:
                 await self._wait_for_change(None)
             elif wait_seconds > 0:
                 await self._wait_for_change(wait_seconds)
-            elif dollar_limit is None or spent_dollars + self._reserved + max_cost_dollars <= dollar_limit:
+            elif not is_over_limit:
                 return
             elif self._active:
                 await self._wait_for_change(None)  # replies may cost less than their maximum
@@ -213,21 +215,19 @@ class Dispatch:
             if (current_task := asyncio.current_task()) and current_task.cancelling():
                 raise
             paid_dollars = max_cost_dollars
-            unavailable_error = Unavailable(
-                describe_error(error) if isinstance(error, Exception) else type(error).__name__
-            )
-            earliest_send_time = self._schedule_retry(request, unavailable_error, sent_time, n_tries)
+            error_text = describe_error(error) if isinstance(error, Exception) else type(error).__name__
+            earliest_send_time = self._schedule_retry(request, Unavailable(error_text), sent_time, n_tries)
         else:
             paid_dollars = max_cost_dollars
-            self.keep(request, reply)
+            self.store(request, reply)
             self.replies[request.key] = reply
             n_input_tokens, n_output_tokens, are_counts_estimated = count_tokens(request.body, reply.body)
-            if max_cost_dollars and not are_counts_estimated:
-                paid_dollars = self.budget.dollars(n_input_tokens, n_output_tokens)
+            if self.budget.price and max_cost_dollars and not are_counts_estimated:
+                paid_dollars = self.budget.price.token_cost(n_input_tokens, n_output_tokens)
             self.tokens_rate.settle(n_input_tokens + n_output_tokens - n_estimated_tokens)
             self.window.increase()
             self._rejected = self._given_up = 0
-            self.settled()
+            self.on_finished()
         finally:
             self._active -= 1
             self._reserved -= max_cost_dollars
@@ -274,4 +274,4 @@ class Dispatch:
 
     def _fail(self, request: Request, failure: Failure) -> None:
         self.failures[request.key] = failure
-        self.settled()
+        self.on_finished()

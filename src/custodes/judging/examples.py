@@ -23,12 +23,8 @@ from custodes.judging.prompt import Prompt
 MOST = 100
 
 
-class HumanLabel(NamedTuple):
-    """A human label of one output, or of two outputs in presentation order."""
-
-    systems: tuple[str, ...]
-    label: str
-
+HumanLabel = tuple[tuple[str, ...], str]
+"""The systems of one output or of two outputs in presentation order, and their human label."""
 
 Messages = list[dict[str, Any]]
 
@@ -58,30 +54,24 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
             f"with texts and human verdicts on {join_labels(filter(None, judge.meanings)) or 'overall quality'}; "
             "request fewer"
         )
-    item_order = sorted(common_items, key=lambda item: lot(seed, "example", item))
-    first_aspect, *other_aspects = judge.meanings
-    example_items, label_counts_of_aspect = list[str](), {first_aspect: Counter[str]()}
+    remaining_items = sorted(common_items, key=lambda item: lot(seed, "example", item))
+    example_items = list[str]()
+    label_counts_of_aspect: dict[str, Counter[str]] = {aspect: Counter() for aspect in judge.meanings}
     messages_of_aspect: dict[str, Messages] = {aspect: [] for aspect in judge.meanings}
     while len(example_items) < n_example_items:
-        item, human_label = _next(
-            item_order,
-            labels_by_item_of_aspect[first_aspect],
-            label_counts_of_aspect[first_aspect],
-            example_items,
-            seed,
-        )
-        example_items.append(item)
-        human_label_of_aspect = {first_aspect: human_label}
-        for aspect in other_aspects:
-            label_counts = label_counts_of_aspect.setdefault(aspect, Counter())
-            _, human_label_of_aspect[aspect] = _next([item], labels_by_item_of_aspect[aspect], label_counts, [], seed)
-        for aspect, (systems, label) in human_label_of_aspect.items():
+        candidate_items = remaining_items
+        for aspect, labels_of_item in labels_by_item_of_aspect.items():
+            # The label of the first aspect determines the item.
+            item, (systems, label) = _next(candidate_items, labels_of_item, label_counts_of_aspect[aspect], seed)
+            candidate_items = [item]
             label_counts_of_aspect[aspect][label] += 1
             output_texts = [judged_and_example_texts.outputs[item][system] for system in systems]
-            messages_of_aspect[aspect] += messages(
-                prompt, aspect, judged_and_example_texts.material(item), output_texts
-            )
-            messages_of_aspect[aspect].append({"role": "assistant", "content": judge.answer(label)})
+            messages_of_aspect[aspect] += [
+                *messages(prompt, aspect, judged_and_example_texts.material(item), output_texts),
+                {"role": "assistant", "content": judge.answer(label)},
+            ]
+        example_items.append(item)
+        remaining_items.remove(item)
     note_message = (
         f"{n_example_items} items with human verdicts ({study.name}) are used as examples and are not judged: "
         f"{', '.join(example_items)}"
@@ -110,46 +100,37 @@ def _study_and_count(examples: Any) -> tuple[Study, int]:
 
 def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[HumanLabel]]:
     """The human labels of each item, for outputs with texts."""
-    is_human_expression = pl.col("rater").is_in(list(study.humans))
-    human_rating_rows, human_preferences = (
-        study.ratings.frame.filter(is_human_expression),
-        study.preferences.select_rows(is_human_expression),
-    )
-    labels_of_item: dict[str, list[HumanLabel]] = {}
+    is_human = pl.col("rater").is_in(list(study.humans))
+    human_rating_rows = _aspect_rows(study.ratings.frame.filter(is_human), aspect)
+    items_and_labels: list[tuple[str, HumanLabel]] = []
     if judge.mode == "pairwise":
-        verdict_rows = _aspect_rows(human_preferences.merge_verdicts("mean")[0], aspect)
+        verdict_rows = _aspect_rows(study.preferences.select_rows(is_human).merge_verdicts("mean")[0], aspect)
         if verdict_rows.height:
             sign_rows = combine_annotators(nw.from_native(verdict_rows.lazy().rename({"preference": "sign"})), "vote")
         else:
-            mean_score_rows = _means(_aspect_rows(human_rating_rows, aspect), study)
-            threshold_expression = pl.lit(human_threshold(mean_score_rows["score"].to_numpy(), None))
+            mean_score_rows = _means(human_rating_rows, study)
+            threshold = pl.lit(human_threshold(mean_score_rows["score"].to_numpy(), None))
             sign_rows = score_differences(
-                nw.from_native(mean_score_rows.lazy().with_columns(rater=0, threshold=threshold_expression))
+                nw.from_native(mean_score_rows.lazy().with_columns(rater=0, threshold=threshold))
             )
-        for item, system_a, system_b, preference_sign in (
-            sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows()
-        ):
-            better_system, worse_system = (system_a, system_b) if preference_sign > 0 else (system_b, system_a)
-            labels_of_item.setdefault(item, []).extend(
-                [HumanLabel((better_system, worse_system), A), HumanLabel((worse_system, better_system), B)]
-                if preference_sign
-                else [HumanLabel((system_a, system_b), TIE)]
-            )
+        for item, a, b, sign in sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
+            winner_first, loser_first = ((a, b), (b, a)) if sign > 0 else ((b, a), (a, b))
+            human_labels = [(winner_first, A), (loser_first, B)] if sign else [((a, b), TIE)]
+            items_and_labels += [(item, human_label) for human_label in human_labels]
     else:
         lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
-        for item, system, mean_score in _means(_aspect_rows(human_rating_rows, aspect), study).iter_rows():
+        for item, system, mean_score in _means(human_rating_rows, study).iter_rows():
             if not lowest_score <= mean_score <= highest_score:
                 raise InputError(
                     f"examples: the human score {mean_score:g} of system {system!r} lies outside scale={judge.scale!r}"
                 )
             nearest_answer = min(judge.answers, key=lambda answer: abs(float(answer) - mean_score))
-            labels_of_item.setdefault(item, []).append(HumanLabel((system,), nearest_answer))
-    for item, human_labels in labels_of_item.items():
-        systems_with_text = texts.outputs.get(item, {}).keys()
-        labels_of_item[item] = [
-            human_label for human_label in human_labels if systems_with_text >= {*human_label.systems}
-        ]
-    return {item: human_labels for item, human_labels in labels_of_item.items() if human_labels}
+            items_and_labels.append((item, ((system,), nearest_answer)))
+    labels_of_item: dict[str, list[HumanLabel]] = {}
+    for item, (systems, label) in items_and_labels:
+        if texts.outputs.get(item, {}).keys() >= {*systems}:
+            labels_of_item.setdefault(item, []).append((systems, label))
+    return labels_of_item
 
 
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
@@ -174,17 +155,12 @@ def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 
 def _next(
-    item_order: Sequence[str],
-    labels_of_item: Mapping[str, list[HumanLabel]],
-    label_counts: Counter[str],
-    example_items: Sequence[str],
-    seed: int,
+    items: Sequence[str], labels_of_item: Mapping[str, list[HumanLabel]], label_counts: Counter[str], seed: int
 ) -> tuple[str, HumanLabel]:
-    """An item and one of its human labels: the least used label, and the first item of `item_order` with this label."""
+    """An item and one of its human labels: the least used label, and the first of the items with this label."""
     *_, item, human_label = min(
-        (label_counts[human_label.label], item_rank, lot(seed, item, *human_label.systems), item, human_label)
-        for item_rank, item in enumerate(item_order)
-        if item not in example_items
-        for human_label in labels_of_item[item]
+        (label_counts[label], item_rank, lot(seed, item, *systems), item, (systems, label))
+        for item_rank, item in enumerate(items)
+        for systems, label in labels_of_item[item]
     )
     return item, human_label

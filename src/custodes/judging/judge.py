@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.arguments import check_at_least, check_fields, check_storable, value_list
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
-from custodes.data.notes import Note, build_notes
+from custodes.data.notes import Note
 from custodes.errors import OptionError, join_labels, reject, short_repr
 
 Mode = Literal["pairwise", "pointwise"]
@@ -184,14 +184,11 @@ class Judge:
             "prompt": self.prompt,
             "aspects": join_labels(self.meanings, limit=3),
             "reason": self.reason,
+            "labels": ",".join(self.labels),
+            "scale": self.scale if self.key == "score" else "",
+            **self.sampling,
         }
-        if self.mode == "pointwise":
-            displayed_options |= {"labels": ",".join(self.labels)} if self.labels else {"scale": self.scale}
-        options_text = " ".join(
-            f"{option_name}={option_value}"
-            for option_name, option_value in {**displayed_options, **self.sampling}.items()
-            if option_value
-        )
+        options_text = " ".join(f"{name}={value}" for name, value in displayed_options.items() if value)
         return f"{self.name} ({self.mode} {options_text})"
 
     @property
@@ -204,10 +201,8 @@ class Judge:
     @cached_property
     def answers(self) -> tuple[str, ...]:
         """All possible answers, in the form in which the judge writes an answer."""
-        if self.mode == "pairwise":
-            return VERDICTS
-        if self.labels:
-            return tuple(self.labels)
+        if self.key != "score":
+            return VERDICTS if self.key == "verdict" else tuple(self.labels)
         scale_match = SCALE.fullmatch(self.scale.strip())
         low, high, step_size = (
             (float(number_text or 1) for number_text in scale_match.groups()) if scale_match else (0.0, 0.0, 1.0)
@@ -228,18 +223,16 @@ class Judge:
     @property
     def form(self) -> str:
         """Instructions on the answer format."""
-        answer_prefix, reason_instruction = "{", ""
+        prefix, reason_instruction = "{", ""
         if self.reason == "first":
-            answer_prefix = '{"reason":"...",'
+            prefix = '{"reason":"...",'
             reason_instruction = f", first your reason in a few sentences, then the {self.key}"
-        *answer_forms, last_answer_form = (
-            answer_prefix + self.answer(label).removeprefix("{") for label in self.answers
-        )
-        form_text = f"{', '.join(answer_forms)} or {last_answer_form}"
         if self.key == "score":
-            has_few_answers = len(self.answers) <= LISTED
-            allowed_text = ", ".join(self.answers) if has_few_answers else f"a number of the scale {self.scale}"
-            form_text = f'{answer_prefix}"{self.key}":N}}, where N is one of {allowed_text}'
+            points = self.answers if len(self.answers) <= LISTED else [f"a number of the scale {self.scale}"]
+            form_text = f'{prefix}"{self.key}":N}}, where N is one of {", ".join(points)}'
+        else:
+            *first_forms, last_form = (prefix + self.answer(label).removeprefix("{") for label in self.answers)
+            form_text = f"{', '.join(first_forms)} or {last_form}"
         return f"Answer with one JSON object and nothing else{reason_instruction}: {form_text}."
 
     def answer(self, label: str) -> str:
@@ -290,11 +283,12 @@ def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_labels(labels: Sequence[str]) -> None:
     """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
-    normalized_words, option_text = _words(labels), f"labels={short_repr(','.join(labels))}"
-    known_words = [normalized_word for normalized_word in normalized_words if normalized_word is not None]
-    empty_labels = [
-        label for label, normalized_word in zip(labels, normalized_words, strict=True) if normalized_word is None
-    ]
+    word_of_label, option_text = (
+        dict(zip(labels, _words(labels), strict=True)),
+        f"labels={short_repr(','.join(labels))}",
+    )
+    known_words = [word for word in word_of_label.values() if word is not None]
+    empty_labels = [label for label, word in word_of_label.items() if word is None]
     is_known_pair = is_binary(known_words)
     reject(
         (
@@ -310,17 +304,16 @@ def check_labels(labels: Sequence[str]) -> None:
             f"{option_text}: {join_labels(map(repr, empty_labels))} means an empty cell in tables; give another word",
         ),
         (
-            len(set(known_words)) < len(known_words),
+            len(set(known_words)) < len(labels),
             f"{option_text}: labels must differ by more than case, spaces and hyphens",
         ),
         (
-            is_known_pair and sorted(POLARITY[normalized_word] for normalized_word in known_words) != [0, 1],
+            is_known_pair and sorted(POLARITY[word] for word in known_words) != [0, 1],
             f"{option_text}: both labels are positive words or both are negative words; give one of each, such as "
             "pass,fail",
         ),
         (
-            not is_known_pair
-            and all(normalized_word.replace(".", "", 1).lstrip("-").isdigit() for normalized_word in known_words),
+            not is_known_pair and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in known_words),
             f"{option_text}: labels must not be numbers; for scores give scale=LOW-HIGH",
         ),
     )
@@ -342,7 +335,7 @@ def positive_label(labels: Sequence[str]) -> str:
     >>> positive_label(["Fail", "Pass"]), positive_label(["kept", "lost"])
     ('Pass', 'kept')
     """
-    polarities = [POLARITY.get(normalized_word or "") for normalized_word in _words(labels)]
+    polarities = [POLARITY.get(word or "") for word in _words(labels)]
     return labels[polarities.index(1) if has_known_polarity(labels) else 0]
 
 
@@ -351,7 +344,7 @@ def positive_note(labels: Sequence[str]) -> list[Note]:
     if len(labels) != 2 or has_known_polarity(labels):
         return []
     message = f"{labels[0]!r} counts as the positive label; in `custodes rates` give --positive {_words(labels)[0]}"
-    return build_notes(("first-label-positive", 1, message))
+    return [Note(rule="first-label-positive", message=message, count=1)]
 
 
 def is_positive(rule: Combine, *, positives: int, negatives: int, aspects: int) -> bool | None:

@@ -4,6 +4,7 @@ for each question."""
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from custodes.data.outputs import Outputs
 from custodes.data.preferences import REPEAT_WITHOUT_QUERY
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column, refuse, to_polars
-from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion
+from custodes.errors import InputError, OptionError, short_repr, suggestion
 from custodes.judging.judge import Judge
 from custodes.judging.probes import Probes
 from custodes.judging.prompt import ItemTexts, Prompt, image_part
@@ -66,8 +67,8 @@ class JudgingPlan:
     study: Study
     prompt: Prompt
     address: str
-    asked: Sequence[JudgeQuestion]
-    same: Sequence[JudgeQuestion]
+    questions: Sequence[JudgeQuestion]
+    identical_questions: Sequence[JudgeQuestion]
     examples: str
     notes: tuple[Note, ...]
     options: Mapping[str, Any]
@@ -81,7 +82,7 @@ class JudgingPlan:
     @property
     def requests(self) -> list[Request]:
         """The distinct requests of the questions, without second requests (see `querying`)."""
-        return list({question.request.key: question.request for question in self.asked}.values())
+        return list({question.request.key: question.request for question in self.questions}.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,53 +96,25 @@ class JudgedTexts:
     def make(cls, tables: Outputs) -> JudgedTexts:
         """The texts in the tables of outputs."""
         text_of_system_of_item: dict[str, dict[str, str]] = {}
-        for text_row in tables.texts.iter_rows(named=True):
-            text_of_system_of_item.setdefault(text_row["item"], {})[text_row["system"]] = text_row["text"]
+        for item, system, text in tables.texts.select("item", "system", "text").iter_rows():
+            text_of_system_of_item.setdefault(item, {})[system] = text
         item_texts_of_item = {
-            source_row["item"]: ItemTexts(
-                source=source_row["source"],
-                references=tuple(source_row["references"]),
-                context=source_row["context"],
-                images=tuple(source_row["images"]),
-                meta=msgspec.json.decode(source_row["meta"]) if source_row["meta"] else None,
+            row["item"]: ItemTexts(
+                source=row["source"],
+                references=row["references"],
+                context=row["context"],
+                images=row["images"],
+                meta=msgspec.json.decode(row["meta"]) if row["meta"] else None,
             )
-            for source_row in tables.sources.iter_rows(named=True)
+            for row in tables.sources.iter_rows(named=True)
         }
         return cls(outputs=text_of_system_of_item, materials=item_texts_of_item)
 
-    @property
-    def systems(self) -> tuple[str, ...]:
-        """All systems, sorted."""
-        return tuple(sorted({system for text_of_system in self.outputs.values() for system in text_of_system}))
-
-    def select_systems(self, systems: Sequence[str]) -> JudgedTexts:
-        """The outputs of these systems, for all items with such an output."""
-        text_of_system_of_item = {
-            item: {system: text for system, text in text_of_system.items() if system in systems}
-            for item, text_of_system in self.outputs.items()
-        }
-        return replace(
-            self,
-            outputs={item: text_of_system for item, text_of_system in text_of_system_of_item.items() if text_of_system},
-        )
-
-    def exclude_items(self, excluded_items: Sequence[str]) -> JudgedTexts:
-        """The outputs of all other items. Raises InputError if there are no other items."""
-        text_of_system_of_item = {
-            item: text_of_system for item, text_of_system in self.outputs.items() if item not in excluded_items
-        }
-        if excluded_items and not text_of_system_of_item:
-            raise InputError(
-                f"examples use all {len(excluded_items)} items ({join_labels(excluded_items)}), so no item is left "
-                "to judge; use fewer examples"
-            )
-        return replace(self, outputs=text_of_system_of_item)
-
     def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
-        all_items = (*self.outputs, *other.outputs)
+        items = (*self.outputs, *other.outputs)
         return JudgedTexts(
-            outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in all_items},
+            outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in items},
             materials={**self.materials, **other.materials},
         )
 
@@ -168,55 +141,47 @@ def plan_questions(
     n_identical_comparisons, n_unchanged_of_probe = 0, Counter[str]()
 
     def with_request(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
-        item_texts = texts.material(question.item)
-        question_messages = messages(prompt, question.aspect, item_texts, question.texts, systems)
+        question_messages = messages(prompt, question.aspect, texts.material(question.item), question.texts, systems)
         request_body = judge.body([*examples_of_aspect.get(question.aspect, ()), *question_messages])
         return replace(question, request=Request.make(address, request_body, question.repeat))
 
     notes: list[Note] = []
-    item_and_system_tuples: Sequence[tuple[str, ...]]
-    if judge.mode == "pointwise":
-        item_and_system_tuples = [
-            (item, system) for item, text_of_system in texts.outputs.items() for system in text_of_system
-        ]
+    compared_outputs: Sequence[tuple[str, ...]]
+    if judge.mode == "pairwise":
+        compared_outputs, notes = pairs_of(texts.outputs, pairs, seed)
     else:
-        item_and_system_tuples, notes = pairs_of(texts.outputs, pairs, seed)
-    for item, *systems in item_and_system_tuples:
-        output_texts, source_text = (
-            tuple(texts.outputs[item][system] for system in systems),
-            texts.material(item).source,
-        )
-        queried_orders = ORDERS[orders] if len(systems) > 1 else ("",)
-        if output_texts[1:] == output_texts[:1]:
+        compared_outputs = [(item, system) for item, outputs in texts.outputs.items() for system in outputs]
+    displayed_orders = ORDERS[orders] if judge.mode == "pairwise" else ("",)
+    for item, *systems in compared_outputs:
+        source = texts.material(item).source
+        outputs = tuple(texts.outputs[item][system] for system in systems)
+        if outputs[1:] == outputs[:1]:
             n_identical_comparisons += 1
             identical_questions += [
                 JudgeQuestion(item=item, systems=tuple(systems), aspect=aspect) for aspect in judge.meanings
             ]
             continue
-        for aspect, repeat_index, presentation_order in product(judge.meanings, range(repeats), queried_orders):
-            if len(systems) > 1 and not presentation_order:
-                presentation_order = _draw_order(seed, source_text, output_texts, aspect, repeat_index)
+        for aspect, repeat_index, order in product(judge.meanings, range(repeats), displayed_orders):
+            if len(systems) > 1 and not order:
+                order = _draw_order(seed, source, outputs, aspect, repeat_index)
             plain_question = with_request(
                 JudgeQuestion(
                     item=item,
                     systems=tuple(systems),
                     aspect=aspect,
                     repeat=str(repeat_index),
-                    order=presentation_order,
-                    texts=output_texts[::-1] if presentation_order == "ba" else output_texts,
+                    order=order,
+                    texts=outputs[::-1] if order == "ba" else outputs,
                 )
             )
             questions.append(plain_question)
             for probe in probes.forms if repeat_index == 0 else ():
-                is_second_output = _coin(seed, source_text, *sorted(output_texts), aspect, probe)
+                is_second_output = _coin(seed, source, *sorted(outputs), aspect, probe)
                 question = with_request(*_apply_probe(plain_question, probes, probe, is_second_output=is_second_output))
                 if question.request.key == plain_question.request.key:
                     n_unchanged_of_probe[probe] += 1
                 else:
                     questions.append(question)
-    unchanged_counts_text = ", ".join(
-        f"{probe} {n_unchanged_questions}" for probe, n_unchanged_questions in n_unchanged_of_probe.items()
-    )
     notes += build_notes(
         (
             "identical-outputs",
@@ -227,8 +192,8 @@ def plan_questions(
         (
             "unchanged-by-probe",
             n_unchanged_of_probe.total(),
-            f"{n_unchanged_of_probe.total()} probes are not queried, "
-            f"because they would not change the request: {unchanged_counts_text}",
+            f"{n_unchanged_of_probe.total()} probes are not queried, because they would not change the request: "
+            f"{', '.join(f'{probe} {n_questions}' for probe, n_questions in n_unchanged_of_probe.items())}",
         ),
     )
     return questions, identical_questions, notes
@@ -241,23 +206,14 @@ def _apply_probe(
     `is_second_output` is true, the output that is displayed second is changed."""
     displayed_systems = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
     changed_index = int(is_second_output and len(displayed_systems) > 1)
-    probe_form = probes.form(
-        probe, plain_question.item, displayed_systems[changed_index], plain_question.texts[changed_index]
-    )
-    displayed_texts = tuple(
-        probe_form.text if text_index == changed_index else displayed_text
-        for text_index, displayed_text in enumerate(plain_question.texts)
-    )
+    changed_system = displayed_systems[changed_index]
+    texts, names = list(plain_question.texts), [""] * len(displayed_systems)
+    form = probes.form(probe, plain_question.item, changed_system, texts[changed_index])
+    texts[changed_index], names[changed_index] = form.text, form.system
     changed_question = replace(
-        plain_question,
-        texts=displayed_texts,
-        probe=probe,
-        changed=displayed_systems[changed_index],
-        reverse=probe_form.reverse,
+        plain_question, texts=tuple(texts), probe=probe, changed=changed_system, reverse=form.reverse
     )
-    return changed_question, tuple(
-        probe_form.system if text_index == changed_index else "" for text_index in range(len(displayed_systems))
-    )
+    return changed_question, tuple(names)
 
 
 def messages(
@@ -289,10 +245,10 @@ def pairs_of(systems_of_item: Mapping[str, Collection[str]], pairs: Any, seed: i
     table `item, system_a, system_b` or its path. Items are drawn without replacement, by a hash of the seed, the item
     and the pair, so the order of a file does not matter.
     """
-    system_names = sorted({system for item_systems in systems_of_item.values() for system in item_systems})
-    if len(system_names) < 2:
+    systems = sorted({system for item_systems in systems_of_item.values() for system in item_systems})
+    if len(systems) < 2:
         raise InputError(
-            f"the texts have outputs of only one system ({', '.join(system_names)}), but a pairwise judge compares "
+            f"the texts have outputs of only one system ({', '.join(systems)}), but a pairwise judge compares "
             "two; use mode pointwise"
         )
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
@@ -312,10 +268,10 @@ def pairs_of(systems_of_item: Mapping[str, Collection[str]], pairs: Any, seed: i
     )
     if pairs.startswith(AGAINST):
         reference_system = pairs.removeprefix(AGAINST)
-        if reference_system not in system_names:
+        if reference_system not in systems:
             raise OptionError(
                 f"pairs={pairs!r}: there is no system "
-                f"{short_repr(reference_system)}{suggestion(reference_system, system_names)}"
+                f"{short_repr(reference_system)}{suggestion(reference_system, systems)}"
             )
         comparisons = [comparison for comparison in comparisons if reference_system in comparison[1:]]
     elif pairs.startswith(SAMPLE):
@@ -336,29 +292,28 @@ def lot(*parts: object) -> str:
 
 
 def _sample(all_comparisons: list[Pair], pairs_option: str, seed: int) -> tuple[list[Pair], list[Note]]:
-    number_text = pairs_option.removeprefix(SAMPLE)
-    if not (number_text.isascii() and number_text.isdigit() and 0 < int(number_text[:10]) < 10**9):
+    number_match = re.fullmatch("0*([1-9][0-9]{0,8})", pairs_option.removeprefix(SAMPLE))
+    if number_match is None:
         raise OptionError(
             f"pairs={pairs_option!r} is not allowed; give sample:N, where N is the number of items for each pair of "
             "systems"
         )
-    n_items_per_pair = int(number_text)
-    comparisons_of_pair: dict[tuple[str, str], list[Pair]] = {}
-    for comparison in all_comparisons:
-        comparisons_of_pair.setdefault(comparison[1:], []).append(comparison)
-    sampled_comparisons = {
-        comparison
-        for pair_comparisons in comparisons_of_pair.values()
-        for comparison in sorted(pair_comparisons, key=lambda comparison: lot(seed, *comparison))[:n_items_per_pair]
-    }
-    item_counts_of_pairs = [len(pair_comparisons) for pair_comparisons in comparisons_of_pair.values()]
-    n_short_pairs = sum(n_items < n_items_per_pair for n_items in item_counts_of_pairs)
-    available_text = f"{'up to ' * (len(set(item_counts_of_pairs)) > 1)}{max(item_counts_of_pairs, default=0)}"
+    n_items_per_pair = int(number_match[1])
+    n_items_of_pair = Counter(comparison[1:] for comparison in all_comparisons)
+    n_sampled_of_pair = Counter[tuple[str, str]]()
+    sampled_comparisons = set()
+    for comparison in sorted(all_comparisons, key=lambda comparison: lot(seed, *comparison)):
+        if n_sampled_of_pair[comparison[1:]] < n_items_per_pair:
+            n_sampled_of_pair[comparison[1:]] += 1
+            sampled_comparisons.add(comparison)
+    n_short_pairs = sum(n_items < n_items_per_pair for n_items in n_items_of_pair.values())
+    limit_text = "up to " if len(set(n_items_of_pair.values())) > 1 else ""
     return [comparison for comparison in all_comparisons if comparison in sampled_comparisons], build_notes(
         (
             "sampled-pairs",
             len(sampled_comparisons) < len(all_comparisons) and len(sampled_comparisons),
-            f"{n_items_per_pair} of {available_text} items are judged for each pair of systems",
+            f"{n_items_per_pair} of {limit_text}{max(n_items_of_pair.values(), default=0)} items are judged for each "
+            "pair of systems",
         ),
         (
             "short-sample",
@@ -375,14 +330,14 @@ def _read_pairs(systems_of_item: Mapping[str, Collection[str]], pairs: Any) -> l
         raise OptionError(
             f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give all, vs:SYSTEM, sample:N or a file"
         )
-    loaded_table = load_table(pairs) if isinstance(pairs, str) or hasattr(pairs, "__fspath__") else None
-    table_name = loaded_table.name if loaded_table else "pairs"
-    pairs_frame = loaded_table.frame if loaded_table else to_polars(pairs, where=table_name)
-    required_column_names = ("item", "system_a", "system_b")
-    check_columns(pairs_frame, where=table_name, required=required_column_names)
-    comparison_rows = pl.DataFrame(
-        [label_column(pairs_frame, column_name, where=table_name) for column_name in required_column_names]
-    )
+    if isinstance(pairs, str) or hasattr(pairs, "__fspath__"):
+        loaded_table = load_table(pairs)
+        table_name, pairs_frame = loaded_table.name, loaded_table.frame
+    else:
+        table_name, pairs_frame = "pairs", to_polars(pairs, where="pairs")
+    columns = ("item", "system_a", "system_b")
+    check_columns(pairs_frame, where=table_name, required=columns)
+    comparison_rows = pl.DataFrame([label_column(pairs_frame, column, where=table_name) for column in columns])
     if not comparison_rows.height:
         raise InputError(f"{table_name}: the table has no rows; give at least one comparison")
     missing_systems = [
@@ -410,7 +365,7 @@ def _read_pairs(systems_of_item: Mapping[str, Collection[str]], pairs: Any) -> l
     )
     check_unique(
         sorted_pair_rows,
-        required_column_names,
+        columns,
         where=table_name,
         what="comparison",
         hint="remove the duplicate; for more verdicts set orders or repeats",

@@ -122,8 +122,9 @@ def toggle_markdown(text: str) -> Form:
     Form(text='Yes.', system='', reverse=True)
     """
     sentences, has_markup = _sentences(text), MARKUP.search(text) is not None
-    bullet_text = "\n".join(f"- {sentence}" for sentence in sentences)
-    changed_text = MARKUP.sub("", text) if has_markup else bullet_text if len(sentences) > 1 else f"**{text.strip()}**"
+    changed_text = "\n".join(f"- {sentence}" for sentence in sentences) if len(sentences) > 1 else f"**{text.strip()}**"
+    if has_markup:
+        changed_text = MARKUP.sub("", text)
     has_same_words = BETWEEN.sub(" ", changed_text).split() == BETWEEN.sub(" ", text).split()
     can_toggle = sentences and has_same_words and not FIXED.search(text)
     return Form(changed_text, reverse=has_markup) if can_toggle else Form(text)
@@ -133,10 +134,9 @@ def _sentences(text: str) -> list[str]:
     """The sentences or lines of a text. Each has at least `SHORTEST` characters, unless the whole text is shorter."""
     sentences = [""]
     for sentence in filter(None, ENDS.split(text.strip())):
-        if len(sentences[-1]) < SHORTEST:
-            sentences[-1] = f"{sentences[-1]} {sentence}".strip()
-        else:
-            sentences.append(sentence)
+        if len(sentences[-1]) >= SHORTEST:
+            sentences.append("")
+        sentences[-1] = f"{sentences[-1]} {sentence}".strip()
     if len(sentences) > 1 and len(sentences[-1]) < SHORTEST:
         sentences[-2:] = [" ".join(sentences[-2:])]
     return [*filter(None, sentences)]
@@ -161,32 +161,25 @@ def probe_outcomes(
     judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
 ) -> Iterator[dict[str, Any]]:
     """The rows of the table `probes`, given each question with its reply and the reason for a missing answer."""
-    plain_reply: ReadReply | None = None
-    plain_missing_reason = ""
-    for question, changed_reply, missing_reason in rows:
+    plain_reply, plain_missing_reason = None, ""
+    for question, reply, missing_reason in rows:
         if not question.probe:  # the questions of its probes follow directly
-            plain_reply, plain_missing_reason = changed_reply, missing_reason
-            continue
-        if missing_reason == "budget":
-            continue
-        plain_and_changed_outcomes = [
-            _outcome(judge, question, read_reply) for read_reply in (plain_reply, changed_reply)
-        ]
-        plain_outcome, changed_outcome = (
-            plain_and_changed_outcomes[::-1] if question.reverse else plain_and_changed_outcomes
-        )
-        yield {
-            "item": question.item,
-            "system": question.changed,
-            "against": next((system for system in question.systems if system != question.changed), ""),
-            "rater": judge.name,
-            "aspect": question.aspect,
-            "probe": question.probe,
-            "order": question.order,
-            "plain": plain_outcome,
-            "changed": changed_outcome,
-            "invalid": missing_reason or plain_missing_reason,
-        }
+            plain_reply, plain_missing_reason = reply, missing_reason
+        elif missing_reason != "budget":
+            outcomes = [_outcome(judge, question, answer) for answer in (plain_reply, reply)]
+            plain_outcome, changed_outcome = reversed(outcomes) if question.reverse else outcomes
+            yield {
+                "item": question.item,
+                "system": question.changed,
+                "against": next((system for system in question.systems if system != question.changed), ""),
+                "rater": judge.name,
+                "aspect": question.aspect,
+                "probe": question.probe,
+                "order": question.order,
+                "plain": plain_outcome,
+                "changed": changed_outcome,
+                "invalid": missing_reason or plain_missing_reason,
+            }
 
 
 def _outcome(judge: Judge, question: JudgeQuestion, answer: ReadReply | None) -> float | None:

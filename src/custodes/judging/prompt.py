@@ -39,7 +39,12 @@ WORDS: Mapping[str, Any] = {
 }
 """Default words of the built-in prompts; a prompt may override these words."""
 
-OUTPUTS: Mapping[str, tuple[str, ...]] = {"pairwise": ("a", "b"), "pointwise": ("text",)}
+OUTPUTS: Mapping[str, Mapping[str, str]] = {
+    "pairwise": {"a": "output-A", "b": "output-B"},
+    "pointwise": {"text": "output"},
+}
+"""Variables of the outputs, with the beginnings of their tags."""
+
 ADDRESSES = ("http://", "https://", "data:image/")
 LARGEST = 20 * 2**20
 """Maximum size of an image in bytes: a usual limit of servers."""
@@ -50,30 +55,29 @@ TOO_DEEP = "blocks or expressions are nested too deeply or do not terminate; cor
 
 
 class FencedText(str):
-    """A text between tags with a hash, so that the text cannot contain the closing tag. `text` is the text without
-    tags."""
+    """A text between tags. In a prompt, `text` is the text without tags."""
 
-    __slots__ = ("tag", "text")
-    tag: str
+    __slots__ = ("text",)
     text: str
 
-    @classmethod
-    def make(cls, role: str, text: str, *other_texts: str, system: str = "") -> FencedText:
-        """Enclose a text in tags, after the name of its system if there is a name. The tag also depends on
-        `other_texts`.
 
-        >>> print(FencedText.make("source", "Hello"))
-        <source-185f8db32271>
-        Hello
-        </source-185f8db32271>
-        """
-        tag = f"{role}-{_hash(text, *other_texts)}"
-        while tag in text or any(tag in other_text for other_text in other_texts):  # practically impossible
-            tag = f"{role}-{_hash(tag)}"
-        system_line = f"System: {' '.join(system.split())}\n" if system else ""
-        fenced_text = cls(f"{system_line}<{tag}>\n{text}\n</{tag}>")
-        fenced_text.tag, fenced_text.text = tag, text
-        return fenced_text
+def fence(role: str, text: str, *other_texts: str, system: str = "") -> FencedText:
+    """A text between tags, after the name of its system if there is a name.
+
+    The tags have a hash of the text and of `other_texts`, so that these texts cannot contain the closing tag.
+
+    >>> print(fence("source", "Hello"))
+    <source-185f8db32271>
+    Hello
+    </source-185f8db32271>
+    """
+    tag = f"{role}-{_hash(text, *other_texts)}"
+    while any(tag in fenced_text for fenced_text in (text, *other_texts)):  # practically impossible
+        tag = f"{role}-{_hash(tag)}"
+    system_line = f"System: {' '.join(system.split())}\n" if system else ""
+    fenced_text = FencedText(f"{system_line}<{tag}>\n{text}\n</{tag}>")
+    fenced_text.text = text
+    return fenced_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +96,9 @@ class ItemTexts:
         context_text = _format_dialogue(dialogue_turns) if dialogue_turns else self.context
         return {
             **({"context_word": "Earlier turns of the conversation"} if dialogue_turns else {}),
-            "source": FencedText.make("source", self.source) if self.source else "",
-            "context": FencedText.make("context", context_text) if context_text else "",
-            "references": [
-                FencedText.make("reference", reference_text)
-                for reference_text in self.references[:references]
-                if reference_text
-            ],
+            "source": fence("source", self.source) if self.source else "",
+            "context": fence("context", context_text) if context_text else "",
+            "references": [fence("reference", reference) for reference in self.references[:references] if reference],
             "meta": self.meta,
         }
 
@@ -107,10 +107,10 @@ def _format_dialogue(turns: Sequence[tuple[str, str]]) -> str:
     """The turns of a dialogue as text. Each turn has the name of its role and is enclosed in tags, so that no turn can
     imitate another turn."""
     turn_texts = [turn_text for _, turn_text in turns]
-    role_names = (" ".join(NO_ROLE.sub(" ", role).split())[:LONGEST_ROLE] or "unknown role" for role, _ in turns)
     return "\n\n".join(
-        f"{role}:\n{FencedText.make('turn', turn_text, *turn_texts)}"
-        for role, turn_text in zip(role_names, turn_texts, strict=True)
+        f"{' '.join(NO_ROLE.sub(' ', role).split())[:LONGEST_ROLE] or 'unknown role'}:\n"
+        f"{fence('turn', turn_text, *turn_texts)}"
+        for role, turn_text in turns
     )
 
 
@@ -125,26 +125,25 @@ class Prompt:
     def load(cls, judge: Judge) -> Prompt:
         """The built-in prompt of this name, or the prompt in a file. An unknown name raises OptionError, which gives
         the allowed names."""
-        if judge.prompt in PROMPTS:
-            return cls(judge, _compile_template(f"{judge.prompt}.jinja", judge.mode, is_file=False))
-        if not judge.prompt.endswith(SUFFIXES):
+        is_file = judge.prompt not in PROMPTS
+        if is_file and not judge.prompt.endswith(SUFFIXES):
             raise OptionError(
                 f"prompt={judge.prompt!r} is unknown{suggestion(judge.prompt, PROMPTS)}; allowed: "
                 f"{', '.join(PROMPTS)}, or the path of a Jinja file ({' '.join(SUFFIXES)})"
             )
-        return cls(judge, _compile_template(judge.prompt, judge.mode, is_file=True))
+        template_name = judge.prompt if is_file else f"{judge.prompt}.jinja"
+        return cls(judge, _compile_template(template_name, judge.mode, is_file=is_file))
 
     def fill_template(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
         """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
         display ('' for no name)."""
         judge, error_prefix = self.judge, f"prompt {self.judge.prompt}"
-        hashed_texts = (*sorted(outputs), material.source)
-        tag_roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
-        fenced_texts = [
-            FencedText.make(role, output_text, *hashed_texts, system=system)
-            for role, output_text, system in zip(tag_roles, outputs, systems[: len(tag_roles)], strict=True)
-        ]
-        fenced_text_of_variable = dict(zip(OUTPUTS[judge.mode], fenced_texts, strict=True))
+        fenced_text_of_variable = {
+            variable_name: fence(tag_role, output, *sorted(outputs), material.source, system=system)
+            for (variable_name, tag_role), output, system in zip(
+                OUTPUTS[judge.mode].items(), outputs, systems, strict=False
+            )
+        }
         value_of_variable = {
             **WORDS,
             "mode": judge.mode,
@@ -161,12 +160,10 @@ class Prompt:
         except RecursionError:
             raise OptionError(f"{error_prefix}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
-            variable_names_text = ", ".join(
-                variable_name for variable_name in VARIABLES[judge.mode] if variable_name in value_of_variable
-            )
+            variable_names_text = ", ".join(name for name in VARIABLES[judge.mode] if name in value_of_variable)
             raise OptionError(f"{error_prefix}: {describe_error(problem)}; variables: {variable_names_text}") from None
-        for variable_name, fenced_text in fenced_text_of_variable.items():
-            if fenced_text not in prompt_text and fenced_text.text.strip() not in prompt_text:
+        for (variable_name, fenced_text), output in zip(fenced_text_of_variable.items(), outputs, strict=True):
+            if fenced_text not in prompt_text and output.strip() not in prompt_text:
                 raise OptionError(
                     f"{error_prefix}: the prompt does not contain {{{{ {variable_name} }}}}, so the judge would not "
                     f"see the text; add this variable"
@@ -176,11 +173,9 @@ class Prompt:
     @cached_property
     def digest(self) -> str:
         """A hash of the prompt without the texts of items."""
-        placeholder_texts = ItemTexts(source="source", references=("reference",), context="context", meta={})
-        placeholder_outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
-        return _hash(
-            *(self.fill_template(aspect, placeholder_texts, *placeholder_outputs) for aspect in self.judge.meanings)
-        )
+        texts = ItemTexts(source="source", references=("reference",), context="context", meta={})
+        outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
+        return _hash(*(self.fill_template(aspect, texts, *outputs) for aspect in self.judge.meanings))
 
 
 def _hash(*texts: str) -> str:

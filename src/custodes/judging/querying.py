@@ -79,8 +79,8 @@ def query(
         tokens_rate=Rate(per_minute=tpm),
         budget=budget,
         patience=patience or PATIENCE,
-        keep=partial(store_reply, cache),
-        settled=lambda: finished_queue.put(True),
+        store=partial(store_reply, cache),
+        on_finished=lambda: finished_queue.put(True),
     )
     with closing(_run_in_thread(dispatch, finished_queue)) as finish_events:
         for _ in progress(finish_events, total=len(missing_requests), desc="asking"):
@@ -88,23 +88,27 @@ def query(
     reply_of_key |= dispatch.replies
     if dispatch.refused is not None and not reply_of_key:
         raise OptionError(f"the judge cannot be queried: {dispatch.refused}")
-    failure_of_key = {
-        request.key: dispatch.failures.get(request.key, NOT_REACHED)
-        for request in missing_requests
-        if request.key not in reply_of_key
-    }
-    return QueryReplies(replies=reply_of_key, failures=failure_of_key, asked=dispatch.asked, sent=dispatch.sent)
+    return QueryReplies(
+        replies=reply_of_key,
+        failures={
+            request.key: dispatch.failures.get(request.key, NOT_REACHED)
+            for request in missing_requests
+            if request.key not in reply_of_key
+        },
+        asked=dispatch.asked,
+        sent=dispatch.sent,
+    )
 
 
 def _run_in_thread(dispatch: Dispatch, finished_queue: SimpleQueue[bool]) -> Generator[None, None, None]:
     """Run a dispatch in a thread, and yield once for each finished request. If the caller stops, the run ends."""
     asyncio_runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-    event_loop, dispatch_tasks = asyncio_runner.get_loop(), list[asyncio.Task[None]]()
+    event_loop = asyncio_runner.get_loop()
+    dispatch_task = event_loop.create_task(dispatch.run())
 
     async def run_dispatch() -> None:
-        dispatch_tasks.append(asyncio.ensure_future(dispatch.run()))
         try:
-            await dispatch_tasks[0]
+            await dispatch_task
         finally:
             if close_client := getattr(dispatch.client, "aclose", None):
                 await close_client()
@@ -117,22 +121,23 @@ def _run_in_thread(dispatch: Dispatch, finished_queue: SimpleQueue[bool]) -> Gen
         future = thread_pool.submit(run_loop)
         future.add_done_callback(lambda _: finished_queue.put(False))
         try:
-            while True:
+            while not future.done() or not finished_queue.empty():
                 with suppress(Empty):
-                    if not finished_queue.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
-                        break
-                    yield
+                    if finished_queue.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
+                        yield
         finally:
             with suppress(RuntimeError):  # the loop is closed after the last request
-                event_loop.call_soon_threadsafe(lambda: [dispatch_task.cancel() for dispatch_task in dispatch_tasks])
+                event_loop.call_soon_threadsafe(dispatch_task.cancel)
         future.result()
 
 
 def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> QueryReplies:
     """The stored replies, without sending any request. `failures` has the known reasons for missing replies."""
     reply_of_key, missing_requests = find_replies(requests, cache)
-    failure_of_key = {request.key: failures.get(request.key, NOT_SENT) for request in missing_requests}
-    return QueryReplies(replies=reply_of_key, failures=failure_of_key)
+    return QueryReplies(
+        replies=reply_of_key,
+        failures={request.key: failures.get(request.key, NOT_SENT) for request in missing_requests},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,16 +145,16 @@ class QueriedPlan:
     """The outcome of a plan. The keys of all mappings are the keys of first requests. `requests` has the request that
     counts, which is the second one if it has a reply. `replies` has the reply to this request, and `answers` the parsed
     answer. `failures` has the failure of the first request or of the second request. A rejected second request is not a
-    failure, because the first reply then counts. `again` has the second request. `used` has all requests with a reply,
-    each with the reply. `asked` is the number of requests that were sent. `sent` is the number of times that requests
-    were sent, retries included.
+    failure, because the first reply then counts. `n_requests` is the number of distinct requests, second requests
+    included. `used` has all requests with a reply, each with the reply. `asked` is the number of requests that were
+    sent. `sent` is the number of times that requests were sent, retries included.
     """
 
     requests: Mapping[str, Request]
     replies: Mapping[str, Reply]
     answers: Mapping[str, ReadReply]
     failures: Mapping[str, Failure]
-    again: Mapping[str, Request]
+    n_requests: int
     used: Sequence[tuple[Request, Reply]]
     asked: int
     sent: int
@@ -162,27 +167,22 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     answer_of_key = read_answers(plan, first_replies.replies)
     second_request_of_key = second_requests(plan, answer_of_key)
     second_replies = send(list(second_request_of_key.values()))
-    second_reply_of_key = {
-        first_key: second_replies.replies[request.key]
-        for first_key, request in second_request_of_key.items()
-        if request.key in second_replies.replies
-    }
-    # If the second request was rejected, the first reply counts; other failures may succeed in a later run.
-    second_failure_of_key = {
-        first_key: failure
-        for first_key, request in second_request_of_key.items()
-        if (failure := second_replies.failures.get(request.key)) and failure.reason != "rejected"
-    }
+    used = [(request_of_key[key], reply) for key, reply in first_replies.replies.items()]
+    second_reply_of_key, failure_of_key = dict[str, Reply](), dict(first_replies.failures)
+    for first_key, request in second_request_of_key.items():
+        if request.key in second_replies.replies:
+            second_reply_of_key[first_key] = second_replies.replies[request.key]
+            request_of_key[first_key] = request
+            used.append((request, second_reply_of_key[first_key]))
+        elif second_replies.failures[request.key].reason != "rejected":
+            failure_of_key[first_key] = second_replies.failures[request.key]
     return QueriedPlan(
-        requests=request_of_key | {first_key: second_request_of_key[first_key] for first_key in second_reply_of_key},
+        requests=request_of_key,
         replies={**first_replies.replies, **second_reply_of_key},
         answers=answer_of_key | read_answers(plan, second_reply_of_key),
-        failures={**first_replies.failures, **second_failure_of_key},
-        again=second_request_of_key,
-        used=[
-            *((request_of_key[first_key], reply) for first_key, reply in first_replies.replies.items()),
-            *((second_request_of_key[first_key], reply) for first_key, reply in second_reply_of_key.items()),
-        ],
+        failures=failure_of_key,
+        n_requests=len(request_of_key) + len(second_request_of_key),
+        used=used,
         asked=first_replies.asked + second_replies.asked,
         sent=first_replies.sent + second_replies.sent,
     )
@@ -190,7 +190,7 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
 
 def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
     """The parsed replies to the requests of a plan, by the key of the first request."""
-    output_texts_of_key = {question.request.key: question.texts for question in plan.asked}
+    output_texts_of_key = {question.request.key: question.texts for question in plan.questions}
     return {key: read_answer(reply.body, plan.judge, output_texts_of_key[key]) for key, reply in replies.items()}
 
 
@@ -200,17 +200,13 @@ def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict
     twice the token limit, or twice the tokens of the reply if there is no limit. If there is no limit and the server
     did not report the tokens of the reply, there is no second request.
     """
-    first_question_of_key = {question.request.key: question for question in plan.asked}
     second_request_of_key: dict[str, Request] = {}
-    for key, answer in answers.items():
-        if answer.why not in AGAIN:
-            continue
-        body = dict(first_question_of_key[key].request.body)
-        if answer.why == "truncated":
+    for question in plan.questions:
+        key, body = question.request.key, dict(question.request.body)
+        reason = answers[key].why if key in answers else ""
+        if reason == "truncated":
             limit_name = next((limit_name for limit_name in LIMITS if isinstance(body.get(limit_name), int)), LIMITS[1])
-            token_limit = body.get(limit_name, answer.tokens_out)
-            if not token_limit:
-                continue
-            body[limit_name] = 2 * token_limit
-        second_request_of_key[key] = Request.make(plan.address, body, f"{first_question_of_key[key].repeat} again")
+            body[limit_name] = 2 * (body.get(limit_name, answers[key].tokens_out) or 0)
+        if reason in AGAIN and (reason != "truncated" or body[limit_name]):
+            second_request_of_key[key] = Request.make(plan.address, body, f"{question.repeat} again")
     return second_request_of_key

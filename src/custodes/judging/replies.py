@@ -8,14 +8,15 @@ import json
 import math
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from custodes.judging.judge import REASON, Judge
-from custodes.judging.requests import token_count, without_surrogates
+from custodes.judging.requests import reported_tokens, without_surrogates
 from custodes.strict_json import reject_duplicate_keys
 
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]
@@ -83,35 +84,28 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
     body = _object(body)
     first_choice: Mapping[str, Any] = next(iter(_objects_of(body.get("choices"))), {})
     reply_message = _object(first_choice.get("message"))
-    usage_fields = _object(body.get("usage"))
-    model_and_token_fields: dict[str, Any] = {
-        "model": _short(_text(body.get("model"))),
-        "tokens_in": token_count(usage_fields.get("prompt_tokens")),
-        "tokens_out": token_count(usage_fields.get("completion_tokens")),
-    }
+    tokens_in, tokens_out = reported_tokens(body)
+    reply = ReadReply(model=_short(_text(body.get("model"))), tokens_in=tokens_in, tokens_out=tokens_out)
     reply_text = _content(reply_message.get("content"))
     if _text(reply_message.get("refusal")).strip():
-        return ReadReply(why="refusal", reason=_text(reply_message["refusal"]), **model_and_token_fields)
+        return replace(reply, why="refusal", reason=_text(reply_message["refusal"]))
     if missing_reason := UNREAD.get(_text(first_choice.get("finish_reason"))):
-        return ReadReply(why=missing_reason, **model_and_token_fields)
+        return replace(reply, why=missing_reason)
     if not reply_text.strip():
-        return ReadReply(why="empty", **model_and_token_fields)
-    found_verdict = _last_verdict(reply_text, judge, prompt_texts) if len(reply_text) <= LONGEST else None
-    if not found_verdict or not found_verdict.label:
-        return ReadReply(
-            why="label" if found_verdict else "no-verdict", reason=reply_text.strip(), **model_and_token_fields
-        )
-    token_entries = _objects_of(_object(first_choice.get("logprobs")).get("content"))
-    probability_of_label = (
-        _chances(token_entries, reply_text, found_verdict.at, judge.answers) if judge.logprobs else None
-    )
-    return ReadReply(
-        label=found_verdict.label, chances=probability_of_label, reason=found_verdict.reason, **model_and_token_fields
+        return replace(reply, why="empty")
+    verdict = _last_verdict(reply_text, judge, prompt_texts) if len(reply_text) <= LONGEST else None
+    if not verdict or not verdict.label:
+        return replace(reply, why="label" if verdict else "no-verdict", reason=reply_text.strip())
+    token_entries = _objects_of(_object(first_choice.get("logprobs")).get("content")) if judge.logprobs else []
+    return replace(
+        reply,
+        label=verdict.label,
+        chances=_chances(token_entries, reply_text, verdict.at, judge.answers),
+        reason=verdict.reason,
     )
 
 
-@dataclass(frozen=True)
-class _Verdict:
+class _Verdict(NamedTuple):
     """An answer in a text: start and end, label ('' if the label is not allowed), position of the label, and the reason
     given with the answer.
     """
@@ -147,7 +141,7 @@ def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verd
     ):
         return None
     text_before_verdict = text[: last_verdict.start].rpartition(THOUGHT)[2]
-    return replace(last_verdict, reason=_text(last_verdict.reason) or text_before_verdict.strip(ENDING))
+    return last_verdict._replace(reason=_text(last_verdict.reason) or text_before_verdict.strip(ENDING))
 
 
 def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
@@ -158,11 +152,9 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
             raise _UnclearError
         for answer_key in answer_keys:
             label, label_offset = _label(json_object[answer_key], judge.answers)
-            key_end_offsets = [
-                key_match.end()
-                for key_match in re.finditer(rf'"{judge.key}"\s*:\s*"?', text[object_start:object_end], re.I)
-            ]
-            label_start = object_start + key_end_offsets[-1] + label_offset if key_end_offsets else object_end
+            label_start = object_end  # if the key is written with escapes
+            for key_match in re.finditer(rf'"{judge.key}"\s*:\s*"?', text[object_start:object_end], re.I):
+                label_start = object_start + key_match.end() + label_offset
             yield _Verdict(object_start, object_end, label, label_start, json_object.get(REASON))
 
 
@@ -198,15 +190,16 @@ def _is_last_line(text: str, verdict: _Verdict) -> bool:
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """The outermost JSON objects in a text, with their start and end."""
-    decoder, object_end = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys), 0
+    decoder, object_start = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys), text.find("{")
     for _ in range(MOST):
-        if (object_start := text.find("{", object_end)) < 0:
+        if object_start < 0:
             return
         object_end = object_start + 1
         with suppress(ValueError, RecursionError):
             json_object, object_end = decoder.raw_decode(text, object_start)
             yield object_start, object_end, json_object
-    if text.find("{", object_end) >= 0:
+        object_start = text.find("{", object_end)
+    if object_start >= 0:
         raise _UnclearError
 
 
@@ -220,12 +213,10 @@ def _reject_repeated_keys(key_value_pairs: list[tuple[str, Any]]) -> dict[str, A
 def _is_quotation(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
     """Whether an object may be a quotation from the prompt. An object may be a quotation if a text of the prompt
     contains the object, unless the object is the last line of the reply."""
-    compact_answer, *compact_prompt_texts = (
+    answer, *compact_prompt_texts = (
         "".join(passage.split()) for passage in (text[verdict.start : verdict.end], *prompt_texts)
     )
-    return any(
-        compact_answer in compact_prompt_text for compact_prompt_text in compact_prompt_texts
-    ) and not _is_last_line(text, verdict)
+    return any(answer in prompt_text for prompt_text in compact_prompt_texts) and not _is_last_line(text, verdict)
 
 
 def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
@@ -245,10 +236,10 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
     ):
         return "", 0
     label_word, label_start = label_match["word"], value.index(trimmed_text) + label_match.start("word")
-    number_match = re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", label_word)
-    return _equal_label(label_word, labels) or (
-        _find_number_label(float(label_word), labels) if number_match else ""
-    ), label_start
+    label = _equal_label(label_word, labels)
+    if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", label_word):
+        label = _find_number_label(float(label_word), labels)
+    return label, label_start
 
 
 def _equal_label(text: str, labels: Sequence[str]) -> str:
@@ -284,15 +275,14 @@ def _chances(
     if content_start < 0 or token_index == len(token_texts):
         return None
     alternative_entries = _objects_of(token_entries[token_index].get("top_logprobs"))
-    entry_of_token = {
-        _text(token_entry.get("token")): token_entry
+    log_probability_of_token = {
+        _text(token_entry.get("token")): _number(token_entry.get("logprob"))
         for token_entry in (token_entries[token_index], *alternative_entries)
     }
-    probability_of_label: dict[str, float] = {}
-    for token, token_entry in entry_of_token.items():
-        label, log_probability = _find_token_label(token, labels), _number(token_entry.get("logprob"))
-        if label and log_probability <= 1e-6:
-            probability_of_label[label] = probability_of_label.get(label, 0.0) + math.exp(log_probability)
+    probability_of_label = defaultdict[str, float](float)
+    for token, log_probability in log_probability_of_token.items():
+        if (label := _find_token_label(token, labels)) and log_probability <= 1e-6:
+            probability_of_label[label] += math.exp(log_probability)
     probability_sum = sum(probability_of_label.values())
     if len(probability_of_label) < len(labels) or probability_sum <= 0:
         return None
@@ -301,11 +291,9 @@ def _chances(
 
 def _find_token_label(token: str, labels: Sequence[str]) -> str:
     """The label that equals a token, or the only label that begins with the token."""
-    bare_token_text = token.strip().strip('"').strip()
-    labels_with_prefix = [
-        label for label in labels if bare_token_text and label.casefold().startswith(bare_token_text.casefold())
-    ]
-    return _equal_label(bare_token_text, labels) or (labels_with_prefix[0] if len(labels_with_prefix) == 1 else "")
+    prefix = token.strip().strip('"').strip()
+    matching_labels = [label for label in labels if prefix and label.casefold().startswith(prefix.casefold())]
+    return _equal_label(prefix, labels) or (matching_labels[0] if len(matching_labels) == 1 else "")
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:

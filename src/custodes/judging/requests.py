@@ -82,14 +82,6 @@ def storable(value: Any, *, convert_text: Callable[[str], str] = without_surroga
     raise TypeError(f"a {type(value).__name__} is no value of JSON")
 
 
-def encode_json(value: Mapping[str, Any]) -> bytes:
-    """The JSON of a record, as bytes. Raises TypeError if the record has a value that JSON cannot represent."""
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return msgspec.json.encode(storable(value))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """One request to a judge: the body, and the key under which the reply is stored."""
@@ -127,9 +119,10 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def make(cls, body: Mapping[str, Any], *, sent_time: str, seconds: float | None) -> Reply:
         """Create a record of a reply: the body, the time at which the request was sent (`sent_time`, ISO 8601, UTC),
-        and the seconds until the reply (None if unknown, as in a batch).
+        and the seconds until the reply (None if unknown, as in a batch). Raises TypeError if the body has a value that
+        JSON cannot represent.
         """
-        return cls(encode_json({"asked": sent_time, "seconds": seconds, "reply": body}))
+        return cls(msgspec.json.encode(storable({"asked": sent_time, "seconds": seconds, "reply": body})))
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -201,20 +194,27 @@ def check_completion(body: Any) -> None:
     first_choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], Mapping) else {}
     if isinstance(first_choice.get("message"), Mapping) and not first_choice.get("error"):
         return
-    if reported_error := body_fields.get("error") or first_choice.get(
-        "error"
-    ):  # OpenRouter sends such errors with status 200
-        error_code = reported_error.get("code") if isinstance(reported_error, Mapping) else None
-        raise status_exception(
-            error_code if isinstance(error_code, int) and 400 <= error_code < 600 else 502, reported_error
-        )
-    raise Unavailable("the reply is not a chat completion", paid=True)
+    # OpenRouter sends errors with status 200.
+    reported_error = body_fields.get("error") or first_choice.get("error")
+    if not reported_error:
+        raise Unavailable("the reply is not a chat completion", paid=True)
+    error_code = reported_error.get("code") if isinstance(reported_error, Mapping) else None
+    raise status_exception(
+        error_code if isinstance(error_code, int) and 400 <= error_code < 600 else 502, reported_error
+    )
 
 
 def token_count(reported_count: Any) -> int | None:
     """The token count that a server reported; None if the count is invalid."""
     is_whole = isinstance(reported_count, int) and not isinstance(reported_count, bool)
     return reported_count if is_whole and 0 <= reported_count <= MOST_TOKENS else None
+
+
+def reported_tokens(body: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """The numbers of input and output tokens that a server reported in a reply."""
+    usage = body.get("usage")
+    usage_fields = usage if isinstance(usage, Mapping) else {}
+    return token_count(usage_fields.get("prompt_tokens")), token_count(usage_fields.get("completion_tokens"))
 
 
 def status_exception(status: int, error_reply: Any, *, retry_after: float | None = None) -> Exception:
@@ -236,13 +236,9 @@ def server_message(error_reply: Any) -> str:
     """The message of a server in one short line without control characters."""
     for _ in range(3):  # {"error": {"message": ...}} and similar
         if isinstance(error_reply, Mapping):
-            nested_messages = (
-                error_reply[field_name]
-                for field_name in ("error", "message", "detail", "code")
-                if error_reply.get(field_name)
-            )
-            error_reply = next(nested_messages, "")
-    message = error_reply if isinstance(error_reply, str) else "" if error_reply is None else str(error_reply)
+            nested_values = map(error_reply.get, ("error", "message", "detail", "code"))
+            error_reply = next(filter(None, nested_values), "")
+    message = "" if error_reply is None else str(error_reply)
     if message.lstrip()[:1] == "<":
         message = "a page of HTML"
     message = escape_controls(" ".join(message[: MOST_WORDS * 4].split()))

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from custodes.answers.question import Rng, resolve_seed
 from custodes.arguments import check_arguments, check_at_least
 from custodes.cache import Cache
@@ -16,7 +18,7 @@ from custodes.data.patterns import select_labels
 from custodes.data.probes import REPEAT
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, short_repr
+from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.judging.client import address, http_client
 from custodes.judging.clients import BY_NAME, asynchronous, client_identity
 from custodes.judging.cost import Budget
@@ -115,7 +117,6 @@ def judge(
     >>> judge(texts, Judge(model="m"), client=client).verdicts["preference"].to_list()
     [1, -1]
     """
-    has_cache_file = (cache.path if isinstance(cache, Cache) else cache) is not None
     plan = prepare(
         texts,
         judge,
@@ -125,16 +126,28 @@ def judge(
         probe=probe,
         client=client,
         rng=rng,
-        has_lasting_cache=has_cache_file,
+        has_lasting_cache=(cache.path if isinstance(cache, Cache) else cache) is not None,
     )
     connected_client = client_of(judge, client, key=None, timeout=timeout)
     budget = Budget.from_options(judge, max_cost, price)
     with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as open_cache:
-        rate_limits: dict[str, Any] = {"concurrency": concurrency, "rpm": rpm, "tpm": tpm}
-        send_requests = partial(
-            query, client=connected_client, cache=open_cache, budget=budget, progress=progress, **rate_limits
+        return judgements_of(
+            plan,
+            query_plan(
+                plan,
+                partial(
+                    query,
+                    client=connected_client,
+                    cache=open_cache,
+                    budget=budget,
+                    progress=progress,
+                    concurrency=concurrency,
+                    rpm=rpm,
+                    tpm=tpm,
+                ),
+            ),
+            budget.price,
         )
-        return judgements_of(plan, query_plan(plan, send_requests), budget.price)
 
 
 def prepare(
@@ -162,28 +175,38 @@ def prepare(
             f"{study.name}: there are no texts to judge; give outputs with the columns item, "
             f"system, text, or item and outputs"
         )
-    is_all_pairs = isinstance(pairs, str) and pairs == "all"
-    if judge.mode == "pointwise" and not (is_all_pairs and orders == "both"):
-        unused_option_text = f"orders={orders!r}" if is_all_pairs else f"pairs={short_repr(pairs)}"
-        raise OptionError(f"{unused_option_text} has no effect, because a pointwise judge rates single outputs")
+    for option_name, option_value, default in (("pairs", pairs, "all"), ("orders", orders, "both")):
+        if judge.mode == "pointwise" and not (isinstance(option_value, str) and option_value == default):
+            raise OptionError(
+                f"{option_name}={short_repr(option_value)} has no effect, because a pointwise judge rates single "
+                "outputs"
+            )
     prompt = Prompt.load(judge)
-    all_texts = JudgedTexts.make(study.outputs)
-    if (system_patterns := study.selection.get("systems")) is not None:
-        all_texts = all_texts.select_systems(
-            select_labels(system_patterns, all_texts.systems, option="systems", what="system")
-        )
+    systems = select_labels(
+        study.selection.get("systems"),
+        study.outputs.texts["system"].unique().sort().to_list(),
+        option="systems",
+        what="system",
+    )
+    text_rows = study.outputs.texts.filter(pl.col("system").is_in(systems))
     if judge.own_system:
-        select_labels(judge.own_system, all_texts.systems, option="own_system", what="system")
-    if judge.references and not any(item_texts.references for item_texts in all_texts.materials.values()):
+        select_labels(judge.own_system, systems, option="own_system", what="system")
+    if judge.references and not study.outputs.sources["references"].list.len().sum():
         raise InputError(
             f"{study.name}: references={judge.references}, but no item has a reference; add "
             f"references to the texts, or set references=0"
         )
-    shown_examples = examples_of(prompt, all_texts, seed)
-    texts_without_examples = all_texts.exclude_items(shown_examples.items)
-    probes = Probes.make(probe, judge, orders=orders, outputs=texts_without_examples.outputs)
-    questions, identical_output_questions, notes = plan_questions(
-        texts_without_examples,
+    shown_examples = examples_of(prompt, JudgedTexts.make(replace(study.outputs, texts=text_rows)), seed)
+    judged_rows = text_rows.filter(~pl.col("item").is_in(shown_examples.items))
+    if shown_examples.items and judged_rows.is_empty():
+        raise InputError(
+            f"examples use all {len(shown_examples.items)} items ({join_labels(shown_examples.items)}), so no item is "
+            "left to judge; use fewer examples"
+        )
+    judged_texts = JudgedTexts.make(replace(study.outputs, texts=judged_rows))
+    probes = Probes.make(probe, judge, orders=orders, outputs=judged_texts.outputs)
+    questions, identical_questions, notes = plan_questions(
+        judged_texts,
         prompt,
         server_identity,
         pairs=pairs,
@@ -193,23 +216,20 @@ def prepare(
         examples_of_aspect=shown_examples.before,
         probes=probes,
     )
-    recorded_judge = (
-        replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}")
-        if isinstance(judge.examples, tuple)
-        else judge
-    )
-    pairs_text = pairs if isinstance(pairs, str) else str(pairs) if isinstance(pairs, Path) else "table"
+    recorded_judge = judge
+    if isinstance(judge.examples, tuple):
+        recorded_judge = replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}")
     return JudgingPlan(
         study=study,
         prompt=prompt,
         address=server_identity,
-        asked=questions,
-        same=identical_output_questions,
+        questions=questions,
+        identical_questions=identical_questions,
         examples=f"{len(shown_examples.items)}:{lot(shown_examples.before)[:12]}" if shown_examples.items else "",
         notes=(*study.notes, *shown_examples.notes, *notes, *positive_note(judge.labels)),
         options={
             "judge": recorded_judge,
-            "pairs": pairs_text,
+            "pairs": str(pairs) if isinstance(pairs, str | Path) else "table",
             "orders": orders,
             "repeats": repeats,
             "probe": ",".join(probes.names),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -190,8 +190,9 @@ class Judgements(Result):
 
         Raises InputError if the judge gave no valid answer.
         """
-        notes = tuple(dict.fromkeys((*self.judged.notes, *self.notes)))
-        return join([replace(self.judged, notes=notes), self._answers_study])
+        return join(
+            [replace(self.judged, notes=tuple(dict.fromkeys((*self.judged.notes, *self.notes)))), self._answers_study]
+        )
 
     @cached_property
     def _answers_study(self) -> Study:
@@ -221,43 +222,42 @@ class Judgements(Result):
 def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a queried plan."""
     judge = plan.judge
-    all_rows = [_row(question, queried_plan) for question in plan.asked]
+    all_rows = [_row(question, queried_plan) for question in plan.questions]
     unprobed_rows = [row for row in all_rows if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
     begun_comparisons = {_comparison(question) for question, _, reason in unprobed_rows if reason != "budget"}
-    reported_rows = [row for row in unprobed_rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
+    reported_rows = [row for row in unprobed_rows if _comparison(row[0]) in begun_comparisons]
     token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
     tokens_in, tokens_out, n_estimated = (sum(reply_counts[i] for reply_counts in token_counts) for i in range(3))
     total_dollars = price.token_cost(tokens_in, tokens_out) if price else None
     n_answered = sum(not reason for _, _, reason in all_rows)
-    answer_rows = (
-        [*_verdicts(judge.name, reported_rows, plan.same)]
-        if judge.key == "verdict"
-        else [*_ratings(judge, reported_rows), *_combine_labels(judge, unprobed_rows)]
-    )
+    cost_per_answer = total_dollars / n_answered if total_dollars is not None and n_answered else None
+    if judge.key == "verdict":
+        answer_rows = [*_verdicts(judge.name, reported_rows, plan.identical_questions)]
+    else:
+        answer_rows = [*_ratings(judge, reported_rows), *_combine_labels(judge, unprobed_rows)]
     signature = _signature(plan, all_rows)
-    signature_of_rater = {judge.name: signature, judge.name + EXPECTED_SUFFIX: f"{signature}|expected"}
-    rater_names = [
-        rater for rater in signature_of_rater if rater == judge.name or rater in {row["rater"] for row in answer_rows}
-    ]
+    signature_of_rater = {judge.name: signature}
+    if any(row["rater"] != judge.name for row in answer_rows):
+        signature_of_rater[judge.name + EXPECTED_SUFFIX] = f"{signature}|expected"
     data_of_table: dict[str, TableData] = {
         TABLE_OF_KEY[judge.key]: answer_rows,
         "probes": probe_outcomes(judge, all_rows),
         "raters": {
-            "rater": rater_names,
+            "rater": list(signature_of_rater),
             "kind": "metric",
             "higher_is_better": True,
             "low": float(judge.answers[0]) if judge.key == "score" else None,
             "high": float(judge.answers[-1]) if judge.key == "score" else None,
-            "cost": total_dollars / n_answered if total_dollars is not None and n_answered else None,
-            "cost_unit": COST_UNIT if total_dollars is not None and n_answered else None,
+            "cost": cost_per_answer,
+            "cost_unit": None if cost_per_answer is None else COST_UNIT,
             "own_system": judge.own_system or None,
-            "signature": [signature_of_rater[rater] for rater in rater_names],
+            "signature": list(signature_of_rater.values()),
         },
         "failures": _failures(all_rows),
         "usage": {
-            "questions": len(plan.asked),
-            "requests": len(plan.requests) + len(queried_plan.again),
+            "questions": len(plan.questions),
+            "requests": queried_plan.n_requests,
             "asked": queried_plan.asked,
             "sent": queried_plan.sent,
             "tokens_in": tokens_in,
@@ -267,17 +267,24 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
         "details": _details(all_rows, queried_plan),
     }
     notes = (*plan.notes, *_notes(plan, queried_plan, all_rows, n_estimated))
-    provenance = Provenance(
-        question="judge",
-        study=plan.study.name,
-        digest=plan.study.fingerprint() if plan.study.digest else "",
-        options=plan.options,
-        seed=plan.seed,
-        versions=versions(),
-        dropped=tuple(note for note in notes if note.count),
+    return Judgements(
+        notes=notes,
+        provenance=Provenance(
+            question="judge",
+            study=plan.study.name,
+            digest=plan.study.fingerprint() if plan.study.digest else "",
+            options=plan.options,
+            seed=plan.seed,
+            versions=versions(),
+            dropped=tuple(note for note in notes if note.count),
+        ),
+        judged=plan.study,
+        key=judge.key,
+        **Judgements.part(
+            "",
+            **data_of_table,
+        ),
     )
-    frame_of_table = Judgements.part("", **data_of_table)
-    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **frame_of_table)
 
 
 Row = tuple[JudgeQuestion, ReadReply | None, str]
@@ -325,27 +332,25 @@ def _verdicts(judge_name: str, rows: Sequence[Row], tie_questions: Sequence[Judg
 
 def _ratings(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The rows of scores or labels. Answers with probabilities also give the rows of the rater `NAME@expected`."""
-    has_scores = judge.key == "score"
+    value_of_label: Callable[[str], float | str] = float if judge.key == "score" else str
     for question, reply, reason in rows:
-        label = reply.label if reply and reply.label else None
-        yield _rating_row(judge, question, float(label) if has_scores and label else label, reason)
+        yield _rating_row(judge, question, value_of_label(reply.label) if reply and reply.label else None, reason)
     for question, reply, _ in rows:
-        if reply and (probability_of_label := reply.chances):
-            expected_score_or_probability: float | str = (
-                sum(float(label) * probability for label, probability in probability_of_label.items())
-                if has_scores
-                else repr(probability_of_label[positive_label(judge.labels)])
-            )
-            yield _rating_row(judge, question, expected_score_or_probability, "", rater=judge.name + EXPECTED_SUFFIX)
+        if reply and reply.chances:
+            if judge.key == "score":
+                expected: float | str = sum(float(label) * chance for label, chance in reply.chances.items())
+            else:
+                expected = repr(reply.chances[positive_label(judge.labels)])
+            yield _rating_row(judge, question, expected, "") | {"rater": judge.name + EXPECTED_SUFFIX}
 
 
 def _rating_row(
-    judge: Judge, question: JudgeQuestion, score_or_label: float | str | None, reason: str, *, rater: str = ""
+    judge: Judge, question: JudgeQuestion, score_or_label: float | str | None, reason: str
 ) -> dict[str, Any]:
     return {
         "item": question.item,
         "system": question.systems[0],
-        "rater": rater or judge.name,
+        "rater": judge.name,
         "kind": "metric",
         "aspect": question.aspect,
         "repeat": question.repeat,
@@ -368,14 +373,13 @@ def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any
         rows_of_output.setdefault((row[0].item, row[0].systems[0], row[0].repeat), []).append(row)
     for output_rows in rows_of_output.values():
         reasons = [reason for _, _, reason in output_rows if reason]
-        if reasons == ["budget"] * len(output_rows):
-            continue
         n_of_label = Counter(reply.label for _, reply, reason in output_rows if reply and not reason)
         is_positive_output = is_positive(
             judge.combine, positives=n_of_label[positive], negatives=n_of_label[negative], aspects=len(judge.meanings)
         )
-        label = None if is_positive_output is None else positive if is_positive_output else negative
-        yield _rating_row(judge, replace(output_rows[0][0], aspect=""), label, reasons[0] if label is None else "")
+        label = {True: positive, False: negative, None: None}[is_positive_output]
+        if reasons != ["budget"] * len(output_rows):
+            yield _rating_row(judge, replace(output_rows[0][0], aspect=""), label, reasons[0] if label is None else "")
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -396,22 +400,21 @@ def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 def _details(rows: Sequence[Row], queried_plan: QueriedPlan) -> Iterator[dict[str, Any]]:
     for question, reply, reason in rows:
-        if reply is None:
-            continue
-        key = question.request.key
-        yield {
-            "key": queried_plan.requests[key].key,
-            **_question_cells(question),
-            "probe": question.probe,
-            "answer": reply.label,
-            "invalid": reason,
-            "reason": reply.reason,
-            "model": reply.model,
-            "again": queried_plan.requests[key].key != key,
-            "tokens_in": reply.tokens_in,
-            "tokens_out": reply.tokens_out,
-            "seconds": queried_plan.replies[key].seconds,
-        }
+        if reply is not None:
+            key = question.request.key
+            yield {
+                "key": queried_plan.requests[key].key,
+                **_question_cells(question),
+                "probe": question.probe,
+                "answer": reply.label,
+                "invalid": reason,
+                "reason": reply.reason,
+                "model": reply.model,
+                "again": queried_plan.requests[key].key != key,
+                "tokens_in": reply.tokens_in,
+                "tokens_out": reply.tokens_out,
+                "seconds": queried_plan.replies[key].seconds,
+            }
 
 
 def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
@@ -442,26 +445,27 @@ def _served_models(rows: Sequence[Row]) -> list[str]:
 
 def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_estimated: int) -> list[Note]:
     """Notes on failures and on properties of the answers."""
-    n_invalid_of_reason = Counter(reason for _, reply, reason in rows if reason and reply)
-    n_of_unread_text = Counter(reply.reason for _, reply, reason in rows if reason and reply and reply.reason)
+    replies = [reply for _, reply, _ in rows if reply]
+    n_invalid_of_reason = Counter(reply.why for reply in replies if reply.why)
+    n_invalid, n_replies = n_invalid_of_reason.total(), len(replies)
+    invalid_counts_text = ", ".join(f"{n} {reason}" for reason, n in sorted(n_invalid_of_reason.items()))
+    n_of_unread_text = Counter(reply.reason for reply in replies if reply.why and reply.reason)
     frequent_text_clause = "".join(
         f"; most frequent text ({n} of them): {short_repr(text)}" for text, n in n_of_unread_text.most_common(1)
     )
     n_failed_of_reason = Counter(reason for _, reply, reason in rows if reply is None)
-    n_replies = len(rows) - n_failed_of_reason.total()
     message_of_reason: dict[str, str] = {failure.reason: failure.message for failure in queried_plan.failures.values()}
-    n_without_probabilities = sum(
-        plan.judge.logprobs and bool(reply and reply.label and reply.chances is None) for _, reply, _ in rows
-    )
-    invalid_counts_text = ", ".join(f"{n} {reason}" for reason, n in sorted(n_invalid_of_reason.items()))
     failures_text = "; ".join(
         f"{n} {reason}: {message_of_reason[reason]}" for reason, n in sorted(n_failed_of_reason.items())
+    )
+    n_without_probabilities = plan.judge.logprobs * sum(
+        bool(reply.label) and reply.chances is None for reply in replies
     )
     return build_notes(
         (
             "no-answer",
-            n_invalid_of_reason.total(),
-            f"{n_invalid_of_reason.total()} of {n_replies} replies contain no valid answer ({invalid_counts_text}), "
+            n_invalid,
+            f"{n_invalid} of {n_replies} replies contain no valid answer ({invalid_counts_text}), "
             f"so these answers are missing{frequent_text_clause}",
         ),
         (
@@ -472,8 +476,8 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
         ),
         (
             UNREADABLE,
-            2 * n_invalid_of_reason.total() > n_replies,
-            f"only {n_replies - n_invalid_of_reason.total()} of {n_replies} replies contain a {plan.judge.key}, fewer "
+            2 * n_invalid > n_replies,
+            f"only {n_replies - n_invalid} of {n_replies} replies contain a {plan.judge.key}, fewer "
             "than half; check the model, the prompt and the token limit before you use the answers",
         ),
         (

@@ -12,7 +12,7 @@ from custodes.answers.wording import letter_ranges
 from custodes.arguments import check_one_of
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.plots.choice import select_aspect, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 
 
 def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
@@ -21,36 +21,29 @@ def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataF
     The chance level of statistic `x` is in `x_chance` (null if it is undefined). The column
     `x_group` has the significance letters of the metrics that are ranked by `x`.
     """
-    expression_of_chance_column = {
-        f"{statistic.name}_chance": pl.lit(
-            statistic.chance if isinstance(statistic.chance, float) else None, dtype=pl.Float64
+    constant_chance_levels = [
+        pl.lit(statistic.chance if isinstance(statistic.chance, float) else None, pl.Float64).alias(
+            f"{statistic.name}_chance"
         )
         for statistic in STATISTICS.values()
-    }
-    distinct_significance_letters = metrics["group"].drop_nulls().unique()
-    letter_range_expression = pl.col("group").replace(
-        {
-            significance_letters: letter_ranges(significance_letters)
-            for significance_letters in distinct_significance_letters
-        }
-    )
-    ranking_statistic_rows = standing.select("aspect", "metric", ranked_by="statistic")
-    expression_of_group_column = {
-        f"{statistic_name}_group": pl.when(pl.col("ranked_by") == statistic_name)
-        .then(letter_range_expression)
-        .otherwise(pl.lit(None, pl.String))
+        if f"{statistic.name}_chance" not in metrics.columns
+    ]
+    letter_range_of_group = {letters: letter_ranges(letters) for letters in metrics["group"].drop_nulls().unique()}
+    significance_letters = [
+        pl.when(ranked_by=statistic_name)
+        .then(pl.col("group").replace(letter_range_of_group))
+        .alias(f"{statistic_name}_group")
         for statistic_name in STATISTICS
-    }
+    ]
     return (
-        metrics.with_columns(
-            **{
-                column_name: expression
-                for column_name, expression in expression_of_chance_column.items()
-                if column_name not in metrics.columns
-            }
+        metrics.with_columns(constant_chance_levels)
+        .join(
+            standing.select("aspect", "metric", ranked_by="statistic"),
+            on=["aspect", "metric"],
+            how="left",
+            maintain_order="left",
         )
-        .join(ranking_statistic_rows, on=["aspect", "metric"], how="left", maintain_order="left")
-        .with_columns(**expression_of_group_column)
+        .with_columns(significance_letters)
         .drop("ranked_by")
     )
 
@@ -92,14 +85,12 @@ def agreement_intervals(
     >>> agreement_intervals(result, aspect="fluency").to_dict()["title"]
     'Kendall τ-b within items (fluency)'
     """
-    function_name = "agreement_intervals"
-    statistic_label = STATISTICS[check_one_of(f"{function_name}: statistic", statistic, STATISTICS)].label
-    rows, aspect = select_aspect(
-        add_chance_levels(result.metrics, result.standing), aspect, function_name=function_name
-    )
-    suffix_of_column = {"value": "", "low": "_low", "high": "_high", "chance": "_chance", "group": "_group"}
+    statistic_label = STATISTICS[check_one_of("agreement_intervals: statistic", statistic, STATISTICS)].label
+    rows, aspect = select_rows(add_chance_levels(result.metrics, result.standing), "agreement_intervals", aspect=aspect)
     chart_rows = rows.select(
-        "metric", **{column_name: f"{statistic}{suffix}" for column_name, suffix in suffix_of_column.items()}
+        "metric",
+        value=statistic,
+        **{column_name: f"{statistic}_{column_name}" for column_name in ("low", "high", "chance", "group")},
     )
     return theme.apply_theme(
         intervals(theme.embed_rows(chart_rows), label=statistic_label),
@@ -112,25 +103,26 @@ def intervals(data: Any, *, label: str) -> Any:
     """Draw rows with the columns metric, value, low, high, chance and group."""
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.value)")
-    tooltips = [
-        alt.Tooltip("metric:N"),
-        alt.Tooltip("value:Q", format=".3f", title=label),
-        alt.Tooltip("low:Q", format=".3f"),
-        alt.Tooltip("high:Q", format=".3f"),
-    ]
-    chance_ticks = base.transform_filter("isValid(datum.chance)").mark_tick(
-        color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9
-    )
-    whisker_chart = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
-    letter_labels = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6)
-    dots = base.mark_point(color=theme.BLUE, opacity=1)
-    x = alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True))
     return (
         alt.layer(
-            chance_ticks.encode(x=alt.X("chance:Q"), y=metric_channel, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
-            whisker_chart.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
-            dots.encode(x=x, y=metric_channel, tooltip=tooltips),
-            letter_labels.encode(x=alt.value("width"), y=metric_channel, text=alt.Text("group:N")),
+            base.transform_filter("isValid(datum.chance)")
+            .mark_tick(color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9)
+            .encode(x=alt.X("chance:Q"), y=metric_channel, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
+            base.transform_filter("isValid(datum.low)")
+            .mark_rule(**theme.WHISKER, color=theme.BLUE)
+            .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
+            base.mark_point(color=theme.BLUE, opacity=1).encode(
+                x=alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True)),
+                y=metric_channel,
+                tooltip=[
+                    alt.Tooltip("metric:N"),
+                    alt.Tooltip("value:Q", format=".3f", title=label),
+                    *theme.number_tooltips(".3f", "low", "high"),
+                ],
+            ),
+            base.transform_filter("isValid(datum.group)")
+            .mark_text(align="left", dx=6)
+            .encode(x=alt.value("width"), y=metric_channel, text=alt.Text("group:N")),
         )
         .resolve_scale(x="shared")
         .properties(height=alt.Step(theme.ROW))

@@ -10,7 +10,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.errors import OptionError
 from custodes.evaluate.annotators.annotators import Annotators
-from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 
 READINGS = {"significant finding": theme.VERMILION, "no significant finding": theme.BLUE}
 
@@ -56,39 +56,46 @@ def annotator_competence(
     >>> annotator_competence(cu.annotators(made.study, resamples=20)).to_dict()["title"]
     'Competence of annotators'
     """
-    rows = result.annotators.drop_nulls("competence").with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
+    rows = (
+        result.annotators.drop_nulls("competence")
+        .with_columns(flag_names=pl.col("flags").list.join(", "))
+        .drop("flags")
+    )
     if rows.is_empty():
         raise OptionError(
             "annotator_competence: no annotator has an estimate of competence; see the notes and the column reason"
         )
-    answer_type = answer_type or str(rows["answer_type"][0])
-    rows = select_rows(rows, "answer_type", answer_type, function_name="annotator_competence")
-    rows, aspect = select_aspect(rows, aspect, function_name="annotator_competence")
-    n_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
+    rows, answer_type, aspect = select_rows(
+        rows, "annotator_competence", answer_type=answer_type or rows["answer_type"][0], aspect=aspect
+    )
     return theme.apply_theme(
-        _competence(theme.embed_rows(rows), n_omitted_annotators=n_annotators - rows.height),
+        _competence(
+            theme.embed_rows(rows),
+            n_omitted_annotators=result.annotators.filter(answer_type=answer_type, aspect=aspect).height - rows.height,
+        ),
         title=title_with_aspect("Competence of annotators", aspect),
         width=width,
     )
 
 
 def _competence(data: Any, *, n_omitted_annotators: int) -> Any:
-    """Draw the annotators of one answer type, with their flags in the column `said`."""
-    base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
-    rater_channel = alt.Y(
-        "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
-    )
-    colour_channel = theme.category_colour("reading", READINGS)
-    tooltips = [
-        alt.Tooltip("rater:N"),
-        alt.Tooltip("competence:Q", format=".2f"),
-        alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators also answered"),
-        alt.Tooltip("said:N", title="flags"),
-    ]
+    """Draw the annotators of one answer type, with their flags in the column `flag_names`."""
+    base = alt.Chart(data).transform_calculate(reading="datum.flag_names ? '{}' : '{}'".format(*READINGS))
     omission_text = f" ({n_omitted_annotators} without an estimate are not shown)" if n_omitted_annotators else ""
-    x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{omission_text}")
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
-        base.mark_point(opacity=1).encode(x=x, y=rater_channel, color=colour_channel, tooltip=tooltips),
+        theme.reference_line(data, x=0),
+        base.mark_point(opacity=1).encode(
+            x=alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{omission_text}"),
+            y=alt.Y(
+                "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
+            ),
+            color=theme.category_colour("reading", READINGS),
+            tooltip=[
+                alt.Tooltip("rater:N"),
+                alt.Tooltip("competence:Q", format=".2f"),
+                alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators also answered"),
+                alt.Tooltip("flag_names:N", title="flags"),
+            ],
+        ),
         height=alt.Step(theme.ROW),
     )

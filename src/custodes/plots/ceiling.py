@@ -4,6 +4,7 @@ selection."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -72,20 +73,15 @@ def bars(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.prediction`, with the bounds in the result."""
     feature_sets = [feature_set for feature_set in FEATURES if feature_set in set(result.prediction["features"])]
     bound_names = list(BOUNDS) if result.annotators.height else []
-    legend_labels = [
-        *(FEATURES[feature_set] for feature_set in feature_sets),
-        *(BOUNDS[bound_name] for bound_name in bound_names),
-    ]
-    colour_channel = alt.Color(
-        "what:N",
-        title=None,
-        scale=alt.Scale(domain=legend_labels, range=[COLOURS[legend_label] for legend_label in legend_labels]),
+    feature_labels = [FEATURES[feature_set] for feature_set in feature_sets]
+    legend_labels = [*feature_labels, *(BOUNDS[bound_name] for bound_name in bound_names)]
+    colour_channel = theme.category_colour(
+        "what",
+        {legend_label: COLOURS[legend_label] for legend_label in legend_labels},
         legend=alt.Legend(columns=2, labelLimit=300, symbolOpacity=1),
     )
     target_channel = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
-    lane_channel = alt.YOffset(
-        "what:N", sort=legend_labels[: len(feature_sets)], scale=alt.Scale(domain=legend_labels[: len(feature_sets)])
-    )
+    lane_channel = alt.YOffset("what:N", sort=feature_labels, scale=alt.Scale(domain=feature_labels))
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.kendall)")
@@ -185,11 +181,10 @@ def ratio_curve(data: Any) -> Any:
     """Draw the rows of `Ceiling.information`."""
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
     x = _penalty_channel(reverse=True)
-    y_axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
-    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=y_axis)
+    make_y = _y_channels("Error with other human aspects / without")
     colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(y=alt.datum(1)),
+        theme.reference_line(data, y=1),
         base.transform_filter("isValid(datum.mse_ratio_low)")
         .mark_area(opacity=0.15)
         .encode(x=x, y=make_y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour_channel),
@@ -204,6 +199,11 @@ def ratio_curve(data: Any) -> Any:
         ),
         height=HEIGHT,
     )
+
+
+def _y_channels(title: str) -> Callable[[str], alt.Y]:
+    """A function that returns the y channel of a column, on an axis with a horizontal title."""
+    return partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=title, titleAngle=-90))
 
 
 def _penalty_channel(**scale_options: Any) -> Any:
@@ -247,7 +247,7 @@ def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) 
     >>> lasso_paths(result, "fluency").to_dict()["title"]
     'Lasso weights of the raters (fluency)'
     """
-    lasso_rows = select_rows(result.lasso, "target", target, function_name="lasso_paths")
+    lasso_rows, target = select_rows(result.lasso, "lasso_paths", target=target)
     x = _penalty_channel(domain=[lasso_rows["alpha"].max(), lasso_rows["alpha"].min()])
     weight_channel = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
     colour_channel = alt.Color("rater:N", legend=None)
@@ -284,8 +284,8 @@ def _labelled_path_ends(lasso_rows: pl.DataFrame) -> pl.DataFrame:
     end_rows = lasso_rows.with_columns(size=largest_weight).filter(pl.col("alpha") == pl.col("alpha").min())
     size_rank = pl.col("size").rank("ordinal", descending=True).over("kind")
     labelled_rows = end_rows.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (size_rank <= NAMED)))
-    weight_span = float(np.ptp(lasso_rows["weight"].to_numpy()))
-    gap = weight_span * (1.25 * labels.LINE / HEIGHT)  # the axis extends beyond the data
+    # The axis extends beyond the data.
+    gap = float(np.ptp(lasso_rows["weight"].to_numpy())) * (1.25 * labels.LINE / HEIGHT)
     return labelled_rows.with_columns(
         label_y=pl.Series(labels.separate_positions(labelled_rows["weight"].to_numpy(), gap=gap))
     )
@@ -332,13 +332,10 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.To
 
 def release_lines(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.history`, with `newest` as text."""
-    has_dates = result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all()
-    x = (
-        alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12))
-        if has_dates
-        else alt.X("date:O", title=None)
-    )
-    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
+    x = alt.X("date:O", title=None)
+    if result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all():
+        x = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12))
+    make_y = _y_channels("Kendall τ-b, held out")
     colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     base = alt.Chart(data).transform_filter("isValid(datum.kendall)")
     return alt.layer(
@@ -390,10 +387,9 @@ def forward_path(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH)
     >>> forward_path(result, "fluency").to_dict()["title"]
     'Forward selection of metrics (fluency)'
     """
+    rows, target = select_rows(result.forward, "forward_path", target=target)
     return theme.apply_theme(
-        steps(theme.embed_rows(select_rows(result.forward, "target", target, function_name="forward_path"))),
-        title=title_with_aspect("Forward selection of metrics", target),
-        width=width,
+        steps(theme.embed_rows(rows)), title=title_with_aspect("Forward selection of metrics", target), width=width
     )
 
 
@@ -420,10 +416,7 @@ def steps(data: Any) -> Any:
         title="Metric added",
         axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
     )
-    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
-    tooltips = theme.column_tooltips(
-        Ceiling.table_declarations()["forward"], "step", "metric", "kendall", "gain", "chosen"
-    )
+    make_y = _y_channels("Kendall τ-b, held out")
     fill_channel, stroke_channel = (
         channel_class(
             "clear:N",
@@ -439,7 +432,13 @@ def steps(data: Any) -> Any:
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x, y=make_y("kendall:Q"), stroke=stroke_channel, fill=fill_channel, tooltip=tooltips
+            x=x,
+            y=make_y("kendall:Q"),
+            stroke=stroke_channel,
+            fill=fill_channel,
+            tooltip=theme.column_tooltips(
+                Ceiling.table_declarations()["forward"], "step", "metric", "kendall", "gain", "chosen"
+            ),
         ),
         height=HEIGHT,
     )

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from custodes.answers.views import title_with_aspect as title_with_aspect
-from custodes.errors import OptionError, join_labels, suggestion
+from custodes.errors import join_labels, reject, suggestion
 
 
-def select_aspect(
-    frame: pl.DataFrame, aspect: str | None, *, function_name: str, column_name: str = "aspect"
-) -> tuple[pl.DataFrame, str]:
-    """The rows of one aspect (or of one value of another column), and the name of the aspect.
+def select_rows(frame: pl.DataFrame, function_name: str, **value_of_column: str | None) -> tuple[Any, ...]:
+    """The rows with these values of one or more columns, followed by the values.
 
-    If `aspect` is None, the frame must have only one aspect.
+    The columns are selected one after the other. A value of None stands for the only value that the remaining rows have
+    in this column. `function_name` is the name of the figure in error messages.
     """
-    distinct_values = frame[column_name].unique(maintain_order=True).to_list()
-    if not distinct_values:
-        raise OptionError(f"{function_name}: the result has no rows to draw; see its notes")
-    if aspect is None:
-        if len(distinct_values) != 1:
-            raise OptionError(
-                f"{function_name}: the result has more than one {column_name}; give {column_name}=NAME, one of "
-                f"{join_labels(distinct_values)}"
-            )
-        aspect = str(distinct_values[0])
-    return select_rows(frame, column_name, aspect, function_name=function_name), aspect
-
-
-def select_rows(
-    frame: pl.DataFrame, column_name: str, value: str, *, function_name: str, display_name: str | None = None
-) -> pl.DataFrame:
-    """The rows with this value. If there are none, `OptionError` with a suggestion is raised."""
-    rows = frame.filter(pl.col(column_name) == value)
-    if not rows.height:
+    for column_name, value in value_of_column.items():
         distinct_values = frame[column_name].unique(maintain_order=True).to_list()
-        option_name = display_name or column_name
-        raise OptionError(
-            f"{function_name}: {option_name}={value!r} is not in the result; give one of "
-            f"{join_labels(distinct_values)}{suggestion(value, distinct_values)}"
+        reject(
+            (not distinct_values, f"{function_name}: the result has no rows to draw; see its notes"),
+            (
+                value is None and len(distinct_values) > 1,
+                f"{function_name}: the result has more than one {column_name}; give {column_name}=NAME, one of "
+                f"{join_labels(distinct_values)}",
+            ),
+            (
+                value is not None and value not in distinct_values,
+                f"{function_name}: {column_name}={value!r} is not in the result; give one of "
+                f"{join_labels(distinct_values)}{suggestion(str(value), distinct_values)}",
+            ),
         )
-    return rows
+        value_of_column[column_name] = str(distinct_values[0]) if value is None else value
+        frame = frame.filter(pl.col(column_name) == value_of_column[column_name])
+    return frame, *value_of_column.values()

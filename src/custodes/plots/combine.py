@@ -10,10 +10,11 @@ import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
+from custodes.answers.wording import plural
 from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
 from custodes.combining.trial import STATISTICS
-from custodes.plots.choice import select_aspect, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 
 LABELS = {method.name: method.label for method in METHODS.values()}
 """Displayed names of the methods of combining, by method."""
@@ -59,7 +60,7 @@ def method_comparison(
     >>> method_comparison(made).to_dict()["title"]
     'Ways of combining metrics (fluency)'
     """
-    rows, target = select_aspect(result.comparison, target, function_name="method_comparison", column_name="target")
+    rows, target = select_rows(result.comparison, "method_comparison", target=target)
     return theme.apply_theme(
         methods(theme.embed_rows(rows), objective=objective_of(result)),
         title=title_with_aspect("Ways of combining metrics", target),
@@ -87,20 +88,24 @@ def methods(data: Any, *, objective: str) -> Any:
     y = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
     colour_channel = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
     make_x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
-    low_name, high_name = f"{objective}_low", f"{objective}_high"
-    tooltips = [
-        alt.Tooltip("method:N"),
-        *theme.number_tooltips(".3f", *dict.fromkeys((objective, low_name, high_name, *STATISTICS))),
-        alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
-    ]
+    tooltip_fields = dict.fromkeys((objective, f"{objective}_low", f"{objective}_high", *STATISTICS))
     return alt.layer(
         base.transform_filter(SINGLE)
         .mark_rule(color=theme.ORANGE, strokeDash=[3, 3])
         .encode(x=make_x(f"{objective}:Q")),
-        base.transform_filter(f"isValid(datum.{low_name})")
+        base.transform_filter(f"isValid(datum.{objective}_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=make_x(f"{low_name}:Q"), x2=alt.X2(f"{high_name}:Q"), y=y, color=colour_channel),
-        base.mark_point(opacity=1).encode(x=make_x(f"{objective}:Q"), y=y, color=colour_channel, tooltip=tooltips),
+        .encode(x=make_x(f"{objective}_low:Q"), x2=alt.X2(f"{objective}_high:Q"), y=y, color=colour_channel),
+        base.mark_point(opacity=1).encode(
+            x=make_x(f"{objective}:Q"),
+            y=y,
+            color=colour_channel,
+            tooltip=[
+                alt.Tooltip("method:N"),
+                *theme.number_tooltips(".3f", *tooltip_fields),
+                alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
+            ],
+        ),
         height=alt.Step(1.3 * theme.ROW),
     )
 
@@ -144,7 +149,7 @@ def combination_weights(
     >>> combination_weights(made).to_dict()["title"]
     'Weights of the combined metric (fluency)'
     """
-    rows, target = select_aspect(result.weights, target, function_name="combination_weights", column_name="target")
+    rows, target = select_rows(result.weights, "combination_weights", target=target)
     rows = weight_rows(rows)
     label = IMPORTANCE if METHODS[result.model.method].family == "importances" else WEIGHT
     chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=label)
@@ -156,14 +161,8 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
     defined_chart = base.transform_filter("isValid(datum.value)")
-    fill_channel = alt.Fill(
-        "clear:N",
-        title=None,
-        scale=alt.Scale(domain=list(CLEAR), range=[theme.BLUE, HOLLOW]),
-        legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
-    )
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
+        theme.reference_line(data, x=0),
         defined_chart.transform_filter("isValid(datum.low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
@@ -171,7 +170,14 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
             x=alt.X("value:Q", title=label),
             y=metric_channel,
             stroke=alt.value(theme.BLUE),
-            fill=fill_channel if has_intervals else alt.value(theme.BLUE),
+            fill=alt.Fill(
+                "clear:N",
+                title=None,
+                scale=alt.Scale(domain=list(CLEAR), range=[theme.BLUE, HOLLOW]),
+                legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
+            )
+            if has_intervals
+            else alt.value(theme.BLUE),
             tooltip=[alt.Tooltip("metric:N"), *theme.number_tooltips(".3f", "value", "low", "high")],
         ),
         base.transform_filter("isValid(datum.rest)")
@@ -191,19 +197,11 @@ def weight_rows(table: pl.DataFrame) -> pl.DataFrame:
     for (target,), target_rows in rows.group_by("target", maintain_order=True):
         ordered_rows = target_rows.sort(pl.col("value").abs(), descending=True, maintain_order=True)
         shown_rows = ordered_rows.filter(pl.col("value") != 0).head(MOST)
-        n_omitted_metrics = target_rows.height - shown_rows.height
+        omitted_weights = ordered_rows["value"].slice(shown_rows.height).abs()
         frames.append(shown_rows)
-        if n_omitted_metrics:
-            largest_omitted_weight, omits_several = abs(ordered_rows["value"][shown_rows.height]), n_omitted_metrics > 1
-            omitted_size_text = (
-                f"{'at most ' if omits_several else ''}{largest_omitted_weight:.2g} in size"
-                if largest_omitted_weight
-                else "no weight"
-            )
-            omission_columns = {
-                "target": [target],
-                "metric": [f"{n_omitted_metrics} other{'s' if omits_several else ''}"],
-                "rest": [omitted_size_text],
-            }
-            frames.append(pl.DataFrame(omission_columns))
+        if len(omitted_weights):
+            limit_text = "at most " if len(omitted_weights) > 1 else ""
+            size_text = f"{limit_text}{omitted_weights[0]:.2g} in size" if omitted_weights[0] else "no weight"
+            others_text = plural(len(omitted_weights), "other")
+            frames.append(pl.DataFrame({"target": [target], "metric": [others_text], "rest": [size_text]}))
     return pl.concat(frames, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))

@@ -11,6 +11,7 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.labels as labels
 import custodes.plots.theme as theme
+from custodes.data.panel import label_codes
 from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
@@ -87,12 +88,8 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     axis_rater_names = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
     is_labelled = len(ordered_rater_rows) <= LABELLED
     cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(axis_rater_names) - 1)))
-    axis_options: dict[str, Any] = {
-        "title": None,
-        "ticks": False,
-        "domain": False,
-        "labelOverlap": False if is_labelled else "greedy",
-    }
+    label_overlap = False if is_labelled else "greedy"
+    axis_options: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "labelOverlap": label_overlap}
     is_a_first_expression = "datum.place_a < datum.place_b"
     return (
         alt.Chart(data)
@@ -135,12 +132,10 @@ def _raters_by_similarity(result: Complementarity, kind: str) -> list[str]:
     """The raters of a kind that have a ranking, in an order in which similar raters are adjacent."""
     ranked_raters = result.raters.filter(pl.any_horizontal(pl.col("with_humans", "with_metrics").is_not_null()))
     names = sorted(ranked_raters.filter(kind=kind)["rater"])  # tied distances do not depend on the order of input
-    position_of_name = {name: position for position, name in enumerate(names)}
-    distance_matrix = np.full((len(names), len(names)), np.nan)
     pairs = result.pairs.filter(kind_a=kind, kind_b=kind).drop_nulls("complementarity")
-    for rater_a, rater_b, distance in pairs.select("rater_a", "rater_b", "complementarity").iter_rows():
-        a, b = position_of_name[rater_a], position_of_name[rater_b]
-        distance_matrix[[a, b], [b, a]] = distance
+    a, b = (label_codes(pairs[column_name], names) for column_name in ("rater_a", "rater_b"))
+    distance_matrix = np.full((len(names), len(names)), np.nan)
+    distance_matrix[a, b] = distance_matrix[b, a] = pairs["complementarity"]
     return [names[position] for position in leaf_order(distance_matrix)]
 
 
@@ -190,10 +185,9 @@ def explained_variance(result: Complementarity, *, width: int = theme.PAGE_WIDTH
 def variance_curve(data: Any) -> Any:
     """Draw the rows of `Complementarity.components`."""
     line_labels = ("cumulative", "cumulative, random rankings", "each component")
-    colour_channel = alt.Color(
-        "line:N",
-        title=None,
-        scale=alt.Scale(domain=list(line_labels), range=[theme.BLUE, theme.GREY, theme.SKY]),
+    colour_channel = theme.category_colour(
+        "line",
+        dict(zip(line_labels, (theme.BLUE, theme.GREY, theme.SKY), strict=True)),
         legend=alt.Legend(columns=2, symbolOpacity=1),
     )
     base = (
@@ -202,18 +196,24 @@ def variance_curve(data: Any) -> Any:
         .transform_filter("datum.explained_variance > 1e-9")
     )
     x = alt.X("component:O", title="Principal component", axis=alt.Axis(labelAngle=0))
-    y_scale, y_axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
     tooltips = [
         alt.Tooltip("component:Q"),
         alt.Tooltip("explained_variance:Q", format=".1%", title="proportion"),
         alt.Tooltip("cumulative:Q", format=".1%", title="cumulative"),
         alt.Tooltip("null_cumulative:Q", format=".1%", title="cumulative, random rankings"),
     ]
-    layers = [
+    return alt.layer(
         base.transform_calculate(line=f"'{line_labels[2]}'")
         .mark_bar(width={"band": 0.6}, opacity=0.7)
         .encode(
-            x=x, y=alt.Y("explained_variance:Q", scale=y_scale, axis=y_axis), color=colour_channel, tooltip=tooltips
+            x=x,
+            y=alt.Y(
+                "explained_variance:Q",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(title="Variance explained", format="%", titleAngle=-90),
+            ),
+            color=colour_channel,
+            tooltip=tooltips,
         ),
         alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
         base.transform_calculate(line=f"'{line_labels[1]}'")
@@ -222,8 +222,8 @@ def variance_curve(data: Any) -> Any:
         base.transform_calculate(line=f"'{line_labels[0]}'")
         .mark_line(point={"opacity": 1, "size": 45}, opacity=0.9)
         .encode(x=x, y=alt.Y("cumulative:Q"), color=colour_channel, tooltip=tooltips),
-    ]
-    return alt.layer(*layers, height=HEIGHT)
+        height=HEIGHT,
+    )
 
 
 def judges_map(
@@ -274,20 +274,13 @@ def judges_map(
         )
     named_raters = [named] if isinstance(named, str) else list(named)
     for rater_name in named_raters:
-        select_rows(rows, "rater", rater_name, function_name="judges_map")
+        select_rows(rows, "judges_map", rater=rater_name)
     points = rows.select("x", "y").to_numpy()
     lowest, highest = points.min(axis=0), points.max(axis=0)
     units_per_pixel = (highest - lowest).max() / (width - 2 * MARGIN) or 1.0
     plot_size = np.array([width, max(width / 3, (highest - lowest)[1] / units_per_pixel + 2 * MARGIN)])
     half_extent = plot_size * units_per_pixel / 2
     centre = (lowest + highest) / 2
-    label_columns = labels.columns(
-        (points - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
-        rows["rater"].to_list(),
-        _raters_to_label(result, rows, named_raters),
-        height=plot_size[1],
-        width=width,
-    )
     variance_shares = [*result.components["explained_variance"], 0.0][:2]  # rankings of two systems have one component
     x, y = (
         channel_class(
@@ -305,9 +298,19 @@ def judges_map(
             (alt.X, alt.Y), "xy", (1, 2), centre, half_extent, variance_shares, strict=True
         )
     )
-    base = alt.Chart(theme.embed_rows(rows.with_columns(**label_columns))).transform_calculate(
-        who=f"datum.kind === 'human' ? '{SHAPES[0]}' : '{SHAPES[1]}'"
-    )
+    base = alt.Chart(
+        theme.embed_rows(
+            rows.with_columns(
+                **labels.columns(
+                    (points - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
+                    rows["rater"].to_list(),
+                    _raters_to_label(result, rows, named_raters),
+                    height=plot_size[1],
+                    width=width,
+                )
+            )
+        )
+    ).transform_calculate(who=f"datum.kind === 'human' ? '{SHAPES[0]}' : '{SHAPES[1]}'")
     point_chart = base.encode(
         x=x,
         y=y,
@@ -343,17 +346,14 @@ def _raters_to_label(result: Complementarity, rows: pl.DataFrame, named_raters: 
     names, is_metric_row = rows["rater"].to_list(), rows["kind"].to_numpy() == "metric"
     closest_metrics = result.raters.filter(pl.col("rater").is_in(names), kind="metric").drop_nulls("with_humans")
     nearest_names = closest_metrics.sort("with_humans", maintain_order=True)["rater"].head(NEAREST)
-    extremes = [labels.extremes(np.where(is_metric_row, rows[axis].to_numpy(), np.nan), 1) for axis in "xy"]
-    return list(
-        dict.fromkeys(
-            [
-                *np.flatnonzero(~is_metric_row).tolist(),
-                *(names.index(name) for name in [*named_raters, *nearest_names]),
-                *extremes[0],
-                *extremes[1],
-            ]
-        )
+    x_extremes, y_extremes = (
+        labels.extremes(np.where(is_metric_row, rows[axis].to_numpy(), np.nan), 1) for axis in "xy"
     )
+    human_and_named_rows = [
+        *np.flatnonzero(~is_metric_row).tolist(),
+        *(names.index(name) for name in [*named_raters, *nearest_names]),
+    ]
+    return list(dict.fromkeys([*human_and_named_rows, *x_extremes, *y_extremes]))
 
 
 def complementarity_averages(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
@@ -385,17 +385,14 @@ def complementarity_averages(result: Complementarity, *, width: int = theme.PAGE
 
 def averages(data: Any) -> Any:
     """Draw the rows of `Complementarity.averages`."""
-    labels_expression = (
-        "{" + ", ".join(f"'{kind_pair}': '{kind_pair_label}'" for kind_pair, kind_pair_label in AVERAGES.items()) + "}"
-    )
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
-        .transform_calculate(between=f"{labels_expression}[datum.kinds]")
+        .transform_calculate(between=f"{AVERAGES}[datum.kinds]")
     )
     kind_pair_channel = alt.Y("between:N", sort=list(AVERAGES.values()))
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0.5)),
+        theme.reference_line(data, x=0.5),
         base.transform_filter("isValid(datum.complementarity_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("complementarity_low:Q"), x2=alt.X2("complementarity_high:Q"), y=kind_pair_channel),

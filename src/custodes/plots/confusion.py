@@ -14,7 +14,7 @@ from custodes.arguments import check_one_of
 from custodes.errors import OptionError
 from custodes.evaluate.decision_graph import CELLS, OUTCOMES
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 
 _TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(outcome)] for outcome in cell.split("_")) for cell in CELLS} | {
     "system_a": "system_b",
@@ -60,17 +60,16 @@ def confusion_matrix(
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = confusion_matrix(result, "judge", "Aster", "Fir", aspect="fluency")
     """
-    function_name = "confusion_matrix"
-    rows, aspect = select_aspect(result.pairs, aspect, function_name=function_name)
-    rows = select_rows(rows, "metric", metric, function_name=function_name).select("system_a", "system_b", *CELLS)
-    system_names = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
-    for system_name in (system_a, system_b):
-        check_one_of(f"{function_name}: system", system_name, system_names)
+    rows, aspect, metric = select_rows(result.pairs, "confusion_matrix", aspect=aspect, metric=metric)
+    rows = rows.select("system_a", "system_b", *CELLS)
     rows_of_both_orders = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
+    system_names = rows_of_both_orders["system_a"].unique(maintain_order=True).to_list()
+    for system_name in (system_a, system_b):
+        check_one_of("confusion_matrix: system", system_name, system_names)
     pair_rows = rows_of_both_orders.filter(system_a=system_a, system_b=system_b)
     if not pair_rows.height:
         raise OptionError(
-            f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result; give a "
+            f"confusion_matrix: {system_a!r} and {system_b!r} are not a pair of systems in the result; give a "
             "pair of the table pairs"
         )
     title = f"Human ratings and {metric}: {system_a} against {system_b}"
@@ -79,12 +78,9 @@ def confusion_matrix(
 
 def matrix(data: Any) -> Any:
     """Draw one row of `Favoritism.pairs`."""
-    label_expression = (
-        "outcome === 'win' ? datum.system_a + ' better' : outcome === 'tie' ? 'tie' : datum.system_b + ' better'"
-    )
     return outcome_cells(
         data,
-        label_expression,
+        "outcome === 'win' ? datum.system_a + ' better' : outcome === 'tie' ? 'tie' : datum.system_b + ' better'",
         row_title="human ratings",
         column_title="metric",
         reading_expression="datum.row === datum.column ? 'agree' : 'differ'",

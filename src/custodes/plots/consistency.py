@@ -11,7 +11,7 @@ import custodes.plots.theme as theme
 from custodes.errors import OptionError
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, PROBE
-from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 from custodes.plots.confusion import outcome_cells
 
 AXES = {
@@ -72,14 +72,10 @@ def judge_faults(
     rows = result.findings.filter(pl.col("estimate").is_not_null())
     if rows.is_empty():
         raise OptionError("judge_faults: no test has an estimate; see the column reason of the table findings")
-    kind = kind or str(rows["kind"][0])
-    rows, aspect = select_aspect(
-        select_rows(rows, "kind", kind, function_name="judge_faults"), aspect, function_name="judge_faults"
-    )
+    rows, kind, aspect = select_rows(rows, "judge_faults", kind=kind or rows["kind"][0], aspect=aspect)
+    axis_title = AXES.get(kind, FAILURES)
     return theme.apply_theme(
-        faults(theme.embed_rows(rows), title=AXES.get(kind, FAILURES)),
-        title=title_with_aspect(AXES.get(kind, FAILURES), aspect),
-        width=width,
+        faults(theme.embed_rows(rows), title=axis_title), title=title_with_aspect(axis_title, aspect), width=width
     )
 
 
@@ -89,26 +85,28 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data)
         .transform_filter("isValid(datum.estimate)")
         .transform_calculate(
-            p_told=theme.p_value_expression("p_adjusted"),
+            p_text=theme.p_value_expression("p_adjusted"),
             who="datum.factor ? datum.rater + ': ' + datum.factor : datum.rater",
             reading="datum.finding && datum.finding !== 'inconclusive' ? '{}' : '{}'".format(*READINGS),
         )
     )
     rater_channel = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
     colour_channel = theme.category_colour("reading", READINGS)
-    tooltips = [
-        alt.Tooltip("rater:N"),
-        *theme.interval_tooltips("estimate", "+.1f", title="points"),
-        alt.Tooltip("p_told:N", title="adjusted p"),
-        alt.Tooltip("finding:N"),
-    ]
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
+        theme.reference_line(data, x=0),
         base.transform_filter("isValid(datum.estimate_low)")
         .mark_rule(**theme.WHISKER)
         .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_channel, color=colour_channel),
         base.mark_point(opacity=1).encode(
-            x=alt.X("estimate:Q", title=title), y=rater_channel, color=colour_channel, tooltip=tooltips
+            x=alt.X("estimate:Q", title=title),
+            y=rater_channel,
+            color=colour_channel,
+            tooltip=[
+                alt.Tooltip("rater:N"),
+                *theme.interval_tooltips("estimate", "+.1f", title="points"),
+                alt.Tooltip("p_text:N", title="adjusted p"),
+                alt.Tooltip("finding:N"),
+            ],
         ),
         height=alt.Step(theme.ROW),
     )
@@ -142,7 +140,7 @@ def order_flips(result: Consistency, *, aspect: str | None = None, width: int = 
     >>> order_flips(made).to_dict()["title"]
     'Flip rate: the winner changes with the order'
     """
-    rows, aspect = select_aspect(result.orders, aspect, function_name="order_flips")
+    rows, aspect = select_rows(result.orders, "order_flips", aspect=aspect)
     return theme.apply_theme(
         flips(theme.embed_rows(rows)),
         width=width,
@@ -154,22 +152,24 @@ def flips(data: Any) -> Any:
     """Draw the rows of `Consistency.orders`."""
     base = alt.Chart(data).transform_filter("isValid(datum.flip_rate)")
     rater_channel = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
-    tooltips = [
-        alt.Tooltip("rater:N"),
-        *theme.interval_tooltips("flip_rate", ".1%", title="flips"),
-        alt.Tooltip("n_both_orders:Q", title="comparisons in both orders"),
-    ]
-    x = alt.X(
-        "flip_rate:Q",
-        title="Proportion of comparisons where the winner changes with the order",
-        scale=alt.Scale(domainMin=0),
-        axis=alt.Axis(format="%"),
-    )
     return alt.layer(
         base.transform_filter("isValid(datum.flip_rate_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater_channel),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater_channel, tooltip=tooltips),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(
+            x=alt.X(
+                "flip_rate:Q",
+                title="Proportion of comparisons where the winner changes with the order",
+                scale=alt.Scale(domainMin=0),
+                axis=alt.Axis(format="%"),
+            ),
+            y=rater_channel,
+            tooltip=[
+                alt.Tooltip("rater:N"),
+                *theme.interval_tooltips("flip_rate", ".1%", title="flips"),
+                alt.Tooltip("n_both_orders:Q", title="comparisons in both orders"),
+            ],
+        ),
         height=alt.Step(theme.ROW),
     )
 
@@ -208,38 +208,35 @@ def judge_calibration(result: Consistency, rater: str, *, aspect: str | None = N
             "judge_calibration: no judge gave outcome probabilities (p_a, p_tie, p_b) for comparisons "
             "that also have human verdicts"
         )
-    rows, aspect = select_aspect(result.reliability, aspect, function_name="judge_calibration")
+    rows, aspect, rater = select_rows(result.reliability, "judge_calibration", aspect=aspect, rater=rater)
     return theme.apply_theme(
-        calibration(theme.embed_rows(select_rows(rows, "rater", rater, function_name="judge_calibration"))),
-        title=title_with_aspect(f"Calibration of {rater}", aspect),
+        calibration(theme.embed_rows(rows)), title=title_with_aspect(f"Calibration of {rater}", aspect)
     )
 
 
 def calibration(data: Any) -> Any:
     """Draw the rows of `Consistency.reliability` of one rater."""
-    accuracy_scale = alt.Scale(domain=[0, 1])
+    percent_axis = alt.Axis(format="%")
     confidence_scale = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
-    x = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=alt.Axis(format="%"))
-    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=accuracy_scale, axis=alt.Axis(format="%"))
+    x = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=percent_axis)
+    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=alt.Scale(domain=[0, 1]), axis=percent_axis)
     base = alt.Chart(data).encode(x=x)
-    tooltips = [
-        alt.Tooltip("rater:N"),
-        alt.Tooltip("mean_confidence:Q", format=".1%"),
-        alt.Tooltip("accuracy:Q", format=".1%"),
-        alt.Tooltip("accuracy_low:Q", format=".1%", title="low"),
-        alt.Tooltip("accuracy_high:Q", format=".1%", title="high"),
-        alt.Tooltip("verdicts:Q"),
-    ]
-    diagonal_chart = alt.Chart(
-        theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))
-    ).encode(x=x, y=y)
+    diagonal = theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))
     return alt.layer(
-        diagonal_chart.mark_line(color=theme.GREY, strokeDash=[3, 3]),
+        alt.Chart(diagonal).encode(x=x, y=y).mark_line(color=theme.GREY, strokeDash=[3, 3]),
         base.transform_filter("isValid(datum.accuracy_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),
         base.mark_line(color=theme.BLUE).encode(y=y),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltips),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(
+            y=y,
+            tooltip=[
+                alt.Tooltip("rater:N"),
+                alt.Tooltip("mean_confidence:Q", format=".1%"),
+                *theme.interval_tooltips("accuracy", ".1%"),
+                alt.Tooltip("verdicts:Q"),
+            ],
+        ),
         width=320,
         height=320,
     )
@@ -274,10 +271,9 @@ def order_confusion(result: Consistency, rater: str, *, aspect: str | None = Non
     >>> order_confusion(made, "judge").to_dict()["title"]
     'Verdicts of judge in both orders'
     """
-    rows, aspect = select_aspect(result.confusion, aspect, function_name="order_confusion")
+    rows, aspect, rater = select_rows(result.confusion, "order_confusion", aspect=aspect, rater=rater)
     return theme.apply_theme(
-        symmetry(theme.embed_rows(select_rows(rows, "rater", rater, function_name="order_confusion"))),
-        title=title_with_aspect(f"Verdicts of {rater} in both orders", aspect),
+        symmetry(theme.embed_rows(rows)), title=title_with_aspect(f"Verdicts of {rater} in both orders", aspect)
     )
 
 

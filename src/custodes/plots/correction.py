@@ -9,7 +9,7 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.evaluate.correction import BESIDE, Correction
-from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 
 CHANGED = "changed"
 """Value of the column `changed` if the corrected decision differs from the naive decision (otherwise null)."""
@@ -19,7 +19,7 @@ LABELS = {"_naive": "metric", "_human": "human ratings", "": "corrected"}
 """Suffixes of the margin columns in `margin_rows`, with the labels of the sources of the margins."""
 
 COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)
-SHAPES = ("square", "triangle-up", "circle")
+SHAPES = ["square", "triangle-up", "circle"]
 """Shapes of the points, which colour-blind readers can distinguish without colours."""
 
 PAIR_ROW = 26
@@ -71,11 +71,9 @@ def correction_margins(
     >>> len(correction_margins(result, "learned").to_dict()["layer"])
     7
     """
-    function_name = "correction_margins"
-    rows, aspect = select_aspect(
-        margin_rows(result, estimator=estimator, function_name=function_name), aspect, function_name=function_name
+    rows, aspect, metric = select_rows(
+        margin_rows(result, estimator=estimator), "correction_margins", aspect=aspect, metric=metric
     )
-    rows, metric = select_aspect(rows, metric, function_name=function_name, column_name="metric")
     return theme.apply_theme(
         margins(theme.embed_rows(rows)),
         width=width,
@@ -83,24 +81,20 @@ def correction_margins(
     )
 
 
-def margin_rows(
-    result: Correction, *, estimator: str | None = None, function_name: str = "margin_rows"
-) -> pl.DataFrame:
+def margin_rows(result: Correction, *, estimator: str | None = None) -> pl.DataFrame:
     """One row per aspect, metric and pair of systems, with the columns of `Correction.pairs` for one estimator.
 
     Further columns are the margins and decisions of the estimators naive and human, and `changed`, which marks a
     decision that differs from the naive decision.
     """
-    estimator_names = result.pairs["estimator"].unique(maintain_order=True).to_list()
-    estimator = estimator or next(
-        (estimator_name for estimator_name in estimator_names if estimator_name not in BESIDE), BESIDE[-1]
-    )
-    rows = select_rows(result.pairs, "estimator", estimator, function_name=function_name)
+    if estimator is None:
+        estimator = next((name for name in result.pairs["estimator"] if name not in BESIDE), BESIDE[-1])
+    rows: pl.DataFrame = select_rows(result.pairs, "correction_margins", estimator=estimator)[0]
     for estimator_name in BESIDE:
-        suffixed_columns_expression = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
+        columns_of_estimator = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
             f"_{estimator_name}"
         )
-        reference_rows = result.pairs.filter(estimator=estimator_name).select(*KEYS, suffixed_columns_expression)
+        reference_rows = result.pairs.filter(estimator=estimator_name).select(*KEYS, columns_of_estimator)
         rows = rows.join(reference_rows, on=KEYS, how="left", maintain_order="left")
     return rows.with_columns(
         pair=pl.format("{} – {}", "system_a", "system_b"),
@@ -110,42 +104,35 @@ def margin_rows(
 
 def margins(data: Any) -> Any:
     """Draw the rows of `margin_rows`."""
-    colour_channel = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
-    shape_scale = alt.Scale(domain=list(LABELS.values()), range=list(SHAPES))
+    source_labels = list(LABELS.values())
+    colour_channel = theme.category_colour("by", dict(zip(source_labels, COLOURS, strict=True)))
+    shape_channel = alt.Shape("by:N", scale=alt.Scale(domain=source_labels, range=SHAPES), title=None)
     y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.margin) || isValid(datum.margin_naive)")
-    layers = [alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0))]
-    for source_index, (column_suffix, source_label) in enumerate(LABELS.items()):
-        margin_column_name, low_column_name, high_column_name = (
-            f"{base_column_name}{column_suffix}" for base_column_name in ("margin", "margin_low", "margin_high")
-        )
-        y_shift, source_base = APART * (source_index - 1), base.transform_calculate(by=f"'{source_label}'")
-        whisker_chart = source_base.transform_filter(f"isValid(datum.{low_column_name})").mark_rule(
-            **theme.WHISKER, yOffset=y_shift
-        )
+    layers = [theme.reference_line(data, x=0)]
+    for source_index, (suffix, source_label) in enumerate(LABELS.items()):
+        source_base = base.transform_calculate(by=f"'{source_label}'")
+        y_shift = APART * (source_index - 1)
         layers += [
-            whisker_chart.encode(
-                x=alt.X(f"{low_column_name}:Q", title="Margin of the first system"),
-                x2=alt.X2(f"{high_column_name}:Q"),
+            source_base.transform_filter(f"isValid(datum.margin_low{suffix})")
+            .mark_rule(**theme.WHISKER, yOffset=y_shift)
+            .encode(
+                x=alt.X(f"margin_low{suffix}:Q", title="Margin of the first system"),
+                x2=alt.X2(f"margin_high{suffix}:Q"),
                 y=y,
                 color=colour_channel,
             ),
             source_base.mark_point(opacity=1, size=34, yOffset=y_shift).encode(
-                x=alt.X(f"{margin_column_name}:Q"),
+                x=alt.X(f"margin{suffix}:Q"),
                 y=y,
                 color=colour_channel,
-                shape=alt.Shape("by:N", scale=shape_scale, title=None),
+                shape=shape_channel,
                 tooltip=[
                     alt.Tooltip("pair:N"),
-                    *(
-                        alt.Tooltip(f"{column_name}:Q", format=".3f", title=tooltip_title)
-                        for column_name, tooltip_title in (
-                            (margin_column_name, f"margin ({source_label})"),
-                            (low_column_name, "low"),
-                            (high_column_name, "high"),
-                        )
-                    ),
-                    alt.Tooltip(f"decision{column_suffix}:N", title="decision"),
+                    alt.Tooltip(f"margin{suffix}:Q", format=".3f", title=f"margin ({source_label})"),
+                    alt.Tooltip(f"margin_low{suffix}:Q", format=".3f", title="low"),
+                    alt.Tooltip(f"margin_high{suffix}:Q", format=".3f", title="high"),
+                    alt.Tooltip(f"decision{suffix}:N", title="decision"),
                 ],
             ),
         ]

@@ -12,7 +12,7 @@ import custodes.plots.alt as alt
 import custodes.plots.labels as labels
 import custodes.plots.theme as theme
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 
 CLEAR = {"interval excludes 0": theme.BLUE, "not significant": "rgba(0,114,178,0.08)"}
 HEIGHT = 300
@@ -66,11 +66,9 @@ def favoritism_by_system(
     >>> favoritism_by_system(result, "selfeval", aspect="fluency").to_dict()["title"]
     'Favi-Scores by selfeval (fluency)'
     """
-    rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_by_system")
+    rows, aspect, metric = select_rows(result.pairs, "favoritism_by_system", aspect=aspect, metric=metric)
     return theme.apply_theme(
-        favoritism_box_plot(
-            theme.embed_rows(select_rows(rows, "metric", metric, function_name="favoritism_by_system"))
-        ),
+        favoritism_box_plot(theme.embed_rows(rows)),
         title=title_with_aspect(f"Favi-Scores by {metric}", aspect),
         width=width,
     )
@@ -103,26 +101,8 @@ def favoritism_box_plot(data: Any) -> Any:
     )
     system_channel = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
     favi_scale = alt.Scale(domain=[-2, 2])
-    point_layer = side_chart.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
-        x=alt.X("favi_turned:Q", scale=favi_scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
-        y=system_channel,
-        stroke=alt.value(theme.BLUE),
-        fill=alt.Fill(
-            "clear:N",
-            title=None,
-            scale=alt.Scale(domain=list(CLEAR), range=list(CLEAR.values())),
-            legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
-        ),
-        tooltip=[
-            alt.Tooltip("system:N"),
-            alt.Tooltip("opponent:N", title="against"),
-            alt.Tooltip("favi_turned:Q", format=".2f", title="Favi-Score"),
-            alt.Tooltip("clear:N", title="significance"),
-            alt.Tooltip("note:N"),
-        ],
-    )
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
+        theme.reference_line(data, x=0),
         system_chart.mark_rule(color=theme.GREY, opacity=0.8).encode(
             x=alt.X("least:Q", scale=favi_scale), x2=alt.X2("most:Q"), y=system_channel
         ),
@@ -132,7 +112,24 @@ def favoritism_box_plot(data: Any) -> Any:
         system_chart.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
             x=alt.X("middle:Q", scale=favi_scale), y=system_channel
         ),
-        point_layer,
+        side_chart.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
+            x=alt.X("favi_turned:Q", scale=favi_scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
+            y=system_channel,
+            stroke=alt.value(theme.BLUE),
+            fill=alt.Fill(
+                "clear:N",
+                title=None,
+                scale=alt.Scale(domain=list(CLEAR), range=list(CLEAR.values())),
+                legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
+            ),
+            tooltip=[
+                alt.Tooltip("system:N"),
+                alt.Tooltip("opponent:N", title="against"),
+                alt.Tooltip("favi_turned:Q", format=".2f", title="Favi-Score"),
+                alt.Tooltip("clear:N", title="significance"),
+                alt.Tooltip("note:N"),
+            ],
+        ),
         height=alt.Step(22),
     )
 
@@ -163,7 +160,7 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None) -> alt.TopL
     >>> len(partiality_map(result, aspect="fluency").to_dict()["layer"])
     3
     """
-    rows, aspect = select_aspect(result.partiality, aspect, function_name="partiality_map")
+    rows, aspect = select_rows(result.partiality, "partiality_map", aspect=aspect)
     return theme.apply_theme(partial_map(theme.embed_rows(rows)), title=title_with_aspect("Partiality", aspect))
 
 
@@ -173,13 +170,13 @@ def partial_map(data: Any) -> Any:
     Rows are metrics, sorted by the largest |partiality|; columns are systems, sorted by the mean.
     """
     is_significant_expression = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
-    cell_text_expression = (
-        f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant_expression} ? '*' : '') : '?'"
-    )
     base = (
         alt.Chart(data)
         .transform_calculate(
-            words=cell_text_expression, p_told=theme.p_value_expression("p_adjusted"), size="abs(datum.partiality)"
+            words="isValid(datum.partiality) ? "
+            f"format(datum.partiality, '+.0f') + ({is_significant_expression} ? '*' : '') : '?'",
+            p_text=theme.p_value_expression("p_adjusted"),
+            size="abs(datum.partiality)",
         )
         .transform_joinaggregate(largest="max(size)", groupby=["metric"])
         .transform_joinaggregate(centre="mean(partiality)", groupby=["system"])
@@ -192,13 +189,11 @@ def partial_map(data: Any) -> Any:
             y=alt.Y("metric:N", sort=alt.EncodingSortField(field="largest", op="max", order="descending")),
         )
     )
-    colour_domain = [bound * SATURATION for bound in theme.DIVERGING_DOMAIN]
-    colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
         *theme.interval_tooltips("partiality", "+.1f", title="points of win rate"),
-        alt.Tooltip("p_told:N", title="adjusted p"),
+        alt.Tooltip("p_text:N", title="adjusted p"),
         alt.Tooltip("finding:N"),
         alt.Tooltip("reason:N"),
         alt.Tooltip("rank_human:Q", title="rank by human ratings"),
@@ -208,7 +203,7 @@ def partial_map(data: Any) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
-        .encode(color=alt.Color("partiality:Q", scale=colour_scale, legend=None), tooltip=tooltips),
+        .encode(color=theme.diverging_colour("partiality", SATURATION), tooltip=tooltips),
         base.transform_filter(f"!({is_significant_expression})")
         .mark_text(opacity=0.75)
         .encode(text=alt.Text("words:N"), tooltip=tooltips),
@@ -256,7 +251,7 @@ def favoritism_and_accuracy(
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = favoritism_and_accuracy(result, aspect="fluency")
     """
-    rows, aspect = select_aspect(result.metrics, aspect, function_name="favoritism_and_accuracy")
+    rows, aspect = select_rows(result.metrics, "favoritism_and_accuracy", aspect=aspect)
     return theme.apply_theme(
         accuracy_scatter(theme.embed_rows(point_rows(rows, {}, width=width))),
         title=title_with_aspect("Favoritism and accuracy", aspect),
@@ -281,53 +276,44 @@ def point_rows(
             aspect_rows[column_name].to_numpy() for column_name in ("sample_accuracy", "mean_abs_favi")
         )
         all_accuracies = np.append(sample_accuracies, aspect_rows["system_accuracy"].drop_nulls().to_numpy())
-        accuracy_span, largest_favi = (
-            float(np.ptp(all_accuracies)) or 1.0,
-            max(mean_abs_favi_scores.max(), aspect_rows["mean_abs_favi_high"].max() or 0.0) or 1.0,
-        )
-        relative_x_positions = (
-            (sample_accuracies - all_accuracies.min()) / accuracy_span
-            if np.ptp(all_accuracies)
-            else np.full(len(mean_abs_favi_scores), 0.5)
-        )
-        relative_positions = np.stack([relative_x_positions, 1 - mean_abs_favi_scores / largest_favi], axis=1)
+        largest_favi = max(mean_abs_favi_scores.max(), aspect_rows["mean_abs_favi_high"].max() or 0.0) or 1.0
+        relative_x_positions = np.full(len(mean_abs_favi_scores), 0.5)
+        if accuracy_span := np.ptp(all_accuracies):
+            relative_x_positions = (sample_accuracies - all_accuracies.min()) / accuracy_span
         metric_names = aspect_rows["metric"].to_list()
-        named_indices = [
+        labelled_indices = [
             metric_names.index(metric_name)
             for metric_name in named_metrics_of_aspect.get(str(aspect), ())
             if metric_name in metric_names
         ]
-        extreme_indices = [*labels.extremes(sample_accuracies, ENDS), *labels.extremes(mean_abs_favi_scores, ENDS)]
-        labelled_indices = list(
-            dict.fromkeys(
-                [*named_indices, *(range(len(metric_names)) if len(metric_names) <= ALL_NAMED else extreme_indices)]
-            )
+        if len(metric_names) <= ALL_NAMED:
+            labelled_indices += range(len(metric_names))
+        else:
+            labelled_indices += labels.extremes(sample_accuracies, ENDS) + labels.extremes(mean_abs_favi_scores, ENDS)
+        label_columns = labels.columns(
+            np.stack([relative_x_positions, 1 - mean_abs_favi_scores / largest_favi], axis=1),
+            metric_names,
+            list(dict.fromkeys(labelled_indices)),
+            height=HEIGHT,
+            width=width,
+            pad=PAD,
         )
-        aspect_tables.append(
-            aspect_rows.with_columns(
-                **labels.columns(
-                    relative_positions, metric_names, labelled_indices, height=HEIGHT, width=width, pad=PAD
-                )
-            )
-        )
+        aspect_tables.append(aspect_rows.with_columns(**label_columns))
     return pl.concat(aspect_tables, how="vertical_relaxed")
 
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Draw the rows of `point_rows`; `metric` is always labelled, in bold."""
     base = alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)")
+    accuracy_scale = alt.Scale(zero=False, nice=False, padding=PAD)
     accuracy_channel = alt.X(
-        "sample_accuracy:Q",
-        title=ACCURACIES,
-        scale=alt.Scale(zero=False, nice=False, padding=PAD),
-        axis=alt.Axis(format="%", labelFlush=PAD),
+        "sample_accuracy:Q", title=ACCURACIES, scale=accuracy_scale, axis=alt.Axis(format="%", labelFlush=PAD)
     )
     tooltips = [
         alt.Tooltip("metric:N"),
         *theme.number_tooltips(".1%", "sample_accuracy", "system_accuracy"),
         *theme.interval_tooltips("mean_abs_favi", ".2f", title="mean |Favi-Score|"),
     ]
-    system_accuracy_channel = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
     favi_channel = alt.Y(
         "mean_abs_favi:Q", title="mean |Favi-Score| over pairs", scale=alt.Scale(zero=True, nice=False)
     )
@@ -338,7 +324,7 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
         .encode(x=accuracy_channel, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
         base.transform_filter("isValid(datum.system_accuracy)")
         .mark_point(color=theme.BLUE, shape="square", opacity=0.6)
-        .encode(x=system_accuracy_channel, y=favi_channel, tooltip=tooltips),
+        .encode(x=alt.X("system_accuracy:Q", scale=accuracy_scale), y=favi_channel, tooltip=tooltips),
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_channel, y=favi_channel, tooltip=tooltips),
         *labels.layers(base, "metric", is_labelled_expression, x=accuracy_channel, y=favi_channel),
         params=[labels.metric_parameter(metric)],

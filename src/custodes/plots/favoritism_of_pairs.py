@@ -7,7 +7,7 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots.choice import select_aspect, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 
 SIGNS = {"same": theme.BLUE, "opposite": theme.VERMILION}
 HEIGHT = 220
@@ -49,7 +49,7 @@ def favoritism_of_pairs(
     >>> len(favoritism_of_pairs(result, aspect="fluency").to_dict()["vconcat"])
     2
     """
-    rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_of_pairs")
+    rows, aspect = select_rows(result.pairs, "favoritism_of_pairs", aspect=aspect)
     correlation_text_of_accuracy = {
         row["accuracy"]: "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
         for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
@@ -78,19 +78,25 @@ def favoritism_of_pairs(
         base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(
             x=abs_favi_channel, y=sign_channel
         ),
+        width=width,
+        title=f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_accuracy['sign_agrees']}",
     )
-    point_chart = base.mark_point(opacity=0.7).encode(
-        x=alt.X("sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
-        y=alt.Y("size:Q", title="|Favi-Score|"),
-        color=colour_channel,
-        tooltip=tooltips,
+    point_chart = (
+        base.mark_point(opacity=0.7)
+        .encode(
+            x=alt.X(
+                "sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")
+            ),
+            y=alt.Y("size:Q", title="|Favi-Score|"),
+            color=colour_channel,
+            tooltip=tooltips,
+        )
+        .properties(
+            width=width,
+            height=HEIGHT,
+            title=f"Spearman’s ρ of |Favi-Score| and accuracy {correlation_text_of_accuracy['sample_accuracy']}",
+        )
     )
-    upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_accuracy['sign_agrees']}"
-    lower_title = f"Spearman’s ρ of |Favi-Score| and accuracy {correlation_text_of_accuracy['sample_accuracy']}"
     return theme.apply_theme(
-        alt.vconcat(
-            box_chart.properties(width=width, title=upper_title),
-            point_chart.properties(width=width, height=HEIGHT, title=lower_title),
-        ),
-        title=title_with_aspect("Favi-Scores and accuracy of pairs", aspect),
+        alt.vconcat(box_chart, point_chart), title=title_with_aspect("Favi-Scores and accuracy of pairs", aspect)
     )

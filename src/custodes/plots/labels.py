@@ -57,46 +57,29 @@ def place_labels(
     """
     label_offsets = np.zeros((len(relative_positions), 2))
     pixel_positions_of_plot = [relative_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
-    mark_boxes_of_plot = [
-        np.concatenate([pixel_positions - 4, pixel_positions + 4], axis=1)
-        for pixel_positions in pixel_positions_of_plot
-    ]
-    label_boxes_of_plot: list[list[NDArray[np.float64]]] = [[] for _ in widths]
-    ordered_point_indices = [*labelled_indices, *sorted(set(range(len(relative_positions))) - set(labelled_indices))]
-    for point_index in ordered_point_indices:
-        half_label_size = np.array([LETTER * len(texts[point_index]), LINE]) / 2
-        candidate_offsets = np.concatenate([_SIDES * (half_label_size + distance) for distance in DISTANCES])
+    placed_points: list[int] = []
+    for point_index in [*labelled_indices, *sorted(set(range(len(relative_positions))) - set(labelled_indices))]:
+        half_sizes = np.array([[LETTER * len(texts[index]), LINE] for index in [point_index, *placed_points]]) / 2
+        candidate_offsets = np.concatenate([_SIDES * (half_sizes[0] + distance) for distance in DISTANCES])
         candidate_costs = np.repeat(DISTANCES, len(_SIDES))
-        candidate_boxes_of_plot = [
-            np.concatenate(
-                [
-                    pixel_positions[point_index] + candidate_offsets - half_label_size,
-                    pixel_positions[point_index] + candidate_offsets + half_label_size,
-                ],
-                axis=1,
-            )
-            for pixel_positions in pixel_positions_of_plot
-        ]
-        for candidate_boxes, mark_boxes, placed_label_boxes, width in zip(
-            candidate_boxes_of_plot, mark_boxes_of_plot, label_boxes_of_plot, widths, strict=True
-        ):
+        for pixel_positions, width in zip(pixel_positions_of_plot, widths, strict=True):
+            candidate_boxes = _boxes(pixel_positions[point_index] + candidate_offsets, half_sizes[0])
+            label_boxes = _boxes(pixel_positions[placed_points] + label_offsets[placed_points], half_sizes[1:])
+            mark_boxes = _boxes(np.delete(pixel_positions, point_index, axis=0), 4)
             pixels_outside = np.maximum(0, -candidate_boxes[:, :2]).sum(axis=1) + np.maximum(
                 0, candidate_boxes[:, 2:] - (width, height)
             ).sum(axis=1)
-            candidate_costs = (
-                candidate_costs
-                + CUT * pixels_outside
-                + HIDDEN * _overlap(candidate_boxes, np.delete(mark_boxes, point_index, axis=0))
-            )
-            candidate_costs = candidate_costs + UNREADABLE * _overlap(
-                candidate_boxes, np.array(placed_label_boxes).reshape(-1, 4)
-            )
-        best_candidate_index = int(np.argmin(candidate_costs))
-        label_offsets[point_index] = candidate_offsets[best_candidate_index]
+            candidate_costs = candidate_costs + CUT * pixels_outside + HIDDEN * _overlap(candidate_boxes, mark_boxes)
+            candidate_costs = candidate_costs + UNREADABLE * _overlap(candidate_boxes, label_boxes)
+        label_offsets[point_index] = candidate_offsets[np.argmin(candidate_costs)]
         if point_index in labelled_indices:
-            for candidate_boxes, placed_label_boxes in zip(candidate_boxes_of_plot, label_boxes_of_plot, strict=True):
-                placed_label_boxes.append(candidate_boxes[best_candidate_index])
+            placed_points.append(point_index)
     return label_offsets
+
+
+def _boxes(centres: NDArray[np.float64], half_sizes: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Boxes (n, 4): left, top, right, bottom."""
+    return np.concatenate([centres - half_sizes, centres + half_sizes], axis=1)
 
 
 def columns(
@@ -118,14 +101,18 @@ def columns(
         "half": LETTER / 2 * np.array([len(label_text) for label_text in texts]),
     }
     for width_kind, default_widths in WIDTHS.items():
-        plot_widths = default_widths if width is None else (width,)
-        label_offsets = place_labels(
-            relative_positions, texts, labelled_indices, widths=plot_widths, height=height, pad=pad
+        values_of_column[f"dx_{width_kind}"], values_of_column[f"dy_{width_kind}"] = (
+            place_labels(
+                relative_positions,
+                texts,
+                labelled_indices,
+                widths=default_widths if width is None else (width,),
+                height=height,
+                pad=pad,
+            )
+            .round(1)
+            .T
         )
-        values_of_column |= {
-            f"dx_{width_kind}": label_offsets[:, 0].round(1),
-            f"dy_{width_kind}": label_offsets[:, 1].round(1),
-        }
     return {column_name: pl.Series(column_values) for column_name, column_values in values_of_column.items()}
 
 
@@ -147,17 +134,16 @@ def layers(base: Any, field_name: str, is_labelled_expression: str, **position_c
         "yOffset": alt.expr(dy_expression),
         "fontWeight": alt.expr(f"{is_chosen(field_name)} ? 'bold' : 'normal'"),
     }
-    label_lines = labelled_chart.mark_rule(
-        color=theme.GREY,
-        strokeWidth=1,
-        opacity=1,
-        aria=False,
-        x2Offset=alt.expr(f"clamp(0, {dx_expression} - datum.half, {dx_expression} + datum.half)"),
-        y2Offset=alt.expr(f"clamp(0, {dy_expression} - {LINE / 2}, {dy_expression} + {LINE / 2})"),
-    )
     label_texts = labelled_chart.encode(**position_channels, text=alt.Text(f"{field_name}:N"))
     return [
-        label_lines.encode(
+        labelled_chart.mark_rule(
+            color=theme.GREY,
+            strokeWidth=1,
+            opacity=1,
+            aria=False,
+            x2Offset=alt.expr(f"clamp(0, {dx_expression} - datum.half, {dx_expression} + datum.half)"),
+            y2Offset=alt.expr(f"clamp(0, {dy_expression} - {LINE / 2}, {dy_expression} + {LINE / 2})"),
+        ).encode(
             **position_channels,
             x2=position_channels["x"].shorthand.partition(":")[0],
             y2=position_channels["y"].shorthand.partition(":")[0],
@@ -187,12 +173,9 @@ def extremes(values: NDArray[np.float64], n_extremes: int) -> list[int]:
     >>> extremes(np.array([0.2, np.nan, 0.9, 0.5]), 1)
     [2, 0]
     """
-    sorted_indices = [int(index) for index in np.argsort(values, kind="stable") if np.isfinite(values[index])]
-    return [
-        index
-        for index_pair in zip(sorted_indices[::-1][:n_extremes], sorted_indices[:n_extremes], strict=True)
-        for index in index_pair
-    ]
+    sorted_indices = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # NaN is last
+    extreme_indices = np.stack([sorted_indices[::-1][:n_extremes], sorted_indices[:n_extremes]], axis=1)
+    return extreme_indices.ravel().tolist()
 
 
 def _overlap(boxes: NDArray[np.float64], other_boxes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -208,23 +191,13 @@ def separate_positions(target_positions: NDArray[np.float64], *, gap: float) -> 
     >>> separate_positions(np.array([5.0, 1.0, 1.0]), gap=2.0).tolist()
     [5.0, 0.0, 2.0]
     """
+    from scipy.optimize import isotonic_regression
+
     sorted_indices = np.argsort(target_positions, kind="stable")
     gap_offsets = gap * np.arange(len(target_positions))
-    block_means_and_sizes: list[tuple[float, int]] = []  # mean position and length of adjacent groups of labels
-    for shifted_target in target_positions[sorted_indices] - gap_offsets:
-        block_mean, n_in_block = float(shifted_target), 1
-        while block_means_and_sizes and block_means_and_sizes[-1][0] > block_mean:
-            previous_mean, n_in_previous_block = block_means_and_sizes.pop()
-            block_mean, n_in_block = (
-                (previous_mean * n_in_previous_block + block_mean * n_in_block) / (n_in_previous_block + n_in_block),
-                n_in_previous_block + n_in_block,
-            )
-        block_means_and_sizes.append((block_mean, n_in_block))
     separated_positions = np.empty(len(target_positions))
+    # The positions minus the gaps are not decreasing, so the closest ones are an isotonic regression.
     separated_positions[sorted_indices] = (
-        np.concatenate(
-            [np.full(n_in_block, block_mean) for block_mean, n_in_block in block_means_and_sizes] or [gap_offsets]
-        )
-        + gap_offsets
+        isotonic_regression(target_positions[sorted_indices] - gap_offsets).x + gap_offsets
     )
     return separated_positions

@@ -11,7 +11,7 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, main_rows
-from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 from custodes.plots.drawable import drawable
 
 TITLES = {"win_rate": "Win rate: mean over opponents, a tie counts half", "strength": "Strength: log odds, mean 0"}
@@ -68,25 +68,19 @@ def leaderboard_strengths(
     >>> leaderboard_strengths(result, aspect="fluency").to_dict()["title"]
     'Strengths (fluency)'
     """
-    function_name = "leaderboard_strengths"
-    rows, aspect = select_aspect(
-        main_rows(result, result.systems) if rater is None else result.systems, aspect, function_name=function_name
+    rows, aspect = select_rows(
+        main_rows(result, result.systems) if rater is None else result.systems, "leaderboard_strengths", aspect=aspect
     )
     if rater is not None:
         selected_rater_names = [rater] if isinstance(rater, str) else rater
-        rows = pl.concat(
-            [select_rows(rows, "rater", rater_name, function_name=function_name) for rater_name in selected_rater_names]
-        )
-    rater_names, component_numbers = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
+        rows = pl.concat([select_rows(rows, "leaderboard_strengths", rater=name)[0] for name in selected_rater_names])
+    rater_names = rows["rater"].unique(maintain_order=True).to_list()
 
     def draw(panel_rows: pl.DataFrame, **properties: Any) -> Any:
         chart = strengths(theme.embed_rows(panel_rows), raters=rater_names, value=value)
         return chart.properties(width=width, **properties)
 
-    panel_charts = [
-        draw(rows.filter(pl.col("part") == component_number), title=f"{PART} {component_number}")
-        for component_number in component_numbers
-    ]
+    panel_charts = [draw(rows.filter(part=number), title=f"{PART} {number}") for number in panels(rows)]
     return theme.apply_theme(
         alt.vconcat(*panel_charts) if len(panel_charts) > 1 else draw(rows),
         title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect),
@@ -103,20 +97,18 @@ def panels(rows: pl.DataFrame) -> list[int]:
 
 def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength") -> Any:
     """Draw the rows of `Leaderboard.systems` of one rater, or of several `raters` in different colours."""
-    has_several_raters, raters = len(raters) > 1, drawable(raters)
-    sort_expression = (
-        f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if has_several_raters else "datum.strength"
-    )
+    raters, is_win_rate = drawable(raters), value == "win_rate"
+    sort_expression = "datum.strength"
+    colour_options: dict[str, Any] = {"color": theme.BLUE}
+    if len(raters) > 1:
+        sort_expression, colour_options = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9", {}
     base = (
         alt.Chart(data)
         .transform_filter(f"isValid(datum.{value})")
         .transform_calculate(place=sort_expression)
-        .encode(
-            y=alt.Y("system:N", sort=alt.EncodingSortField(field="place", op="max", order="descending")),
-        )
+        .encode(y=alt.Y("system:N", sort=alt.EncodingSortField(field="place", op="max", order="descending")))
     )
-    colour_options: dict[str, Any] = {} if has_several_raters else {"color": theme.BLUE}
-    if has_several_raters:
+    if len(raters) > 1:
         rater_scale = alt.Scale(domain=list(raters))
         base = base.encode(
             color=alt.Color(
@@ -124,35 +116,38 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
             ),
             yOffset=alt.YOffset("rater:N", scale=rater_scale),
         )
-    table_declaration = Leaderboard.table_declarations()["systems"]
-    tooltips = theme.column_tooltips(
-        table_declaration, "rater", "system", "strength", "rank", "win_rate", "battles", "group"
-    )
-    x_axis = alt.Axis(format="%") if value == "win_rate" else alt.Axis()
-    x = alt.X(f"{value}:Q", title=TITLES[value], scale=alt.Scale(zero=False, nice=True), axis=x_axis)
-    interval_chart = base.transform_calculate(
-        low=f"isValid(datum.{value}_low) ? datum.{value}_low : datum.{value}",
-        high=f"isValid(datum.{value}_high) ? datum.{value}_high : datum.{value}",
-    )
+    has_low, has_high = (f"isValid(datum.{value}_{bound_name})" for bound_name in ("low", "high"))
     # Every row has texts, possibly empty ones, because a layer without rows has no extent.
-    has_low_bound_expression = f"isValid(datum.{value}_low)"
     labelled_chart = base.transform_calculate(
-        arrow=f"{has_low_bound_expression} === isValid(datum.{value}_high) ? '' : "
-        f"{has_low_bound_expression} ? '→' : '←'",
-        dx=f"{has_low_bound_expression} ? 10 : -10",
+        arrow=f"{has_low} === {has_high} ? '' : {has_low} ? '→' : '←'",
+        dx=f"{has_low} ? 10 : -10",
         letters="datum.group || ''",
     )
-    reference_x = 0.5 if value == "win_rate" else 0
-    row_height = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(reference_x)),
-        interval_chart.mark_rule(**theme.WHISKER, **colour_options).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        theme.reference_line(data, x=0.5 if is_win_rate else 0),
+        base.transform_calculate(
+            low=f"{has_low} ? datum.{value}_low : datum.{value}",
+            high=f"{has_high} ? datum.{value}_high : datum.{value}",
+        )
+        .mark_rule(**theme.WHISKER, **colour_options)
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         labelled_chart.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
             x=alt.X(f"{value}:Q"), text=alt.Text("arrow:N")
         ),
-        base.mark_point(opacity=1, **colour_options).encode(x=x, tooltip=tooltips),
+        base.mark_point(opacity=1, **colour_options).encode(
+            x=alt.X(
+                f"{value}:Q",
+                title=TITLES[value],
+                scale=alt.Scale(zero=False, nice=True),
+                axis=alt.Axis(format="%") if is_win_rate else alt.Axis(),
+            ),
+            tooltip=theme.column_tooltips(
+                Leaderboard.table_declarations()["systems"],
+                *("rater", "system", "strength", "rank", "win_rate", "battles", "group"),
+            ),
+        ),
         labelled_chart.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
-        height=alt.Step(row_height, **{"for": "position"}),
+        height=alt.Step(theme.ROW * (1 + 0.7 * max(0, len(raters) - 1)), **{"for": "position"}),
     )
 
 
@@ -188,22 +183,17 @@ def win_rate_map(result: Leaderboard, *, rater: str | None = None, aspect: str |
     >>> len(win_rate_map(result, aspect="fluency").to_dict()["layer"])
     2
     """
-    rows, aspect = select_aspect(result.pairs, aspect, function_name="win_rate_map")
-    rater = str(rows["rater"][0]) if rater is None else rater
-    rows = select_rows(rows, "rater", rater, function_name="win_rate_map")
-    n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
+    rows, aspect = select_rows(result.pairs, "win_rate_map", aspect=aspect)
+    rows, rater = select_rows(rows, "win_rate_map", rater=rater or rows["rater"][0])
     return theme.apply_theme(
-        heat_map(theme.embed_rows(rows), n_systems=n_systems),
+        heat_map(theme.embed_rows(rows), n_systems=pl.concat([rows["system_a"], rows["system_b"]]).n_unique()),
         title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect),
     )
 
 
 def heat_map(data: Any, *, n_systems: int) -> Any:
     """Draw the rows of `Leaderboard.pairs` of one rater. Each pair is drawn in both directions."""
-    has_numbers = n_systems <= NUMBERED
     is_system_b_expression = "datum.side === 'system_b'"
-    system_sort = alt.EncodingSortField(field="centre", op="max", order="descending")
-    opponent_sort = alt.EncodingSortField(field="against", op="max", order="ascending")
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
@@ -215,21 +205,19 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
             won=f"{is_system_b_expression} ? datum.losses : datum.wins",
             lost=f"{is_system_b_expression} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
-            p_told=theme.p_value_expression("p_adjusted"),
+            p_text=theme.p_value_expression("p_adjusted"),
         )
         .transform_joinaggregate(centre="mean(rate)", groupby=["system"])
         .transform_joinaggregate(against="mean(rate)", groupby=["opponent"])
         .encode(
             x=alt.X(
                 "opponent:N",
-                sort=opponent_sort,
+                sort=alt.EncodingSortField(field="against", op="max", order="ascending"),
                 axis=theme.names_above(angle=-45, limit=120),
             ),
-            y=alt.Y("system:N", sort=system_sort),
+            y=alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending")),
         )
     )
-    colour_domain = [domain_value / 2 for domain_value in theme.DIVERGING_DOMAIN]
-    colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     tooltips = [
         alt.Tooltip("system:N"),
         alt.Tooltip("opponent:N", title="against"),
@@ -239,15 +227,14 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("won:Q"),
         alt.Tooltip("ties:Q", title="tied"),
         alt.Tooltip("lost:Q"),
-        alt.Tooltip("p_told:N", title="adjusted p"),
+        alt.Tooltip("p_text:N", title="adjusted p"),
     ]
-    cell_layer = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=colour_scale, legend=None), tooltip=tooltips)
-    size_options = {
-        "width": alt.Step(WIDE if has_numbers else SMALL),
-        "height": alt.Step(theme.ROW if has_numbers else SMALL),
-    }
-    if not has_numbers:
-        return cell_layer.properties(**size_options)
+    cell_layer = base.mark_rect().encode(color=theme.diverging_colour("beyond", 0.5), tooltip=tooltips)
+    if n_systems > NUMBERED:
+        return cell_layer.properties(width=alt.Step(SMALL), height=alt.Step(SMALL))
     return alt.layer(
-        cell_layer, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltips), **size_options
+        cell_layer,
+        base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltips),
+        width=alt.Step(WIDE),
+        height=alt.Step(theme.ROW),
     )

@@ -12,7 +12,7 @@ import custodes.plots.theme as theme
 from custodes.answers.shared_arguments import NONE
 from custodes.evaluate.protocol.plan import Plan
 from custodes.evaluate.protocol.protocol import Protocol
-from custodes.plots.choice import select_aspect, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 from custodes.plots.drawable import drawable
 from custodes.stats.correction.dirichlet import NAIVE
 
@@ -56,11 +56,11 @@ def budget_curve(result: Protocol, *, aspect: str | None = None, width: int = th
     >>> len(budget_curve(result).to_dict()["vconcat"])
     2
     """
-    rows, aspect = select_aspect(result.curve, aspect, function_name="budget_curve")
-    embedded_rows, line_labels = theme.embed_rows(rows), line_names(rows)
+    rows, aspect = select_rows(result.curve, "budget_curve", aspect=aspect)
+    data = theme.embed_rows(rows)
     return theme.apply_theme(
         alt.vconcat(
-            *(curve(embedded_rows, measure, line_labels=line_labels).properties(width=width) for measure in MEASURES)
+            *[curve(data, measure, line_labels=line_names(rows)).properties(width=width) for measure in MEASURES]
         ),
         title=title_with_aspect("Decisions by number of annotations", aspect),
     )
@@ -102,7 +102,7 @@ def annotations_and_kld(
     >>> annotations_and_kld(result).to_dict()["title"]
     'Annotations and divergence (fluency)'
     """
-    rows, aspect = select_aspect(result.protocol, aspect, function_name="annotations_and_kld")
+    rows, aspect = select_rows(result.protocol, "annotations_and_kld", aspect=aspect)
     is_naive = pl.col("estimator") == NAIVE.name
     point_rows = rows.filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0)).select(
         pl.col("metric").replace(NONE, ALONE),
@@ -110,78 +110,76 @@ def annotations_and_kld(
         share=pl.when(is_naive).then(0.0).otherwise("share"),
         stopping=pl.when(is_naive).then("estimator").otherwise(pl.format("{}, {}", "estimator", "stopping")),
     )
-    kld_scale = alt.Scale(type="log", reverse=True)
-    encoding_of_channel = {
-        "x": alt.X("share:Q", title="Proportion of annotations used", axis=alt.Axis(format="%")),
-        "y": alt.Y(
-            "kld_mode:Q", title="KLD from the result on all annotations (nats), lower is better", scale=kld_scale
-        ),
-        "color": alt.Color("metric:N", title=None),
-        "shape": alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),
-    }
-    tooltips = [
-        *(alt.Tooltip(f"{column_name}:N") for column_name in ("metric", "stopping")),
-        alt.Tooltip("share:Q", format=".1%"),
-        alt.Tooltip("kld_mode:Q", format=".3f"),
-    ]
-    chart = alt.Chart(theme.embed_rows(point_rows)).mark_point(opacity=1, size=60)
+    chart = (
+        alt.Chart(theme.embed_rows(point_rows))
+        .mark_point(opacity=1, size=60)
+        .encode(
+            x=alt.X("share:Q", title="Proportion of annotations used", axis=alt.Axis(format="%")),
+            y=alt.Y(
+                "kld_mode:Q",
+                title="KLD from the result on all annotations (nats), lower is better",
+                scale=alt.Scale(type="log", reverse=True),
+            ),
+            color=alt.Color("metric:N", title=None),
+            shape=alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),
+            tooltip=[
+                alt.Tooltip("metric:N"),
+                alt.Tooltip("stopping:N"),
+                alt.Tooltip("share:Q", format=".1%"),
+                alt.Tooltip("kld_mode:Q", format=".3f"),
+            ],
+        )
+    )
     return theme.apply_theme(
-        chart.encode(**encoding_of_channel, tooltip=tooltips),
-        title=title_with_aspect("Annotations and divergence", aspect),
-        width=width,
-        height=HEIGHT,
+        chart, title=title_with_aspect("Annotations and divergence", aspect), width=width, height=HEIGHT
     )
 
 
 def line_names(rows: pl.DataFrame) -> list[str]:
     """Labels of the lines of `Protocol.curve`. A label consists of metric, estimator and stopping rule."""
-    metric_name_expression = pl.col("metric").replace(NONE, ALONE)
-    return (
-        rows.select(
-            pl.format("{} · {} · {}", metric_name_expression, "estimator", "stopping").unique(maintain_order=True)
-        )
-        .to_series()
-        .to_list()
-    )
+    line_label = pl.format("{} · {} · {}", pl.col("metric").replace(NONE, ALONE), "estimator", "stopping")
+    return rows.select(line_label.unique(maintain_order=True)).to_series().to_list()
 
 
 def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
     """Draw the rows of `Protocol.curve`.
 
     `measure`: one of `MEASURES`. `line_labels`: the labels of the lines (`line_names`). A single line has no legend."""
-    line_expression = (
-        f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
-    )
-    line_labels = drawable(line_labels)
-    base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=line_expression)
-    legend = alt.Legend(columns=1, labelLimit=400) if len(line_labels) > 1 else None
     line_channel_options: dict[str, Any] = {
         "title": None,
-        "legend": legend,
-        "scale": alt.Scale(domain=list(line_labels)),
+        "legend": alt.Legend(columns=1, labelLimit=400) if len(line_labels) > 1 else None,
+        "scale": alt.Scale(domain=drawable(list(line_labels))),
     }
-    encoding_of_channel = {
-        "x": alt.X("annotations:Q", title="Total annotations", scale=alt.Scale(zero=True)),
-        "y": alt.Y(
-            f"{measure}:Q",
-            title=MEASURES[measure],
-            scale=alt.Scale(domain=[0, 1]) if measure == "correct" else alt.Scale(zero=True),
-            axis=alt.Axis(format="%" if measure == "correct" else ""),
-        ),
-        "color": alt.Color("line:N", **line_channel_options),
-        "shape": alt.Shape("line:N", **line_channel_options),
-    }
-    tooltips = [
-        alt.Tooltip("line:N"),
-        alt.Tooltip("round:Q"),
-        alt.Tooltip("annotations:Q", format=".0f"),
-        alt.Tooltip(f"{measure}:Q", format=".3f"),
-    ]
-    line_layer = base.mark_line(opacity=0.6).encode(
-        **{channel_name: encoding_of_channel[channel_name] for channel_name in ("x", "y", "color")}
+    base = (
+        alt.Chart(data)
+        .transform_filter(f"isValid(datum.{measure})")
+        .transform_calculate(
+            line=f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + "
+            "datum.estimator + ' · ' + datum.stopping"
+        )
+        .encode(
+            x=alt.X("annotations:Q", title="Total annotations", scale=alt.Scale(zero=True)),
+            y=alt.Y(
+                f"{measure}:Q",
+                title=MEASURES[measure],
+                scale=alt.Scale(domain=[0, 1]) if measure == "correct" else alt.Scale(zero=True),
+                axis=alt.Axis(format="%" if measure == "correct" else ""),
+            ),
+            color=alt.Color("line:N", **line_channel_options),
+        )
     )
     return alt.layer(
-        line_layer, base.mark_point(opacity=1).encode(**encoding_of_channel, tooltip=tooltips), height=HEIGHT
+        base.mark_line(opacity=0.6),
+        base.mark_point(opacity=1).encode(
+            shape=alt.Shape("line:N", **line_channel_options),
+            tooltip=[
+                alt.Tooltip("line:N"),
+                alt.Tooltip("round:Q"),
+                alt.Tooltip("annotations:Q", format=".0f"),
+                alt.Tooltip(f"{measure}:Q", format=".3f"),
+            ],
+        ),
+        height=HEIGHT,
     )
 
 
@@ -217,7 +215,7 @@ def power_curve(result: Plan, *, aspect: str | None = None, width: int = theme.P
     >>> len(chart.to_dict()["layer"])
     2
     """
-    rows, aspect = select_aspect(result.power, aspect, function_name="power_curve")
+    rows, aspect = select_rows(result.power, "power_curve", aspect=aspect)
     return theme.apply_theme(
         power_lines(theme.embed_rows(rows)), title=title_with_aspect("Power by margin", aspect), width=width
     )
@@ -225,19 +223,26 @@ def power_curve(result: Plan, *, aspect: str | None = None, width: int = theme.P
 
 def power_lines(data: Any) -> Any:
     """Draw the rows of `Plan.power`."""
-    base = alt.Chart(data).transform_calculate(size="abs(datum.margin)")
-    encoding_of_channel: dict[str, Any] = {
-        "x": alt.X("size:Q", title="Margin of the better system (wins minus losses)", axis=alt.Axis(format="%")),
-        "y": alt.Y("power:Q", title="Power", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
-        "color": alt.Color(
-            "annotations:O", title="Annotations of a pair", scale=alt.Scale(scheme="viridis", reverse=True)
+    base = (
+        alt.Chart(data)
+        .transform_calculate(size="abs(datum.margin)")
+        .encode(
+            x=alt.X("size:Q", title="Margin of the better system (wins minus losses)", axis=alt.Axis(format="%")),
+            y=alt.Y("power:Q", title="Power", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+            color=alt.Color(
+                "annotations:O", title="Annotations of a pair", scale=alt.Scale(scheme="viridis", reverse=True)
+            ),
+        )
+    )
+    return alt.layer(
+        base.mark_line(opacity=0.5),
+        base.mark_point(filled=True, size=30, opacity=0.8).encode(
+            tooltip=[
+                alt.Tooltip("size:Q", format=".0%", title="margin"),
+                alt.Tooltip("annotations:Q"),
+                alt.Tooltip("power:Q", format=".0%"),
+                alt.Tooltip("wrong:Q", format=".1%", title="false decision"),
+            ]
         ),
-    }
-    tooltips = [
-        alt.Tooltip("size:Q", format=".0%", title="margin"),
-        alt.Tooltip("annotations:Q"),
-        alt.Tooltip("power:Q", format=".0%"),
-        alt.Tooltip("wrong:Q", format=".1%", title="false decision"),
-    ]
-    point_layer = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltips)
-    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding_of_channel), point_layer, height=POWER_HEIGHT)
+        height=POWER_HEIGHT,
+    )

@@ -15,7 +15,7 @@ import custodes.plots.theme as theme
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.decision_graph import DECISION, pair_matrix, ranking_graph
 from custodes.evaluate.ranking import Ranking
-from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 from custodes.plots.drawable import drawable
 from custodes.plots.layout import layered_layout
 
@@ -23,24 +23,16 @@ GRAPH_SCHEMA = {
     **dict.fromkeys(("aspect", "rater", "part", "label", "line", "reading"), pl.String),
     **dict.fromkeys(("x", "y", "step"), pl.Float64),
 }
-READINGS = {
-    "agree": "same decision by human ratings",
-    "insert": "no difference by human ratings",
-    "invert": "opposite by human ratings",
-}
+READINGS = ["agree", "insert", "invert"]
+"""Edges of a metric: human ratings show the same difference, no significant difference, or the opposite difference."""
 GRAPH_UP_TO = 12
 """Maximum number of systems in a graph. With more systems, a table with a cell for each pair is drawn."""
 
-TABLE_SCHEMA = dict.fromkeys(("aspect", "rater", "system_a", "system_b", "decision", "reading"), pl.String) | {
-    "place_a": pl.Int64,
-    "place_b": pl.Int64,
-}
-SAME = "same as human ratings"
 COLOURS = {"agree": theme.BLUE, "insert": theme.ORANGE, "invert": theme.VERMILION, "omit": theme.GREY}
 SAYS = {
-    "agree": SAME,
-    "insert": READINGS["insert"],
-    "invert": READINGS["invert"],
+    "agree": "same as human ratings",
+    "insert": "no difference by human ratings",
+    "invert": "opposite by human ratings",
     "omit": "difference by human ratings only",
 }
 CELL, NAME = 17, 100
@@ -97,20 +89,20 @@ def ranking_graphs(
     >>> len(chart.to_dict()["hconcat"])
     2
     """
-    decisions_of_aspect, aspect = select_aspect(result.decisions, aspect, function_name="ranking_graphs")
-    select_rows(decisions_of_aspect, "rater", metric, function_name="ranking_graphs", display_name="metric")
-    is_crowded = has_too_many_systems(decisions_of_aspect)
-    chart_rows = table_rows(decisions_of_aspect) if is_crowded else graph_rows(decisions_of_aspect)
-    panel_charts = []
-    for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric))):
-        rater_rows = theme.embed_rows(chart_rows.filter(pl.col("rater") == rater))
-        panel_charts.append(
-            (table(rater_rows) if is_crowded else picture(rater_rows).properties(width=(width - 30) // 2)).properties(
-                title=title
-            )
-        )
+    decisions_of_aspect, aspect = select_rows(result.decisions, "ranking_graphs", aspect=aspect)
+    select_rows(decisions_of_aspect.with_columns(metric="rater"), "ranking_graphs", metric=metric)
+    chart_rows, draw, size_options = graph_rows(decisions_of_aspect), picture, {"width": (width - 30) // 2}
+    if has_too_many_systems(decisions_of_aspect):
+        chart_rows, draw, size_options = table_rows(decisions_of_aspect), table, {}
     return theme.apply_theme(
-        alt.hconcat(*panel_charts, spacing=30), title=title_with_aspect("Significant differences", aspect)
+        alt.hconcat(
+            *[
+                draw(theme.embed_rows(chart_rows.filter(rater=rater))).properties(title=title, **size_options)
+                for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric)))
+            ],
+            spacing=30,
+        ),
+        title=title_with_aspect("Significant differences", aspect),
     )
 
 
@@ -124,58 +116,48 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
     Systems are ordered by wins minus losses by human ratings, then by name.
     """
-    aspect_tables = [pl.DataFrame(schema=TABLE_SCHEMA)]
-    for (aspect,), aspect_rows in decisions.group_by("aspect", maintain_order=True):
-        human_rows = aspect_rows.filter(rater=HUMAN)
-        sign_expression = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
-        system_point_rows = pl.concat(
-            human_rows.select(system=column_name, points=sign_of_side * sign_expression)
+    human_rows = decisions.filter(rater=HUMAN)
+    sign = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
+    points_of_system = (
+        pl.concat(
+            human_rows.select("aspect", system=column_name, points=sign_of_side * sign)
             for column_name, sign_of_side in (("system_a", 1), ("system_b", -1))
         )
-        ordered_system_names = (
-            system_point_rows.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
+        .group_by("aspect", "system")
+        .sum()
+    )
+    ranks = points_of_system.sort("aspect", -pl.col("points"), "system").select(
+        "aspect", "system", place=pl.int_range(pl.len()).over("aspect")
+    )
+    reading = (
+        pl.when(pl.col("decision").eq_missing(pl.col("human_decision")))
+        .then(pl.lit("agree"))
+        .when(human_decision=DECISION[0])
+        .then(pl.lit("insert"))
+        .when(decision=DECISION[0])
+        .then(pl.lit("omit"))
+        .otherwise(pl.lit("invert"))
+    )
+    rows = decisions.drop_nulls("decision").join(
+        human_rows.select("aspect", "system_a", "system_b", human_decision="decision"),
+        on=["aspect", "system_a", "system_b"],
+        how="left",
+        maintain_order="left",
+    )
+    for side in ("a", "b"):
+        rows = rows.join(
+            ranks.rename({"system": f"system_{side}", "place": f"place_{side}"}),
+            on=["aspect", f"system_{side}"],
+            how="left",
+            maintain_order="left",
         )
-        rank_of_system = {system_name: rank for rank, system_name in enumerate(ordered_system_names)}
-        human_decision_rows = human_rows.select("system_a", "system_b", by_people="decision")
-        rows_with_human_decision = aspect_rows.join(
-            human_decision_rows, on=["system_a", "system_b"], how="left", maintain_order="left"
-        )
-        is_same_decision_expression, is_human_tie_expression, is_undecided_expression = (
-            pl.col("decision").eq_missing(pl.col("by_people")),
-            pl.col("by_people") == DECISION[0],
-            pl.col("decision") == DECISION[0],
-        )
-        reading_expression = (
-            pl.when(is_same_decision_expression)
-            .then(pl.lit("agree"))
-            .when(is_human_tie_expression)
-            .then(pl.lit("insert"))
-        )
-        aspect_tables.append(
-            rows_with_human_decision.filter(pl.col("decision").is_not_null()).select(
-                pl.lit(aspect).alias("aspect"),
-                "rater",
-                "system_a",
-                "system_b",
-                "decision",
-                reading=reading_expression.when(is_undecided_expression)
-                .then(pl.lit("omit"))
-                .otherwise(pl.lit("invert")),
-                **{
-                    f"place_{side_letter}": pl.col(f"system_{side_letter}").replace_strict(
-                        rank_of_system, default=len(rank_of_system), return_dtype=pl.Int64
-                    )
-                    for side_letter in "ab"
-                },
-            )
-        )
-    return pl.concat(aspect_tables)
+    places = pl.col("place_a", "place_b").fill_null(ranks.height)
+    return rows.select("aspect", "rater", "system_a", "system_b", "decision", places, reading=reading)
 
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
     is_system_b_expression = "datum.side === 'system_b'"
-    plus_literal = f"'{DECISION[1]}'"
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
@@ -183,8 +165,7 @@ def table(data: Any) -> Any:
             opponent=f"{is_system_b_expression} ? datum.system_a : datum.system_b",
             place=f"{is_system_b_expression} ? datum.place_b : datum.place_a",
             against=f"{is_system_b_expression} ? datum.place_a : datum.place_b",
-            sign=f"datum.decision === '=' ? '' : "
-            f"{is_system_b_expression} === (datum.decision === {plus_literal}) ? '−' : {plus_literal}",
+            sign=f"datum.decision === '=' ? '' : {is_system_b_expression} === (datum.decision === '+') ? '−' : '+'",
             says=f"{json.dumps(SAYS)}[datum.reading]",
         )
         .encode(
@@ -206,10 +187,11 @@ def table(data: Any) -> Any:
             ],
         )
     )
-    colour_channel = theme.category_colour("reading", COLOURS, legend=None)
-    opacity_channel = alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45))
     return alt.layer(
-        base.mark_rect().encode(color=colour_channel, opacity=opacity_channel),
+        base.mark_rect().encode(
+            color=theme.category_colour("reading", COLOURS, legend=None),
+            opacity=alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45)),
+        ),
         base.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
         width=alt.Step(CELL),
         height=alt.Step(CELL),
@@ -252,38 +234,24 @@ def _graph(
             human_win_matrix[np.ix_(members_of_node[first_node], members_of_node[second_node])].any()
             for first_node, second_node in ((winner, loser), (loser, winner))
         )
-        reading_name = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
+        reading = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
+        line_label = f"{node_labels[winner]} > {node_labels[loser]}"
         line_y_positions = [
             node_y_positions[winner],
             *(2.0 * layer for _, layer in line_points[1:-1]),
             node_y_positions[loser],
         ]
         for point_index, ((x, _), y) in enumerate(zip(line_points, line_y_positions, strict=True)):
-            yield (
-                "edge",
-                "",
-                f"{node_labels[winner]} > {node_labels[loser]}",
-                reading_name,
-                x / half_width,
-                float(y),
-                float(point_index),
-            )
+            yield ("edge", "", line_label, reading, x / half_width, float(y), float(point_index))
 
 
 def picture(data: Any) -> Any:
     """Draw the rows of `graph_rows` of one rater."""
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
     y = alt.Y("y:O", axis=None, sort="ascending")
-    reading_names = list(READINGS)
-    colour_channel = alt.Color(
-        "reading:N",
-        scale=alt.Scale(domain=reading_names, range=[theme.GREY, theme.ORANGE, theme.VERMILION]),
-        legend=None,
-    )
-    dash_channel = alt.StrokeDash(
-        "reading:N", scale=alt.Scale(domain=reading_names, range=[[1, 0], [2, 3], [7, 3]]), legend=None
-    )
-    edge_chart = (
+    node_chart = alt.Chart(data).transform_filter("datum.part === 'node'").encode(x=x, y=y, tooltip="label:N")
+    label_chart = node_chart.encode(text=alt.Text("label:N"))
+    return alt.layer(
         alt.Chart(data)
         .transform_filter("datum.part === 'edge'")
         .mark_line(strokeWidth=1.5, opacity=0.8, interpolate="linear")
@@ -292,18 +260,19 @@ def picture(data: Any) -> Any:
             y=y,
             detail=alt.Detail("line:N"),
             order=alt.Order("step:Q"),
-            color=colour_channel,
-            strokeDash=dash_channel,
+            color=alt.Color(
+                "reading:N",
+                scale=alt.Scale(domain=READINGS, range=[theme.GREY, theme.ORANGE, theme.VERMILION]),
+                legend=None,
+            ),
+            strokeDash=alt.StrokeDash(
+                "reading:N", scale=alt.Scale(domain=READINGS, range=[[1, 0], [2, 3], [7, 3]]), legend=None
+            ),
             tooltip="line:N",
-        )
-    )
-    node_chart = alt.Chart(data).transform_filter("datum.part === 'node'")
-    node_label_chart = node_chart.encode(x=x, y=y, text=alt.Text("label:N"), tooltip="label:N")
-    return alt.layer(
-        edge_chart,
-        node_label_chart.mark_text(dy=-11, limit=150, style="halo"),
-        node_chart.mark_point(color=theme.BLUE, size=50, opacity=1).encode(x=x, y=y, tooltip="label:N"),
-        node_label_chart.mark_text(dy=-11, limit=150),
+        ),
+        label_chart.mark_text(dy=-11, limit=150, style="halo"),
+        node_chart.mark_point(color=theme.BLUE, size=50, opacity=1),
+        label_chart.mark_text(dy=-11, limit=150),
         height=alt.Step(32),
     )
 
@@ -335,7 +304,7 @@ def error_types(result: Ranking, *, aspect: str | None = None, width: int = them
     >>> chart.to_dict()["mark"]["type"]
     'bar'
     """
-    errors_of_aspect, aspect = select_aspect(result.errors, aspect, function_name="error_types")
+    errors_of_aspect, aspect = select_rows(result.errors, "error_types", aspect=aspect)
     return theme.apply_theme(
         stacked_errors(theme.embed_rows(errors_of_aspect)),
         width=width,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
+from polars._typing import IntoExpr
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.data.comparisons import HUMAN
 from custodes.errors import OptionError
 from custodes.evaluate.rates.rates import Rates
-from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 
 SOURCES = {"judge_rate": "judge alone", "human_rate": "human labels alone", "corrected_rate": "corrected"}
 COLOURS = {"judge alone": theme.VERMILION, "human labels alone": theme.GREY, "corrected": theme.BLUE}
@@ -47,9 +49,8 @@ def rates(result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_W
     >>> rates(result).to_dict()["title"]
     'Rate of >=4 (fluency)'
     """
-    rows, aspect = select_aspect(result.rates, aspect, function_name="rates")
-    distinct_labels = rows["label"].unique(maintain_order=True).to_list()
-    title = f"Rate of {distinct_labels[0]}" if len(distinct_labels) == 1 else "Rate of each label"
+    rows, aspect = select_rows(result.rates, "rates", aspect=aspect)
+    title = f"Rate of {rows['label'][0]}" if rows["label"].n_unique() == 1 else "Rate of each label"
     return theme.apply_theme(
         rate_dots(theme.embed_rows(rates_by_source(rows))),
         title=title_with_aspect(title, aspect),
@@ -61,22 +62,22 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of `Rates.rates`, repeated for each source of the rate. `row` names the metric, system or label."""
     varying_column_names = [
         column_name for column_name in ("metric", "system", "label") if rows[column_name].n_unique() > 1
-    ] or ["system"]
-    row_name_expression = pl.concat_str(varying_column_names, separator=", ").alias("row")
-    source_tables = [
-        rows.select(
-            "aspect",
-            "metric",
-            row_name_expression,
-            pl.lit(source_label).alias("source"),
-            rate=rate_column_name,
-            low=f"{rate_column_name}_low",
-            high=f"{rate_column_name}_high",
-        )
-        for rate_column_name, source_label in SOURCES.items()
     ]
-    is_rate_of_metric_expression = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
-    return pl.concat(source_tables).filter(is_rate_of_metric_expression).drop_nulls("rate").drop("metric")
+    row_name = pl.concat_str(varying_column_names or ["system"], separator=", ")
+    long_rows = _repeat_rows(rows, SOURCES, "aspect", "metric", row_name.alias("row"))
+    is_rate_of_metric = ~((pl.col("name") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
+    return long_rows.filter(is_rate_of_metric).drop("metric").rename({"name": "source", "value": "rate"})
+
+
+def _repeat_rows(rows: pl.DataFrame, label_of_column: Mapping[str, str], *other_columns: IntoExpr) -> pl.DataFrame:
+    """The rows, repeated for each estimate: columns `other_columns`, name, value, low, high."""
+    frames = [
+        rows.select(
+            *other_columns, name=pl.lit(label), value=column_name, low=f"{column_name}_low", high=f"{column_name}_high"
+        )
+        for column_name, label in label_of_column.items()
+    ]
+    return pl.concat(frames).drop_nulls("value")
 
 
 def rate_dots(data: Any) -> Any:
@@ -88,16 +89,13 @@ def rate_dots(data: Any) -> Any:
         tooltip=[
             alt.Tooltip("row:N", title="rate of"),
             alt.Tooltip("source:N"),
-            alt.Tooltip("rate:Q", format=".1%"),
-            alt.Tooltip("low:Q", format=".1%"),
-            alt.Tooltip("high:Q", format=".1%"),
+            *theme.number_tooltips(".1%", "rate", "low", "high"),
         ],
     )
-    rate_axis = alt.Axis(format=".0%")
     return alt.layer(
         base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         base.mark_point(opacity=1).encode(
-            x=alt.X("rate:Q", title="Rate", axis=rate_axis, scale=alt.Scale(zero=False, nice=True))
+            x=alt.X("rate:Q", title="Rate", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False, nice=True))
         ),
         height=alt.Step(2 * theme.ROW),
     )
@@ -136,36 +134,19 @@ def error_rates_by_slice(
     >>> error_rates_by_slice(result, "judge").to_dict()["title"]
     'Error rates of judge by slice (fluency)'
     """
-    function_name = "error_rates_by_slice"
     if result.slices.is_empty():
-        raise OptionError(f"{function_name}: the result has no slices; compute it with by=COLUMN")
-    rows, aspect = select_aspect(result.slices, aspect, function_name=function_name)
+        raise OptionError("error_rates_by_slice: the result has no slices; compute it with by=COLUMN")
+    rows, aspect, metric = select_rows(result.slices, "error_rates_by_slice", aspect=aspect, metric=metric)
+    rates_by_measure = _repeat_rows(rows, ERROR_RATES, "aspect", "metric", "slice").rename({"name": "measure"})
     return theme.apply_theme(
-        slice_dots(theme.embed_rows(error_rates(select_rows(rows, "metric", metric, function_name=function_name)))),
+        slice_dots(theme.embed_rows(rates_by_measure)),
         title=title_with_aspect(f"Error rates of {metric} by slice", aspect),
         width=width,
     )
 
 
-def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `Rates.slices`, repeated for each error rate."""
-    measure_tables = [
-        rows.select(
-            "aspect",
-            "metric",
-            "slice",
-            pl.lit(display_name).alias("measure"),
-            value=rate_column_name,
-            low=f"{rate_column_name}_low",
-            high=f"{rate_column_name}_high",
-        )
-        for rate_column_name, display_name in ERROR_RATES.items()
-    ]
-    return pl.concat(measure_tables).drop_nulls("value")
-
-
 def slice_dots(data: Any) -> Any:
-    """Draw the rows of `error_rates` of one aspect and metric."""
+    """Draw the error rates of the slices of one aspect and metric, one row per slice and rate."""
     base = alt.Chart(data).encode(
         y=alt.Y("slice:N", title=None, sort=None),
         yOffset=alt.YOffset("measure:N"),
@@ -173,15 +154,14 @@ def slice_dots(data: Any) -> Any:
         tooltip=[
             alt.Tooltip("slice:N"),
             alt.Tooltip("measure:N"),
-            alt.Tooltip("value:Q", format=".1%"),
-            alt.Tooltip("low:Q", format=".1%"),
-            alt.Tooltip("high:Q", format=".1%"),
+            *theme.number_tooltips(".1%", "value", "low", "high"),
         ],
     )
-    x = alt.X("value:Q", title="Proportion correct", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
     return alt.layer(
         base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
-        base.mark_point(opacity=1).encode(x=x),
+        base.mark_point(opacity=1).encode(
+            x=alt.X("value:Q", title="Proportion correct", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+        ),
         height=alt.Step(2 * theme.ROW),
     )
 
@@ -217,9 +197,7 @@ def roc_curve(result: Rates, metric: str, *, aspect: str | None = None, width: i
     >>> roc_curve(result, "learned").to_dict()["title"]
     'ROC curve of learned (fluency)'
     """
-    rows, aspect = select_aspect(
-        select_rows(result.roc, "metric", metric, function_name="roc_curve"), aspect, function_name="roc_curve"
-    )
+    rows, metric, aspect = select_rows(result.roc, "roc_curve", metric=metric, aspect=aspect)
     return theme.apply_theme(
         roc_lines(theme.embed_rows(rows)),
         title=title_with_aspect(f"ROC curve of {metric}", aspect),
@@ -233,11 +211,7 @@ def roc_lines(data: Any) -> Any:
     base = alt.Chart(data).encode(
         x=alt.X("fpr:Q", title="1 − TNR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
         y=alt.Y("tpr:Q", title="TPR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
-        tooltip=[
-            alt.Tooltip("threshold:Q", format=".3~g"),
-            alt.Tooltip("tpr:Q", format=".1%"),
-            alt.Tooltip("fpr:Q", format=".1%"),
-        ],
+        tooltip=[alt.Tooltip("threshold:Q", format=".3~g"), *theme.number_tooltips(".1%", "tpr", "fpr")],
     )
     chance_line = alt.Chart(theme.embed_rows(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
     return alt.layer(
@@ -278,12 +252,7 @@ def reliability_curve(result: Rates, metric: str, *, aspect: str | None = None, 
     >>> reliability_curve(result, "learned").to_dict()["title"]
     'Human labels by the score of learned (fluency)'
     """
-    function_name = "reliability_curve"
-    rows, aspect = select_aspect(
-        select_rows(result.calibration, "metric", metric, function_name=function_name),
-        aspect,
-        function_name=function_name,
-    )
+    rows, metric, aspect = select_rows(result.calibration, "reliability_curve", metric=metric, aspect=aspect)
     return theme.apply_theme(
         reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width),
         title=title_with_aspect(f"Human labels by the score of {metric}", aspect),
@@ -337,13 +306,10 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None) -> al
     >>> label_matrix(result, "judge").to_dict()["title"]
     'Labels of judge and annotators (fluency)'
     """
-    rows, aspect = select_aspect(
-        select_rows(result.confusion, "metric", metric, function_name="label_matrix"),
-        aspect,
-        function_name="label_matrix",
+    rows, metric, aspect = select_rows(result.confusion, "label_matrix", metric=metric, aspect=aspect)
+    return theme.apply_theme(
+        label_cells(theme.embed_rows(rows)), title=title_with_aspect(f"Labels of {metric} and annotators", aspect)
     )
-    title = title_with_aspect(f"Labels of {metric} and annotators", aspect)
-    return theme.apply_theme(label_cells(theme.embed_rows(rows)), title=title)
 
 
 def label_cells(data: Any) -> Any:
@@ -360,9 +326,8 @@ def label_cells(data: Any) -> Any:
             y=alt.Y("human_label:N", title="annotators", sort=None),
         )
     )
-    agreement_colour_channel = theme.category_colour(
-        "agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None
-    )
-    return theme.count_cells(base, agreement_colour_channel, alt.Text("n:Q", format=".4~g")).properties(
-        width=alt.Step(90), height=alt.Step(50)
-    )
+    return theme.count_cells(
+        base,
+        theme.category_colour("agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None),
+        alt.Text("n:Q", format=".4~g"),
+    ).properties(width=alt.Step(90), height=alt.Step(50))

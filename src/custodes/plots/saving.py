@@ -91,8 +91,7 @@ def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str
         # No label can close the script element that contains it: JSON writes < as an escape.
         "html": lambda: _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=vega_script()),
     }
-    file_content: str | bytes = renderer_of_format[kind]()
-    return file_content
+    return renderer_of_format[kind]()  # type: ignore[no-any-return]
 
 
 def vega_script() -> str:

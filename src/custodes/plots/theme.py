@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -39,25 +38,18 @@ WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 1}
 needed for visibility."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ink:
-    """Colours of all parts of a figure except the data."""
+class Ink(NamedTuple):
+    """Font, and colours of all parts of a figure except the data."""
 
     paper: str
     text: str
     muted: str
     rule: str
-    font: str = "Arial, Helvetica, sans-serif"
+    font: str
 
 
-LIGHT = Ink(paper="#ffffff", text="#1b1f24", muted="#59636e", rule="#dfe3e8")
-PAGE_INK = Ink(
-    paper="var(--paper)",
-    text="var(--ink)",
-    muted="var(--muted)",
-    rule="var(--rule)",
-    font="system-ui, sans-serif",
-)
+LIGHT = Ink("#ffffff", "#1b1f24", "#59636e", "#dfe3e8", font="Arial, Helvetica, sans-serif")
+PAGE_INK = Ink("var(--paper)", "var(--ink)", "var(--muted)", "var(--rule)", font="system-ui, sans-serif")
 """Colours of figures in the report: the colours of the page, which change with light, dark and print mode."""
 
 
@@ -98,8 +90,7 @@ def config(ink: Ink) -> dict[str, Any]:
 
 def apply_theme(chart: Any, *, title: str, **size: float) -> alt.TopLevelMixin:
     """The chart with the theme, a title and a width or height, as every public function for a figure returns it."""
-    properties = size | ({"title": drawable(title)} if title else {})
-    return offline(chart.properties(**properties).configure(**config(LIGHT)))
+    return offline(chart.properties(**size, title=drawable(title)).configure(**config(LIGHT)))
 
 
 def embed_rows(frame: pl.DataFrame) -> alt.Data:
@@ -110,9 +101,11 @@ def embed_rows(frame: pl.DataFrame) -> alt.Data:
 
 def p_value_expression(field: str) -> str:
     """A Vega expression that formats a p-value like `wording.p_value`."""
-    datum_field = f"datum.{field}"
-    formatted_field = f"replace(format({datum_field}, '.3f'), /^0/, '')"
-    return f"!isValid({datum_field}) ? '{UNDEFINED}' : {datum_field} <= {SMALLEST_P} ? '≤ .001' : {formatted_field}"
+    p_value = f"datum.{field}"
+    return (
+        f"!isValid({p_value}) ? '{UNDEFINED}' : {p_value} <= {SMALLEST_P} ? '≤ .001' : "
+        f"replace(format({p_value}, '.3f'), /^0/, '')"
+    )
 
 
 def column_tooltips(table: Table, *column_names: str) -> list[alt.Tooltip]:
@@ -131,7 +124,23 @@ def column_tooltips(table: Table, *column_names: str) -> list[alt.Tooltip]:
 def category_colour(field: str, colour_of_value: Mapping[str, str], **options: Any) -> alt.Color:
     """The colours of the values of a field, by default with a legend without title."""
     scale = alt.Scale(domain=list(colour_of_value), range=list(colour_of_value.values()))
-    return alt.Color(f"{field}:N", **{"title": None, "scale": scale, **options})
+    return alt.Color(f"{field}:N", title=None, scale=scale, **options)
+
+
+def diverging_colour(field: str, saturation: float) -> alt.Color:
+    """The colours of a field, from blue to orange. From -`saturation` and `saturation` the colours are saturated."""
+    domain = [bound * saturation for bound in DIVERGING_DOMAIN]
+    scale = alt.Scale(domain=domain, range=list(DIVERGING_RANGE), clamp=True, interpolate="rgb")
+    return alt.Color(f"{field}:Q", scale=scale, legend=None)
+
+
+def reference_line(data: Any, **position: float) -> Any:
+    """A dashed line at the position `x` or `y`."""
+    return (
+        alt.Chart(data)
+        .mark_rule(color=GREY, strokeDash=[3, 3])
+        .encode(**{axis_name: alt.datum(value) for axis_name, value in position.items()})
+    )
 
 
 def number_tooltips(number_format: str, *fields: str) -> list[alt.Tooltip]:
@@ -163,9 +172,13 @@ def names_above(*, angle: int, limit: int) -> Any:
 
 def count_cells(base: Any, colour: alt.Color, count: alt.Text) -> Any:
     """The cells of a table of counts, shaded by the column `share`, each with the count and the proportion."""
-    shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
     return alt.layer(
-        base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
+        base.mark_rect(cornerRadius=3).encode(
+            color=colour,
+            opacity=alt.Opacity(
+                "share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None
+            ),
+        ),
         base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=count),
         base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
     )

@@ -11,7 +11,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.combining.combine import Combine
 from custodes.errors import InputError
-from custodes.plots.choice import select_aspect, title_with_aspect
+from custodes.plots.choice import select_rows, title_with_aspect
 from custodes.plots.combine import axis_of, objective_of
 
 SEEN, UNSEEN = "systems of the fit", "systems left out of the fit"
@@ -54,7 +54,7 @@ def trade_off_curve(result: Combine, *, target: str | None = None, width: int = 
     """
     if result.trade_off.is_empty():
         raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
-    rows, target = select_aspect(result.trade_off, target, function_name="trade_off_curve", column_name="target")
+    rows, target = select_rows(result.trade_off, "trade_off_curve", target=target)
     return theme.apply_theme(
         trade_off(theme.embed_rows(trade_off_rows(rows)), objective=objective_of(result)),
         title=title_with_aspect("Agreement by largest partiality", target),
@@ -66,21 +66,18 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
     """One row for each combination of target, penalty and kind of systems for which the partiality is defined.
 
     The columns are target, penalty, chosen, score with bounds, seen, partiality with bounds, and system."""
-    key_column_names = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
-    system_kind_frames = []
-    for system_kind_label, column_prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
-        source_of_column = {
-            f"partiality{suffix}": f"{column_prefix}largest_partiality{suffix}" for suffix in ("", "_low", "_high")
-        }
-        system_kind_frames.append(
-            table.select(
-                *key_column_names,
-                pl.lit(system_kind_label).alias("seen"),
-                **source_of_column,
-                system=f"{column_prefix}system",
-            )
+    frames_of_system_kinds = [
+        table.select(
+            *("target", "penalty", "chosen", "score", "score_low", "score_high"),
+            seen=pl.lit(system_kind_label),
+            partiality=f"{column_prefix}largest_partiality",
+            partiality_low=f"{column_prefix}largest_partiality_low",
+            partiality_high=f"{column_prefix}largest_partiality_high",
+            system=f"{column_prefix}system",
         )
-    return pl.concat(system_kind_frames).drop_nulls("partiality")
+        for system_kind_label, column_prefix in ((SEEN, ""), (UNSEEN, "unseen_"))
+    ]
+    return pl.concat(frames_of_system_kinds).drop_nulls("partiality")
 
 
 def trade_off(data: Any, *, objective: str) -> Any:
@@ -88,15 +85,6 @@ def trade_off(data: Any, *, objective: str) -> Any:
     x = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     colour_channel = theme.category_colour("seen", {SEEN: theme.BLUE, UNSEEN: theme.ORANGE})
-    numeric_column_names = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
-    tooltips = [
-        alt.Tooltip("penalty:Q", format="~g"),
-        *(
-            alt.Tooltip(f"{column_name}:Q", format=".3f" if "score" in column_name else ".1f")
-            for column_name in numeric_column_names
-        ),
-        alt.Tooltip("system:N"),
-    ]
     base = alt.Chart(data)
     return alt.layer(
         base.mark_line(opacity=0.6).encode(x=x, y=make_y("score:Q"), color=colour_channel, order="penalty:Q"),
@@ -108,7 +96,12 @@ def trade_off(data: Any, *, objective: str) -> Any:
             y=make_y("score:Q"),
             color=colour_channel,
             size=alt.condition("datum.chosen", alt.value(160), alt.value(35)),
-            tooltip=tooltips,
+            tooltip=[
+                alt.Tooltip("penalty:Q", format="~g"),
+                *theme.number_tooltips(".3f", "score", "score_low", "score_high"),
+                *theme.number_tooltips(".1f", "partiality", "partiality_low", "partiality_high"),
+                alt.Tooltip("system:N"),
+            ],
         ),
         height=240,
     )

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, groupby
+from itertools import chain, compress, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -69,40 +69,26 @@ class Corpus:
                 f"{{system: text}}), and also source or references if a metric needs them"
             )
         output_rows = study.outputs.texts
-        item_names, system_names = (
-            tuple(output_rows[label_column_name].unique(maintain_order=True))
-            for label_column_name in ("item", "system")
+        items, systems = (tuple(output_rows[name].unique(maintain_order=True)) for name in ("item", "system"))
+        item_rows = pl.DataFrame({"item": items}).join(study.outputs.sources, "item", "left", maintain_order="left")
+        inputs_of_items = item_rows.select("references", "images", sources="source", contexts="context").with_columns(
+            pl.col(pl.String).fill_null(""),
+            pl.col(pl.List(pl.String)).fill_null(pl.lit([], dtype=pl.List(pl.String))).list.drop_nulls(),
         )
-        item_rows = pl.DataFrame({"item": item_names}).join(
-            study.outputs.sources, "item", "left", maintain_order="left"
-        )
-        values_of_item_column = item_rows.select(
-            pl.col("source", "context").fill_null(""),
-            pl.col("references", "images").fill_null(pl.lit([], dtype=pl.List(pl.String))).list.drop_nulls(),
-        ).to_dict(as_series=False)
         return cls(
             texts=MetricInputs(
                 outputs=output_rows["text"].to_list(),
-                item=label_codes(output_rows["item"], item_names),
-                system=label_codes(output_rows["system"], system_names),
-                sources=values_of_item_column["source"],
-                references=values_of_item_column["references"],
-                images=values_of_item_column["images"],
-                contexts=values_of_item_column["context"],
+                item=label_codes(output_rows["item"], items),
+                system=label_codes(output_rows["system"], systems),
+                **inputs_of_items.to_dict(as_series=False),
             ),
-            items=item_names,
-            systems=system_names,
+            items=items,
+            systems=systems,
         )
 
     def lacks_input(self, need: Need) -> Bools:
         """Return whether each item (items,) lacks this input."""
-        inputs_of_need: dict[Need, Sequence[Sequence[str]]] = {
-            "source": self.texts.sources,
-            "references": self.texts.references,
-            "image": self.texts.images,
-            "context": self.texts.contexts,
-        }
-        return np.array([not item_inputs for item_inputs in inputs_of_need[need]], dtype=np.bool_)
+        return np.array([not item_input for item_input in self.texts.of_need(need)], dtype=np.bool_)
 
     @cached_property
     def output_digests(self) -> list[bytes]:
@@ -110,28 +96,25 @@ class Corpus:
         return [hashlib.sha256(text.encode()).digest() for text in self.texts.outputs]
 
     @cached_property
-    def _image_digest(self) -> Callable[[str], bytes]:
+    def _image_digest(self) -> Callable[[str], str]:
         return cache(_image_digest)  # each image is read only once
 
     def item_digest(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
-        """Return the digest of the inputs of an item that are listed in `needs`."""
-        metric_inputs = self.texts
+        """Return the digest of `references` and of the other inputs of an item that are listed in `needs`."""
         inputs_in_use = (
-            list(references) if "references" in needs else [],
-            metric_inputs.sources[item] if "source" in needs else "",
-            metric_inputs.contexts[item] if "context" in needs else "",
-            [self._image_digest(image_path).hex() for image_path in metric_inputs.images[item]]
-            if "image" in needs
-            else [],
+            list(references),
+            self.texts.sources[item] if "source" in needs else "",
+            self.texts.contexts[item] if "context" in needs else "",
+            list(map(self._image_digest, self.texts.images[item])) if "image" in needs else [],
         )
         return hashlib.sha256(msgspec.json.encode(inputs_in_use)).digest()
 
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
         """Item and system of each missing output."""
-        has_output = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
-        has_output[self.texts.item, self.texts.system] = True
-        return [(int(item_index), int(system_index)) for item_index, system_index in np.argwhere(~has_output)]
+        is_absent = np.ones((len(self.items), len(self.systems)), dtype=np.bool_)
+        is_absent[self.texts.item, self.texts.system] = False
+        return [(int(item_index), int(system_index)) for item_index, system_index in np.argwhere(is_absent)]
 
     @cached_property
     def reference_systems(self) -> list[str]:
@@ -139,23 +122,19 @@ class Corpus:
 
         Systems with fewer than `FEW` outputs are not included.
         """
-        metric_inputs, has_text_outside_references = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
-        for output_text, item_index, system_index in zip(
-            metric_inputs.outputs, metric_inputs.item.tolist(), metric_inputs.system.tolist(), strict=True
-        ):
-            has_text_outside_references[system_index] |= output_text not in metric_inputs.references[item_index]
-        has_enough_texts = np.bincount(metric_inputs.system, minlength=len(self.systems)) >= FEW
-        return [
-            self.systems[system_index]
-            for system_index in np.flatnonzero(~has_text_outside_references & has_enough_texts)
+        is_reference = [
+            output_text in self.texts.references[item_index]
+            for output_text, item_index in zip(self.texts.outputs, self.texts.item.tolist(), strict=True)
         ]
+        n_outputs, n_references = (
+            np.bincount(self.texts.system, weights, len(self.systems)) for weights in (None, is_reference)
+        )
+        return list(compress(self.systems, (n_outputs == n_references) & (n_outputs >= FEW)))
 
     @cached_property
     def complete(self) -> Bools:
         """Whether each item (items,) has an output of every system."""
-        is_complete_item = np.ones(len(self.items), dtype=np.bool_)
-        is_complete_item[[item_index for item_index, _ in self.absent]] = False
-        return is_complete_item
+        return ~np.isin(np.arange(len(self.items)), [item_index for item_index, _ in self.absent])
 
 
 class ShownItem(NamedTuple):
@@ -179,15 +158,15 @@ class RuleScores(NamedTuple):
     truncated: list[bool]
 
 
-def _image_digest(path: str) -> bytes:
+def _image_digest(path: str) -> str:
     try:
-        return hashlib.sha256(path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()).digest()
+        return hashlib.sha256(path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()).hexdigest()
     except (OSError, ValueError) as problem:
         reason_text = getattr(problem, "strerror", None) or "a file cannot have this name"
         raise InputError(f"image {short_repr(path)}: {reason_text}; give the path of a file, or an address") from None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Computation:
     """Values of one metric for outputs, or for systems over all their outputs.
 
@@ -206,27 +185,24 @@ class Computation:
         A unit has one pair, for one output and one set of references. If the metric scores systems, a unit has the
         pairs of all outputs of a system, in an order that the texts determine.
         """
-        metric_inputs = self.corpus.texts
+        item_of_output, system_of_output = self.corpus.texts.item.tolist(), self.corpus.texts.system.tolist()
         shown_items_of_item = {
-            item_index: self._items(item_index)
-            for item_index in {int(metric_inputs.item[output_index]) for output_index in self.used}
+            item_index: self._shown_items(item_index)
+            for item_index in dict.fromkeys(item_of_output[output_index] for output_index in self.used)
         }
         output_item_pairs = [
             (output_index, shown_item)
             for output_index in self.used
-            for shown_item in shown_items_of_item[int(metric_inputs.item[output_index])]
+            for shown_item in shown_items_of_item[item_of_output[output_index]]
         ]
         if not self.scorer.traits.systems:
             return [[pair] for pair in output_item_pairs]
         pairs_of_system: list[list[tuple[int, ShownItem]]] = [[] for _ in self.corpus.systems]
-        for output_index, shown_item in output_item_pairs:
-            pairs_of_system[int(metric_inputs.system[output_index])].append((output_index, shown_item))
-        return [
-            sorted(unit_pairs, key=lambda pair: (pair[1].digest, self.corpus.output_digests[pair[0]]))
-            for unit_pairs in pairs_of_system
-        ]
+        for pair in sorted(output_item_pairs, key=lambda pair: (pair[1].digest, self.corpus.output_digests[pair[0]])):
+            pairs_of_system[system_of_output[pair[0]]].append(pair)
+        return pairs_of_system
 
-    def _items(self, item_index: int) -> list[ShownItem]:
+    def _shown_items(self, item_index: int) -> list[ShownItem]:
         needs = self.scorer.traits.needs
         references = self.corpus.texts.references[item_index] if "references" in needs else []
         reference_lists_of_mode: dict[Mode, list[Sequence[str]]] = {
@@ -269,13 +245,13 @@ class Computation:
             all_references_keys = replace(self, mode="all").keys
             kept_score_of_all_references_key = score_cache.scores(all_references_keys)
             for key, all_references_key in zip(self.keys, all_references_keys, strict=True):
-                if key not in kept_score_of_key and (
-                    kept_score := kept_score_of_all_references_key.get(all_references_key)
-                ):
-                    seconds_per_reference = kept_score.seconds / max(1, len(kept_score.values) // 8)
-                    kept_score_of_key[key] = kept_score._replace(
-                        key=key, values=kept_score.values[:8], seconds=seconds_per_reference
+                if kept_score := kept_score_of_all_references_key.get(all_references_key):
+                    first_score = kept_score._replace(
+                        key=key,
+                        values=kept_score.values[:8],
+                        seconds=kept_score.seconds / (len(kept_score.values) // 8),
                     )
+                    kept_score_of_key.setdefault(key, first_score)
         return kept_score_of_key
 
     def missing_units(self, kept_score_of_key: Mapping[str, KeptScore]) -> list[int]:
@@ -308,38 +284,25 @@ class Computation:
     def texts(self, unit_indices: Sequence[int]) -> MetricInputs:
         """Return the inputs of the metric in a call. Only the fields that the metric needs are filled."""
         metric_inputs, traits = self.corpus.texts, self.scorer.traits
-        output_item_pairs = [pair for unit_index in unit_indices for pair in self.units[unit_index]]
-        output_indices = [output_index for output_index, _ in output_item_pairs]
-        keeps_equal_items_apart = (
-            traits.whole or traits.systems
-        )  # for these metrics, two items with equal inputs count as two
-        item_keys = [
-            (shown_item.digest, shown_item.number if keeps_equal_items_apart else 0)
-            for _, shown_item in output_item_pairs
-        ]
-        shown_item_of_key = {
-            item_key: shown_item for item_key, (_, shown_item) in zip(item_keys, output_item_pairs, strict=True)
-        }
-        index_of_item_key = {item_key: item_index for item_index, item_key in enumerate(shown_item_of_key)}
-        shown_items = shown_item_of_key.values()
+        output_indices, shown_items = zip(*(pair for index in unit_indices for pair in self.units[index]), strict=True)
+        # For metrics of all texts or of systems, two items with equal inputs count as two.
+        keeps_equal_items_apart = traits.whole or traits.systems
+        item_keys = [(item.digest, item.number if keeps_equal_items_apart else 0) for item in shown_items]
+        distinct_items = dict(zip(item_keys, shown_items, strict=True))
+        position_of_item_key = {item_key: position for position, item_key in enumerate(distinct_items)}
+
+        def inputs_of_items(need: Need, unused: Any) -> list[Any]:
+            values = metric_inputs.of_need(need)
+            return [values[item.number] if need in traits.needs else unused for item in distinct_items.values()]
+
         return MetricInputs(
             outputs=[metric_inputs.outputs[output_index] for output_index in output_indices],
-            item=np.array([index_of_item_key[item_key] for item_key in item_keys], dtype=np.int64),
-            system=metric_inputs.system[output_indices]
-            if traits.whole
-            else np.zeros(len(output_indices), dtype=np.int64),
-            sources=[
-                metric_inputs.sources[shown_item.number] if "source" in traits.needs else ""
-                for shown_item in shown_items
-            ],
-            references=[list(shown_item.references) for shown_item in shown_items],
-            images=[
-                metric_inputs.images[shown_item.number] if "image" in traits.needs else [] for shown_item in shown_items
-            ],
-            contexts=[
-                metric_inputs.contexts[shown_item.number] if "context" in traits.needs else ""
-                for shown_item in shown_items
-            ],
+            item=np.array([position_of_item_key[item_key] for item_key in item_keys], dtype=np.int64),
+            system=metric_inputs.system[list(output_indices)] if traits.whole else np.zeros(len(item_keys), np.int64),
+            sources=inputs_of_items("source", ""),
+            references=[list(item.references) for item in distinct_items.values()],
+            images=inputs_of_items("image", []),
+            contexts=inputs_of_items("context", ""),
         )
 
     def run(self, unit_indices: Sequence[int]) -> list[KeptScore]:
@@ -356,27 +319,21 @@ class Computation:
         if np.isinf(scores_of_unit).any():
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
         is_truncated = [False] * len(units) if metric_result.truncated is None else metric_result.truncated
-        reason_by_unit = [
-            "" if scores_systems else metric_result.why.get(unit_position, "") for unit_position in range(len(units))
-        ]
-        seconds_per_output = seconds / sum(map(len, units))
-        return [
-            KeptScore(
-                self.keys[unit_index],
-                self.scorer.signature,
-                (
-                    np.array([np.nan])
-                    if reason_by_unit[unit_position]
-                    else scores_of_unit[unit_position, : n_values_of_unit[unit_position]] + 0.0
-                )  # -0 becomes 0
-                .astype("<f8")
-                .tobytes(),
-                bool(np.any(is_truncated if scores_systems else is_truncated[unit_position])),
-                escape_controls(reason_by_unit[unit_position]),
-                seconds_per_output,
+        kept_scores = []
+        for position, (unit_index, n_values) in enumerate(zip(unit_indices, n_values_of_unit, strict=True)):
+            reason = "" if scores_systems else metric_result.why.get(position, "")
+            unit_scores = np.array([np.nan]) if reason else scores_of_unit[position, :n_values] + 0.0  # -0 becomes 0
+            kept_scores.append(
+                KeptScore(
+                    self.keys[unit_index],
+                    self.scorer.signature,
+                    unit_scores.astype("<f8").tobytes(),
+                    bool(np.any(is_truncated if scores_systems else is_truncated[position])),
+                    escape_controls(reason),
+                    seconds / sum(map(len, units)),
+                )
             )
-            for unit_position, unit_index in enumerate(unit_indices)
-        ]
+        return kept_scores
 
     def column(self, kept_score_of_key: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
         """Return the score of each used output (or system) by a reference rule.
@@ -390,38 +347,38 @@ class Computation:
             for _, keys_and_units in groupby(zip(self.keys, self.units, strict=True), key=lambda pair: pair[1][0][0])
         ]
         is_truncated = [
-            any(kept_score.truncated for kept_score in kept_scores) for kept_scores in kept_scores_of_output
+            any(kept_score.truncated for kept_score in output_scores) for output_scores in kept_scores_of_output
         ]
-        n_values_of_output = [
-            sum(len(kept_score.values) // 8 for kept_score in kept_scores) for kept_scores in kept_scores_of_output
-        ]
-        first_score_indices = np.cumsum([0, *n_values_of_output[:-1]])
-        concatenated_scores = np.frombuffer(
-            b"".join(kept_score.values for kept_score in chain(*kept_scores_of_output)), dtype="<f8"
-        ).astype(float)
+        n_values = np.array(
+            [
+                sum(len(kept_score.values) // 8 for kept_score in output_scores)
+                for output_scores in kept_scores_of_output
+            ]
+        )
+        start_positions = np.cumsum(n_values) - n_values
+        values = np.frombuffer(b"".join(kept_score.values for kept_score in chain(*kept_scores_of_output)), dtype="<f8")
         if rule == "first":
-            scores, kept_scores_of_output = (
-                concatenated_scores[first_score_indices],
-                [kept_scores[:1] for kept_scores in kept_scores_of_output],
+            scores = values[start_positions].astype(float)
+            kept_scores_of_output = [
+                [output_scores[0]._replace(seconds=output_scores[0].seconds / (len(output_scores[0].values) // 8))]
+                for output_scores in kept_scores_of_output
+            ]
+        elif rule == "best":
+            scores = (np.maximum if self.scorer.traits.higher_is_better else np.minimum).reduceat(
+                values, start_positions
             )
-            seconds_of_output = [
-                kept_score.seconds / (len(kept_score.values) // 8) for (kept_score,) in kept_scores_of_output
-            ]
         else:
-            reduction_ufunc = np.maximum if self.scorer.traits.higher_is_better else np.minimum
-            scores = (reduction_ufunc if rule == "best" else np.add).reduceat(concatenated_scores, first_score_indices)
-            scores = scores if rule == "best" else scores / n_values_of_output
-            seconds_of_output = [
-                sum(kept_score.seconds for kept_score in kept_scores) for kept_scores in kept_scores_of_output
-            ]
+            scores = np.add.reduceat(values, start_positions) / n_values
         reason_of_output = [
-            next(filter(None, (kept_score.why for kept_score in kept_scores)), NO_NUMBER if np.isnan(score) else "")
-            for kept_scores, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
+            next(filter(None, (kept_score.why for kept_score in output_scores)), NO_NUMBER if np.isnan(score) else "")
+            for output_scores, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
         ]
         return RuleScores(
             np.where(np.array(reason_of_output) != "", np.nan, scores),
             reason_of_output,
-            np.array(seconds_of_output),
+            np.array(
+                [sum(kept_score.seconds for kept_score in output_scores) for output_scores in kept_scores_of_output]
+            ),
             is_truncated,
         )
 

@@ -48,32 +48,35 @@ class MetricListing(Result):
 
 def list_all_metrics() -> MetricListing:
     """Return all metrics and workers, both built-in and from other packages."""
-    metric_rows = [
-        {
-            "metric": metric.name,
-            "gives": metric.gives,
-            "needs": list(metric.traits.needs),
-            "rules": list(metric.traits.rules),
-            "parameters": ", ".join(
-                f"{parameter_name}={parameter_value}" for parameter_name, parameter_value in metric.parameters.items()
-            ),
-            "scores": "systems" if metric.traits.systems else "outputs",
-            "higher_is_better": metric.traits.higher_is_better,
-            "extra": metric.extra,
-            "source": metric.source,
-        }
-        for metric in metrics_by_name().values()
-    ]
-    provenance = Provenance(
-        question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
-    )
     listing_tables = MetricListing.part(
-        metrics=metric_rows,
+        metrics=[
+            {
+                "metric": metric.name,
+                "gives": metric.gives,
+                "needs": list(metric.traits.needs),
+                "rules": list(metric.traits.rules),
+                "parameters": ", ".join(
+                    f"{parameter_name}={parameter_value}"
+                    for parameter_name, parameter_value in metric.parameters.items()
+                ),
+                "scores": "systems" if metric.traits.systems else "outputs",
+                "higher_is_better": metric.traits.higher_is_better,
+                "extra": metric.extra,
+                "source": metric.source,
+            }
+            for metric in metrics_by_name().values()
+        ],
         workers=[
             {"worker": worker.name, "gives": worker.gives, "source": worker.source} for worker in workers().values()
         ],
     )
-    return MetricListing.from_parts([listing_tables], (), provenance=provenance)
+    return MetricListing.from_parts(
+        [listing_tables],
+        (),
+        provenance=Provenance(
+            question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
+        ),
+    )
 
 
 GROUP = "custodes.metrics"

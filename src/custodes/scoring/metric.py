@@ -39,6 +39,19 @@ class MetricInputs:
     images: Sequence[Sequence[str]]
     contexts: Sequence[str]
 
+    def texts_to_compare(self, need: Need) -> Sequence[Sequence[str]]:
+        """Return the references of each item, or (for the need 'source') its source as the only text."""
+        return self.references if need == "references" else [[source] for source in self.sources]
+
+    def of_need(self, need: Need) -> Sequence[Any]:
+        """Return the inputs (items,) of one kind."""
+        return {
+            "references": self.references,
+            "source": self.sources,
+            "image": self.images,
+            "context": self.contexts,
+        }[need]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MetricResult:

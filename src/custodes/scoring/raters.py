@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import compress
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -43,39 +44,30 @@ def load_raters(
             scorer = load_metric(spec.metric, place, dict(spec.parameters), f"metric {spec.name}")
             exit_stack.callback(scorer.close)
             scorer_of_computation[spec.computation] = scorer
-    rule_of_spec = [_rule(spec, scorer_of_computation[spec.computation]) for spec in specs]
+    specs_and_rules = [(spec, _rule(spec, scorer_of_computation[spec.computation])) for spec in specs]
     if missing == "error":
         _check(texts, corpus, specs, scorer_of_computation)
     raters, computation_of_key = [], dict[tuple[str, Mode], Computation]()
-    for spec, rule in zip(specs, rule_of_spec, strict=True):
-        computation_name, scorer = spec.computation, scorer_of_computation[spec.computation]
-        rules_of_computation = {
-            other_rule
-            for other_rule, other_spec in zip(rule_of_spec, specs, strict=True)
-            if other_spec.computation == computation_name
-        }
-        computation_key = computation_name, _reference_mode(rule, rules_of_computation, scorer)
-        if computation_key not in computation_of_key:
-            computation_of_key[computation_key] = Computation(
-                scorer=scorer,
-                mode=computation_key[1],
-                corpus=corpus,
-                used=_usable_outputs(corpus, scorer),
-            )
-            _ = computation_of_key[computation_key].keys  # raises for an unreadable image
-        raters.append(Rater(spec, rule, computation_of_key[computation_key]))
+    for spec, rule in specs_and_rules:
+        scorer = scorer_of_computation[spec.computation]
+        shared_rules = {other_rule for other, other_rule in specs_and_rules if other.computation == spec.computation}
+        mode = _reference_mode(rule, shared_rules, scorer)
+        computation = computation_of_key.setdefault(
+            (spec.computation, mode),
+            Computation(scorer=scorer, mode=mode, corpus=corpus, used=_usable_outputs(corpus, scorer)),
+        )
+        raters.append(Rater(spec, rule, computation))
     return raters
 
 
 def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
     allowed_rules = scorer.traits.rules
     if spec.rule and spec.rule not in allowed_rules:
-        rules_text = (
-            f"the rules of this metric are {join_labels(allowed_rules)}"
-            if allowed_rules
-            else "this metric uses no references"
+        rules_text = f"the rules of this metric are {join_labels(allowed_rules)}"
+        raise OptionError(
+            f"metric {spec.name}: unknown rule {spec.rule!r}; "
+            f"{rules_text if allowed_rules else 'this metric uses no references'}"
         )
-        raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}; {rules_text}")
     return spec.rule or next(iter(allowed_rules), "")
 
 
@@ -103,22 +95,17 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
     """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
         for need in scorer_of_computation[spec.computation].traits.needs:
-            if items_without_input := [
-                corpus.items[item_index] for item_index in np.flatnonzero(corpus.lacks_input(need))
-            ]:
+            if items_without_input := list(compress(corpus.items, corpus.lacks_input(need))):
                 raise InputError(
                     f"{texts.name}: metric {spec.name} needs {need}, and {len(items_without_input)} of "
                     f"{len(corpus.items)} items have {'none' if need == 'references' else f'no {need}'} "
                     f"({join_labels(items_without_input, limit=3)}); "
                     "add these inputs, or skip these items with --missing drop (in Python missing='drop')"
                 )
-    if corpus.absent:
-        absent_outputs = [
-            f"{corpus.systems[system_index]} of {corpus.items[item_index]}"
-            for item_index, system_index in corpus.absent
-        ]
+    absent_outputs = [f"{corpus.systems[system]} of {corpus.items[item]}" for item, system in corpus.absent]
+    if absent_outputs:
         raise InputError(
-            f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs are missing "
+            f"{texts.name}: {len(absent_outputs)} of {len(corpus.items) * len(corpus.systems)} outputs are missing "
             f"({join_labels(absent_outputs, limit=3)}); add them, or score the remaining outputs with --missing drop "
             "(in Python missing='drop')"
         )
@@ -127,7 +114,7 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
 def check_ready(raters: Sequence[Rater], kept_score_of_key: Mapping[str, KeptScore]) -> None:
     """Let each metric check its inputs before scoring; inputs whose values are cached (`kept_score_of_key`) are not
     checked."""
-    for rater in {id(rater.computation): rater for rater in raters}.values():
+    for rater in {rater.computation: rater for rater in raters}.values():
         if missing_unit_indices := rater.computation.missing_units(kept_score_of_key):
             try:
                 rater.computation.scorer.ready(rater.computation.texts(missing_unit_indices))

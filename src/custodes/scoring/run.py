@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from custodes.data.study import Study
 from custodes.data.table import digest_of
 from custodes.errors import InputError
 from custodes.progress import Progress, silent
-from custodes.scoring.computation import Corpus
+from custodes.scoring.computation import Computation, Corpus
 from custodes.scoring.metric import Place
 from custodes.scoring.raters import Missing, Rater, check_ready, load_raters
 from custodes.scoring.scores import FAILED, Scores, ScoringPlan, omission_notes, rater_notes, rater_rows
@@ -63,18 +63,13 @@ def score(
     >>> cu.score(texts, ["length"]).ratings["score"].to_list()
     [3.0, 2.0]
     """
-    with ExitStack() as exit_stack:
-        corpus, place = Corpus.from_study(texts), _place(jobs, device, batch)
-        raters = load_raters(texts, corpus, metrics, place, missing, exit_stack)
-        open_cache = exit_stack.enter_context(Cache(cache))
-        kept_score_of_key = _stored_scores(raters, open_cache)
-        check_ready(raters, kept_score_of_key)
-        failure_of_computation, rater_tables, notes = dict[int, str](), [], list[Note]()
+    place = Place(device=device, batch=check_at_least("batch", batch, 1), jobs=check_at_least("jobs", jobs, 1))
+    with _loaded_raters(texts, metrics, cache, place, missing) as (corpus, raters, open_cache, kept_score_of_key):
+        failure_of_computation, rater_tables, notes = dict[Computation, str](), [], list[Note]()
         for rater in raters:
-            computation_id = id(rater.computation)
-            if computation_id not in failure_of_computation:
-                failure_of_computation[computation_id] = _run(rater, kept_score_of_key, open_cache, place, progress)
-            if failure_text := failure_of_computation[computation_id]:
+            if rater.computation not in failure_of_computation:
+                failure_of_computation[rater.computation] = _run(rater, kept_score_of_key, open_cache, place, progress)
+            if failure_text := failure_of_computation[rater.computation]:
                 notes.append(Note(rule=FAILED, message=f"{rater.spec.name}: the metric failed: {failure_text}"))
             else:
                 rule_scores = rater.computation.column(kept_score_of_key, rater.rule)
@@ -83,34 +78,29 @@ def score(
     if not rater_tables:
         raise InputError(f"nothing is scored: {'; '.join(note.message for note in notes)}")
     notes += omission_notes(raters, corpus)
-    options = {
-        "metrics": [metrics] if isinstance(metrics, str) else list(metrics),
-        "missing": missing,
-        "device": device,
-        "batch": batch,
-    }
-    provenance = Provenance(
-        question="score",
-        study=texts.name,
-        digest=_digest(texts),
-        options=options,
-        seed=None,
-        versions=versions(),
-        dropped=tuple(note for note in notes if note.count),
+    return Scores.from_parts(
+        rater_tables,
+        notes,
+        provenance=_provenance(
+            texts,
+            {
+                "metrics": [metrics] if isinstance(metrics, str) else list(metrics),
+                "missing": missing,
+                "device": device,
+                "batch": batch,
+            },
+            notes,
+        ),
+        scored=texts,
     )
-    return Scores.from_parts(rater_tables, notes, provenance=provenance, scored=texts)
 
 
 def plan_scoring(
     texts: Study, metrics: Sequence[str], *, cache: str | Path | None, device: str, batch: int, missing: Missing
 ) -> ScoringPlan:
     """Return the plan of `score` with the same arguments; metrics are loaded, but nothing is scored."""
-    with ExitStack() as exit_stack:
-        corpus = Corpus.from_study(texts)
-        raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, exit_stack)
-        open_cache = exit_stack.enter_context(Cache(cache))
-        kept_score_of_key = _stored_scores(raters, open_cache)
-        check_ready(raters, kept_score_of_key)
+    place = Place(device=device, batch=check_at_least("batch", batch, 1))
+    with _loaded_raters(texts, metrics, cache, place, missing) as (corpus, raters, open_cache, kept_score_of_key):
         plan_rows: list[dict[str, Any]] = []
         for rater in raters:
             computation = rater.computation
@@ -126,29 +116,39 @@ def plan_scoring(
                     "seconds": None if mean_seconds is None else mean_seconds * n_missing_units,
                 }
             )
-        notes = omission_notes(raters, corpus)
-    provenance = Provenance(
-        question="score", study=texts.name, digest=_digest(texts), options={}, seed=None, versions=versions()
+    return ScoringPlan.from_parts(
+        [ScoringPlan.part(raters=plan_rows)], omission_notes(raters, corpus), provenance=_provenance(texts, {}, [])
     )
-    return ScoringPlan.from_parts([ScoringPlan.part(raters=plan_rows)], notes, provenance=provenance)
 
 
-def _digest(texts: Study) -> str:
-    """Return the digest of the input file, or of the texts if these do not come from a file."""
+@contextmanager
+def _loaded_raters(
+    texts: Study, metrics: Sequence[str], cache: str | Path | None, place: Place, missing: Missing
+) -> Iterator[tuple[Corpus, list[Rater], Cache, dict[str, KeptScore]]]:
+    """Context with the texts, the loaded raters, the open cache, and the stored values of all raters by key."""
+    with ExitStack() as exit_stack:
+        corpus = Corpus.from_study(texts)
+        raters = load_raters(texts, corpus, metrics, place, missing, exit_stack)
+        open_cache = exit_stack.enter_context(Cache(cache))
+        kept_score_of_key: dict[str, KeptScore] = {}
+        for computation in dict.fromkeys(rater.computation for rater in raters):
+            kept_score_of_key |= computation.find(open_cache)
+        check_ready(raters, kept_score_of_key)
+        yield corpus, raters, open_cache, kept_score_of_key
+
+
+def _provenance(texts: Study, options: Mapping[str, Any], notes: Sequence[Note]) -> Provenance:
+    """Return the provenance, with the digest of the input file, or of the texts if these do not come from a file."""
     assert texts.outputs is not None
-    return texts.digest or digest_of(texts.outputs.texts.write_csv(), texts.outputs.sources.write_ndjson())
-
-
-def _stored_scores(raters: Sequence[Rater], score_cache: Cache) -> dict[str, KeptScore]:
-    """Return the stored values of all raters, by key."""
-    kept_score_of_key: dict[str, KeptScore] = {}
-    for computation in {id(rater.computation): rater.computation for rater in raters}.values():
-        kept_score_of_key |= computation.find(score_cache)
-    return kept_score_of_key
-
-
-def _place(jobs: int, device: str, batch: int) -> Place:
-    return Place(device=device, batch=check_at_least("batch", batch, 1), jobs=check_at_least("jobs", jobs, 1))
+    return Provenance(
+        question="score",
+        study=texts.name,
+        digest=texts.digest or digest_of(texts.outputs.texts.write_csv(), texts.outputs.sources.write_ndjson()),
+        options=options,
+        seed=None,
+        versions=versions(),
+        dropped=tuple(note for note in notes if note.count),
+    )
 
 
 def _run(
@@ -158,12 +158,8 @@ def _run(
     computation = rater.computation
     if not computation.used:
         return NOTHING
-    unit_indices_of_calls = computation.calls(computation.missing_units(kept_score_of_key), place)
-    for unit_indices in (
-        progress(unit_indices_of_calls, total=len(unit_indices_of_calls), desc=rater.spec.name)
-        if unit_indices_of_calls
-        else ()
-    ):
+    calls = computation.calls(computation.missing_units(kept_score_of_key), place)
+    for unit_indices in progress(calls, total=len(calls), desc=rater.spec.name) if calls else ():
         try:
             kept_scores = computation.run(unit_indices)
         except InputError as problem:

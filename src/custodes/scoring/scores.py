@@ -20,6 +20,7 @@ from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.scoring.computation import Corpus, RuleScores
 from custodes.scoring.raters import Rater
+from custodes.stats.arrays import Ints
 
 COST_UNIT = "cpu-s"
 NO_OUTPUT = "the system has no output of this item"
@@ -71,9 +72,10 @@ class Scores(Result):
         rating_rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         inferred_raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
         described_raters, _ = inferred_raters.merge_side_table(self.raters, where="raters")
-        ratings = Ratings(frame=rating_rows.select(Ratings().frame.columns))
-        study_with_notes = replace(self.scored, notes=(*self.scored.notes, *self.notes))
-        return join([study_with_notes, Study(ratings=ratings, raters=described_raters, name="scores")])
+        scores = Study(
+            ratings=Ratings(frame=rating_rows.select(Ratings().frame.columns)), raters=described_raters, name="scores"
+        )
+        return join([replace(self.scored, notes=(*self.scored.notes, *self.notes)), scores])
 
     @property
     def status(self) -> int:
@@ -103,62 +105,49 @@ class ScoringPlan(Result):
 
 def rater_rows(rater: Rater, rule_scores: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
     """Return the table rows of one rater."""
-    traits, rater_name, (scores, reason_of_output, seconds_of_output, is_truncated) = (
-        rater.traits,
-        rater.spec.name,
-        rule_scores,
-    )
+    traits, used = rater.traits, rater.computation.used
     if traits.systems:
-        item_names, system_names = [""] * len(corpus.systems), list(corpus.systems)
+        scored, skipped_rows = pl.DataFrame({"item": "", "system": corpus.systems}), []
     else:
-        metric_inputs = corpus.texts
-        item_names = [corpus.items[metric_inputs.item[output_index]] for output_index in rater.computation.used]
-        system_names = [corpus.systems[metric_inputs.system[output_index]] for output_index in rater.computation.used]
-    unscored_rows = [row for row in zip(item_names, system_names, reason_of_output, strict=True) if row[2]]
-    skipped_rows = [(*row[:2], rater_name, row[2]) for row in [*unscored_rows, *_skipped_outputs(rater, corpus)]]
-    scored_indices = [index for index, reason in enumerate(reason_of_output) if not reason]
+        scored = _output_labels(corpus, corpus.texts.item[used], corpus.texts.system[used])
+        skipped_rows = _skipped_outputs(rater, corpus)
+    scored = scored.with_columns(
+        rater=pl.lit(rater.spec.name), score=rule_scores.scores, why=pl.Series(rule_scores.why, dtype=pl.String)
+    )
+    skipped = pl.concat([scored.filter(pl.col("why") != "").drop("score"), *skipped_rows], how="diagonal")
     return Scores.part(
         raters={
-            "rater": rater_name,
+            "rater": rater.spec.name,
             "kind": "metric",
             "higher_is_better": traits.higher_is_better,
             "low": traits.low,
             "high": traits.high,
-            "cost": float(seconds_of_output.mean()),
+            "cost": float(rule_scores.seconds.mean()),
             "cost_unit": COST_UNIT,
-            "truncated": sum(is_truncated) / len(is_truncated),
+            "truncated": sum(rule_scores.truncated) / len(rule_scores.truncated),
             "signature": rater.computation.scorer.signature + (f" references={rater.rule}" if rater.rule else ""),
         },
-        ratings={
-            "item": [item_names[index] for index in scored_indices],
-            "system": [system_names[index] for index in scored_indices],
-            "rater": [rater_name] * len(scored_indices),
-            "score": scores[scored_indices],
-        },
-        skipped=[dict(zip(("item", "system", "rater", "why"), row, strict=True)) for row in skipped_rows],
+        ratings=scored.filter(why="").drop("why").to_dict(),
+        skipped=skipped.select("item", "system", pl.lit(rater.spec.name).alias("rater"), "why").to_dict(),
     )
 
 
-def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]:
-    """Return the item, the system and the reason of each output that is not given to a metric."""
-    if rater.traits.systems:
-        return []
-    reason_of_item: dict[int, str] = {}
+def _output_labels(corpus: Corpus, item: Ints, system: Ints) -> pl.DataFrame:
+    """Return the names of items and systems of outputs, given the positions."""
+    return pl.DataFrame({"item": corpus.items}).select(
+        pl.col("item").gather(item), system=pl.Series(corpus.systems, dtype=pl.String).gather(system)
+    )
+
+
+def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[pl.DataFrame]:
+    """Return the item, the system and the reason (`why`) of each output that is not given to a metric."""
+    reason_of_item = np.full(len(corpus.items), "", dtype=object)
     for need in reversed(rater.traits.needs):
-        reason_of_item |= dict.fromkeys(np.flatnonzero(corpus.lacks_input(need)).tolist(), f"no {need}")
-    metric_inputs = corpus.texts
-    outputs_and_reasons = [
-        *(
-            (item_index, system_index, reason_of_item.get(item_index))
-            for item_index, system_index in zip(metric_inputs.item, metric_inputs.system, strict=True)
-        ),
-        *((item_index, system_index, NO_OUTPUT) for item_index, system_index in corpus.absent),
-    ]
-    return [
-        (corpus.items[item_index], corpus.systems[system_index], reason)
-        for item_index, system_index, reason in outputs_and_reasons
-        if reason
-    ]
+        reason_of_item[corpus.lacks_input(need)] = f"no {need}"
+    reasons = pl.Series(reason_of_item[corpus.texts.item], dtype=pl.String)
+    unusable = _output_labels(corpus, corpus.texts.item, corpus.texts.system).with_columns(why=reasons)
+    absent = _output_labels(corpus, *np.array(corpus.absent, dtype=np.int64).reshape(-1, 2).T)
+    return [unusable.filter(pl.col("why") != ""), absent.with_columns(why=pl.lit(NO_OUTPUT))]
 
 
 def rater_notes(rater: Rater, rule_scores: RuleScores) -> list[Note]:

@@ -36,20 +36,17 @@ class WorkerCommand:
     command: tuple[str, ...]
 
 
-def _built_in_worker(name: str, gives: str, source: str) -> WorkerCommand:
-    script_path = FOLDER / f"{name}_worker.py"  # the suffix avoids hiding a package of the same name
-    return WorkerCommand(name=name, gives=gives, source=source, command=(str(script_path),))
-
-
-OURS = (
-    _built_in_worker("callable", "Any function of Python: MODULE:FUNCTION", "custodes"),
-    _built_in_worker("meteor", "METEOR 1.5, by its Java program", "Denkowski and Lavie 2014"),
-    _built_in_worker("comet", "COMET, CometKiwi, xCOMET", "Rei et al. 2020; unbabel-comet"),
-    _built_in_worker("metricx", "MetricX-23 and -24", "Juraska et al. 2023, 2024; google-research/metricx"),
-    _built_in_worker("clipscore", "CLIPScore and RefCLIPScore of captions", "Hessel et al. 2021"),
-    _built_in_worker(
-        "reward", "Quality of an answer to a prompt, by a reward model", "RewardBench, Lambert et al. 2024"
-    ),
+OURS = tuple(
+    # The suffix of the file avoids hiding a package of the same name.
+    WorkerCommand(name=name, gives=gives, source=source, command=(str(FOLDER / f"{name}_worker.py"),))
+    for name, gives, source in (
+        ("callable", "Any function of Python: MODULE:FUNCTION", "custodes"),
+        ("meteor", "METEOR 1.5, by its Java program", "Denkowski and Lavie 2014"),
+        ("comet", "COMET, CometKiwi, xCOMET", "Rei et al. 2020; unbabel-comet"),
+        ("metricx", "MetricX-23 and -24", "Juraska et al. 2023, 2024; google-research/metricx"),
+        ("clipscore", "CLIPScore and RefCLIPScore of captions", "Hessel et al. 2021"),
+        ("reward", "Quality of an answer to a prompt, by a reward model", "RewardBench, Lambert et al. 2024"),
+    )
 )
 
 
@@ -80,15 +77,9 @@ def split_command(text: str) -> list[str]:
     """Return the words of a command line, split as by a shell; on Windows, a backslash is an ordinary character."""
     try:
         command_words = shlex.split(text, posix=os.name == "posix")
-        return command_words if os.name == "posix" else [word.strip("\"'") for word in command_words]
     except ValueError as problem:
         raise OptionError(f"worker: {short_repr(text)} is not a command line: {problem}") from None
-
-
-def resolve_worker(command_words: Sequence[str]) -> list[str]:
-    """Return the words of a command; if the first word is the name of a worker, it is replaced by its command."""
-    worker = workers().get(command_words[0])
-    return [*(worker.command if worker else command_words[:1]), *command_words[1:]]
+    return command_words if os.name == "posix" else [word.strip("\"'") for word in command_words]
 
 
 def script_text(path: Path) -> str:

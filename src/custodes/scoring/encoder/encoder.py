@@ -81,54 +81,35 @@ class Encoder:
                 self.lent += embeddings_of_text[text].seconds
             else:
                 new_texts.append(text)
-        tokens_of_new_texts = self.tokenizer(new_texts)
         # The longest texts come first, so that a lack of memory shows early. The last digits of an embedding depend on
         # its batch; texts of equal length are sorted, so that the order of the file does not change these digits.
-        ordered_text_indices = sorted(
-            range(len(new_texts)), key=lambda position: (-len(tokens_of_new_texts[position].ids), new_texts[position])
+        remaining_texts = sorted(
+            zip(new_texts, self.tokenizer(new_texts), strict=True), key=lambda pair: (-len(pair[1].ids), pair[0])
         )
-        while ordered_text_indices:
-            batch_size = max(
-                1, self._batch * LONG**2 // max(LONG, len(tokens_of_new_texts[ordered_text_indices[0]].ids)) ** 2
-            )
-            batch_indices, ordered_text_indices = ordered_text_indices[:batch_size], ordered_text_indices[batch_size:]
+        while remaining_texts:
+            batch_size = max(1, self._batch * LONG**2 // max(LONG, len(remaining_texts[0][1].ids)) ** 2)
+            batch_texts, remaining_texts = remaining_texts[:batch_size], remaining_texts[batch_size:]
             start_cpu_seconds = time.process_time()
-            batch_vectors = self._vectors([tokens_of_new_texts[text_index] for text_index in batch_indices])
-            seconds_per_text = (time.process_time() - start_cpu_seconds) / len(batch_indices)
-            for text_index, token_vectors in zip(batch_indices, batch_vectors, strict=True):
-                embeddings_of_text[new_texts[text_index]] = TextEmbeddings(
-                    token_vectors, tokens_of_new_texts[text_index], seconds_per_text
-                )
-                self._keep(new_texts[text_index], embeddings_of_text[new_texts[text_index]])
+            batch_vectors = self._vectors([tokens for _, tokens in batch_texts])
+            seconds_per_text = (time.process_time() - start_cpu_seconds) / len(batch_texts)
+            for (text, tokens), token_vectors in zip(batch_texts, batch_vectors, strict=True):
+                embeddings_of_text[text] = self._kept[text] = TextEmbeddings(token_vectors, tokens, seconds_per_text)
+                self._bytes += token_vectors.nbytes
+                while self._bytes > KEPT and len(self._kept) > 1:
+                    self._bytes -= self._kept.popitem(last=False)[1].vectors.nbytes
         return embeddings_of_text
 
     def _vectors(self, batch_tokens: list[Tokens]) -> list[Vectors]:
         """Return the embeddings of a batch, without the embeddings of padding."""
-        n_tokens_of_text = [len(tokens.ids) for tokens in batch_tokens]
-        if max(n_tokens_of_text) == 0:
+        n_tokens_of_text = np.array([len(tokens.ids) for tokens in batch_tokens])
+        if not n_tokens_of_text.any():
             return [np.empty((0, 0), dtype=np.float32) for _ in batch_tokens]
-        attention_mask = (np.arange(max(n_tokens_of_text)) < np.array(n_tokens_of_text)[:, None]).astype(np.int64)
-        padded_vectors = self._model(
-            _pad([tokens.ids for tokens in batch_tokens], attention_mask),
-            attention_mask,
-            _pad([tokens.kinds for tokens in batch_tokens], attention_mask),
-        )
-        return [
-            token_vectors[:n_tokens].copy()
-            for token_vectors, n_tokens in zip(padded_vectors, n_tokens_of_text, strict=True)
-        ]
-
-    def _keep(self, text: str, embeddings: TextEmbeddings) -> None:
-        self._kept[text] = embeddings
-        self._bytes += embeddings.vectors.nbytes
-        while self._bytes > KEPT and len(self._kept) > 1:
-            self._bytes -= self._kept.popitem(last=False)[1].vectors.nbytes
-
-
-def _pad(token_arrays: list[Ints], attention_mask: Ints) -> Ints:
-    padded_array = np.zeros_like(attention_mask)
-    padded_array[attention_mask.astype(bool)] = np.concatenate(token_arrays)
-    return padded_array
+        is_token = np.arange(n_tokens_of_text.max()) < n_tokens_of_text[:, None]
+        token_ids, token_kinds = np.zeros((2, *is_token.shape), dtype=np.int64)
+        token_ids[is_token] = np.concatenate([tokens.ids for tokens in batch_tokens])
+        token_kinds[is_token] = np.concatenate([tokens.kinds for tokens in batch_tokens])
+        padded_vectors = self._model(token_ids, is_token.astype(np.int64), token_kinds)
+        return [vectors[:n_tokens].copy() for vectors, n_tokens in zip(padded_vectors, n_tokens_of_text, strict=True)]
 
 
 def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
@@ -138,14 +119,14 @@ def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]
     """
     output_indices_of_item: dict[int, list[int]] = {}
     n_characters = 0
-    for item_index, output_index_array in by_item(texts):
-        output_indices = output_index_array.tolist()
-        item_texts = {*texts_of_items[item_index], *(texts.outputs[output_index] for output_index in output_indices)}
-        n_characters += sum(map(len, item_texts))
-        if output_indices_of_item and n_characters > PART:
+    for item_index, output_indices in by_item(texts):
+        item_texts = {*texts_of_items[item_index], *(texts.outputs[index] for index in output_indices.tolist())}
+        n_item_characters = sum(map(len, item_texts))
+        if output_indices_of_item and n_characters + n_item_characters > PART:
             yield output_indices_of_item
-            output_indices_of_item, n_characters = {}, sum(map(len, item_texts))
-        output_indices_of_item[item_index] = output_indices
+            output_indices_of_item, n_characters = {}, 0
+        output_indices_of_item[item_index] = output_indices.tolist()
+        n_characters += n_item_characters
     yield output_indices_of_item
 
 
@@ -233,11 +214,13 @@ def open_encoder(place: Place, *, model: str, layer: int, backend: str, revision
             raise OptionError("half=true: an ONNX model has a fixed precision; use backend=transformers")
         tokenizer = tokenizer_of(model_files)
         backend_model = OnnxModel(model_files.onnx, model_files.name, device, layer)
-    signature = (
-        f"model:{model_files.digest[:16]}+layer:{'last' if layer < 0 else layer}"
-        f"+{backend_model.signature}+{tokenizer.signature}"
+    encoder = _OPEN[encoder_key] = Encoder(
+        backend_model,
+        tokenizer,
+        batch=place.batch,
+        signature=f"model:{model_files.digest[:16]}+layer:{'last' if layer < 0 else layer}"
+        f"+{backend_model.signature}+{tokenizer.signature}",
     )
-    encoder = _OPEN[encoder_key] = Encoder(backend_model, tokenizer, batch=place.batch, signature=signature)
     return encoder
 
 

@@ -101,21 +101,21 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
     )
     try:
         model_path = Path(model).expanduser()
-        is_local = model_path.exists()
+        is_local, is_file = model_path.exists(), model_path.is_file()
     except (OSError, ValueError, RuntimeError):  # not a valid file name
-        is_local = False
-    if is_local and revision:
-        raise OptionError(
+        is_local = is_file = False
+    reject(
+        (
+            is_local and revision,
             f"revision={short_repr(revision)}: a revision needs a model of the hub, and {short_repr(model)} is a local "
-            f"file or folder; leave out revision"
-        )
-    if is_local and model_path.is_file():
-        if backend == "transformers":
-            raise OptionError(
-                f"backend=transformers: {short_repr(model)} is a single file; give the folder of the model"
-            )
-        if model_path.suffix != ".onnx":
-            raise InputError(f"{short_repr(model)}: the file is not an ONNX model (.onnx); give {EXAMPLES}")
+            f"file or folder; leave out revision",
+        ),
+        (
+            is_file and backend == "transformers",
+            f"backend=transformers: {short_repr(model)} is a single file; give the folder of the model",
+        ),
+    )
+    if is_file:
         onnx_path = model_path
     else:
         model_path = model_path if is_local else _download_model(model, backend, revision)
@@ -125,21 +125,25 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
             return ModelFiles(name=model, folder=model_path, onnx=None, digest=_digest(digested_paths))
         onnx_path = model_path / onnx_name
     candidate_folders = (onnx_path.parent, onnx_path.parent.parent)  # where the tokenizer may be
-    tokenizer_folder = next(
-        (tokenizer_folder for tokenizer_folder in candidate_folders if (tokenizer_folder / "tokenizer.json").is_file()),
-        None,
-    )
-    if tokenizer_folder is None:
-        raise InputError(
+    tokenizer_folders = [folder for folder in candidate_folders if (folder / "tokenizer.json").is_file()]
+    reject(
+        (
+            onnx_path.suffix != ".onnx",
+            f"{short_repr(model)}: the file is not an ONNX model (.onnx); give {EXAMPLES}",
+        ),
+        (
+            not tokenizer_folders,
             f"{short_repr(model)}: there is no tokenizer.json next to {onnx_path.name}; add the tokenizer.json of "
-            "the model"
-        )
-    onnx_part_paths = [path for path in onnx_path.parent.iterdir() if _is_onnx_part(path.name, onnx_path.name)]
+            "the model",
+        ),
+        error=InputError,
+    )
+    folder = tokenizer_folders[0]
     digested_paths = [
-        *(tokenizer_folder / file_name for file_name in filter(_is_settings_file, _names(tokenizer_folder))),
-        *onnx_part_paths,
+        *(folder / file_name for file_name in filter(_is_settings_file, _names(folder))),
+        *(path for path in onnx_path.parent.iterdir() if _is_onnx_part(path.name, onnx_path.name)),
     ]
-    return ModelFiles(name=model, folder=tokenizer_folder, onnx=onnx_path, digest=_digest(digested_paths))
+    return ModelFiles(name=model, folder=folder, onnx=onnx_path, digest=_digest(digested_paths))
 
 
 def _onnx(model: str, file_names: Sequence[str], backend: str) -> str | None:

@@ -59,9 +59,7 @@ class TextTokenizer:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
-        self.limit = _token_limit(tokenizer_settings, model_config) or (
-            truncation_settings["max_length"] if truncation_settings else None
-        )
+        self.limit = _token_limit(tokenizer_settings, model_config) or (truncation_settings or {}).get("max_length")
         if self.limit is not None:
             tokenizer.enable_truncation(self.limit)
         self._space = " " if model_config.get("model_type") in SPACED else ""
@@ -98,15 +96,12 @@ def tokenizer_of(files: ModelFiles) -> TextTokenizer:
 
 def _token_limit(tokenizer_settings: dict[str, Any], model_config: dict[str, Any]) -> int | None:
     """Return the maximum number of tokens according to the settings of the model; None if there is no limit."""
-    token_limits = [
-        tokenizer_settings.get("model_max_length"),
-        model_config.get("max_position_embeddings"),
-        model_config.get("n_positions"),
-    ]
-    if isinstance(token_limits[1], int) and model_config.get("model_type") in OFFSET:
-        token_limits[1] -= int(model_config.get("pad_token_id") or 0) + 1
-    numeric_limits = (token_limit for token_limit in token_limits if isinstance(token_limit, int | float))
-    return min((int(numeric_limit) for numeric_limit in numeric_limits if 0 < numeric_limit < NO_LIMIT), default=None)
+    n_positions = model_config.get("max_position_embeddings")
+    if isinstance(n_positions, int) and model_config.get("model_type") in OFFSET:
+        n_positions -= int(model_config.get("pad_token_id") or 0) + 1
+    limits = (tokenizer_settings.get("model_max_length"), n_positions, model_config.get("n_positions"))
+    numeric_limits = [int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < NO_LIMIT]
+    return min(numeric_limits, default=None)
 
 
 def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any]) -> frozenset[int]:
@@ -116,10 +111,7 @@ def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any])
     """
     if not tokenizer_settings:
         return frozenset(tokenizer.encode("").ids)
-    token_settings = (tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token"))
-    token_texts = (
-        token_setting.get("content") if isinstance(token_setting, dict) else token_setting
-        for token_setting in token_settings
-    )
+    tokens = (tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token"))
+    token_texts = (token.get("content") if isinstance(token, dict) else token for token in tokens)
     token_ids = (tokenizer.token_to_id(token_text) for token_text in token_texts if isinstance(token_text, str))
     return frozenset(token_id for token_id in token_ids if token_id is not None)

@@ -40,8 +40,10 @@ def providers(device: Device, available_names: Sequence[str]) -> list[tuple[str,
             f"device={device.kind}: the installed onnxruntime has no {provider_name} (it has "
             f"{join_labels(available_names)}); {advice}, or use backend=transformers"
         )
-    device_provider = (provider_name, {"device_id": device.number} if device.kind == "cuda" else {})
-    return [device_provider] if device.kind == "cpu" else [device_provider, ("CPUExecutionProvider", {})]
+    options_of_provider: dict[str, dict[str, Any]] = {provider_name: {}, NEEDED["cpu"][0]: {}}
+    if device.kind == "cuda":
+        options_of_provider[provider_name] = {"device_id": device.number}
+    return list(options_of_provider.items())
 
 
 def threads() -> int:
@@ -52,10 +54,8 @@ def threads() -> int:
     """
     from threadpoolctl import threadpool_info
 
-    thread_counts = (
-        library_info["num_threads"] for library_info in threadpool_info() if library_info["user_api"] == "blas"
-    )
-    return max(map(int, thread_counts), default=os.cpu_count() or 1)
+    thread_counts = [int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"]
+    return max(thread_counts, default=os.cpu_count() or 1)
 
 
 class OnnxModel:
@@ -120,16 +120,12 @@ class OnnxModel:
             for output_node in self._session.get_outputs()
             if output_node.shape is not None
         }
-        last_layer_names = (
-            *LAST,
-            *(output_name for output_name in n_dimensions_of_output if not output_name.startswith("hidden_states")),
-        )
-        layer_output_names = last_layer_names if layer < 0 else (f"hidden_states.{layer}", f"hidden_states_{layer}")
-        usable_output_names = [
-            output_name for output_name in layer_output_names if n_dimensions_of_output.get(output_name) == 3
-        ]
-        if usable_output_names:
-            return usable_output_names[0]
+        names_of_layer: Sequence[str] = (f"hidden_states.{layer}", f"hidden_states_{layer}")
+        if layer < 0:
+            names_of_layer = [*LAST, *(name for name in n_dimensions_of_output if not name.startswith("hidden_states"))]
+        for output_name in names_of_layer:
+            if n_dimensions_of_output.get(output_name) == 3:
+                return output_name
         if layer < 0:
             raise InputError(
                 f"{short_repr(self.name)}: the model has no output with one vector per token (outputs: "
@@ -144,12 +140,9 @@ class OnnxModel:
     def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
         position_ids = np.broadcast_to(np.arange(token_ids.shape[1]), token_ids.shape)
         array_of_input = dict(zip(INPUTS, (token_ids, attention_mask, token_type_ids, position_ids), strict=True))
-        contiguous_array_of_input = {
-            input_name: np.ascontiguousarray(array_of_input[input_name], dtype=dtype)
-            for input_name, dtype in self._inputs.items()
-        }
+        model_inputs = {name: np.ascontiguousarray(array_of_input[name], dtype) for name, dtype in self._inputs.items()}
         try:
-            return np.asarray(self._session.run([self._output], contiguous_array_of_input)[0], dtype=np.float32)
+            return np.asarray(self._session.run([self._output], model_inputs)[0], dtype=np.float32)
         except Exception as problem:
             raise InputError(
                 f"{short_repr(self.name)}: onnxruntime cannot run the model on {token_ids.shape[0]} texts of "

@@ -91,18 +91,16 @@ def _truncate_model(config: Any, layer: int) -> None:
     """Reduce a model to its first `layer` layers."""
     if layer < 0:
         return
-    n_layers = config.num_hidden_layers
-    if layer > n_layers:
-        raise OptionError(f"layer={layer} is not allowed; the model has {n_layers} layers")
+    if layer > config.num_hidden_layers:
+        raise OptionError(f"layer={layer} is not allowed; the model has {config.num_hidden_layers} layers")
     config.num_hidden_layers = layer
     if isinstance(layer_types := getattr(config, "layer_types", None), list):
         config.layer_types = layer_types[:layer]
 
 
 def _device(torch: Any, device: Device) -> Any:
-    n_devices = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[
-        device.kind
-    ]
+    n_devices_of_kind = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    n_devices = n_devices_of_kind[device.kind]
     if device.number >= n_devices:
         device_name = f"{device.kind}:{device.number}" if device.number else device.kind
         raise OptionError(

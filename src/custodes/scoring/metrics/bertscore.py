@@ -70,15 +70,17 @@ def load(
     encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
     def score(texts: MetricInputs) -> MetricResult:
-        weigh_tokens = _inverse_document_frequencies(encoders[0], texts) if idf else _uniform_weights(encoders[0])
         metric_result = compare_items(
-            encoders[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh_tokens)
+            encoders[0],
+            texts,
+            texts.references,
+            partial(
+                _compare,
+                measure=measure,
+                weigh=_inverse_document_frequencies(encoders[0], texts) if idf else _uniform_weights(encoders[0]),
+            ),
         )
-        return (
-            replace(metric_result, values=(metric_result.values - baseline_score) / (1 - baseline_score))
-            if baseline
-            else metric_result
-        )
+        return replace(metric_result, values=(metric_result.values - baseline_score) / (1 - baseline_score))
 
     return Scorer(
         signature=(
@@ -99,24 +101,17 @@ def _compare(
     if any(text_embeddings.tokens.empty for text_embeddings in references):
         return scores, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
     scores[:] = 0.0  # empty outputs score 0, as in bert-score
-    token_vectors_of_output = {
-        output_index: _weight_tokens(text_embeddings, weigh)
-        for output_index, text_embeddings in enumerate(outputs)
-        if not text_embeddings.tokens.empty
-    }
-    reference_token_vectors = [_weight_tokens(text_embeddings, weigh) for text_embeddings in references]
-    if token_vectors_of_output:
-        precision_recall_pairs = [
-            [precision_recall(output_vectors, reference_vectors) for reference_vectors in reference_token_vectors]
-            for output_vectors in token_vectors_of_output.values()
-        ]
-        precision_matrix, recall_matrix = np.moveaxis(np.clip(precision_recall_pairs, -1, 1), -1, 0)
-        scores[[*token_vectors_of_output]] = _compute_measure(precision_matrix, recall_matrix, measure)
-    unscored_output_indices: list[int] = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
-    return scores, {
-        output_index: _reason(token_vectors_of_output[output_index], reference_token_vectors)
-        for output_index in unscored_output_indices
-    }
+    reference_vectors = [_weight_tokens(text_embeddings, weigh) for text_embeddings in references]
+    reason_of_output = {}
+    for output_index, text_embeddings in enumerate(outputs):
+        if not text_embeddings.tokens.empty:
+            output_vectors = _weight_tokens(text_embeddings, weigh)
+            precision_recall_pairs = [precision_recall(output_vectors, vectors) for vectors in reference_vectors]
+            precisions, recalls = np.clip(precision_recall_pairs, -1, 1).T
+            scores[output_index] = _compute_measure(precisions, recalls, measure)
+            if np.isnan(scores[output_index]).any():
+                reason_of_output[output_index] = _reason(output_vectors, reference_vectors)
+    return scores, reason_of_output
 
 
 def precision_recall(output: TokenVectors, reference: TokenVectors) -> tuple[float, float]:
@@ -145,7 +140,7 @@ def _reason(output: TokenVectors, references: Sequence[TokenVectors]) -> str:
 
 def _compute_measure(precision: Floats, recall: Floats, measure: str) -> Floats:
     if measure != "f":
-        return precision if measure == "precision" else recall
+        return {"precision": precision, "recall": recall}[measure]
     with np.errstate(divide="ignore", invalid="ignore"):
         harmonic_mean = 2 * precision * recall / (precision + recall)
     harmonic_mean[(precision == 0) & (recall == 0)] = 0.0

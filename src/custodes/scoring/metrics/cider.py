@@ -5,7 +5,7 @@ An n-gram has more weight if fewer items have references that contain the n-gram
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import log
 
@@ -48,14 +48,15 @@ def _score(texts: MetricInputs, tokenizer: Callable[[str], list[str]]) -> Metric
         n_documents_of_gram.update(
             {gram for text_counts in counts_of_references for order_counts in text_counts for gram in order_counts}
         )
-    weight_of_gram = {gram: log(n_items / n_documents) for gram, n_documents in n_documents_of_gram.items()}
-    default_weight = log(n_items)  # weight of an n-gram in no reference, as if one item contained the n-gram
+    # An n-gram in no reference has the weight log(n_items), as if one item contained the n-gram.
+    weight_of_gram = defaultdict(
+        lambda: log(n_items), {gram: log(n_items / n) for gram, n in n_documents_of_gram.items()}
+    )
     for item_index, output_indices in by_item(texts):
-        counts_of_outputs = [
-            _counts(texts.outputs[output_index], tokenizer) for output_index in output_indices.tolist()
-        ]
         scores[output_indices, 0] = _similarity(
-            counts_of_outputs, reference_counts_of_item[item_index], weight_of_gram, default_weight
+            [_counts(texts.outputs[output_index], tokenizer) for output_index in output_indices.tolist()],
+            reference_counts_of_item[item_index],
+            weight_of_gram,
         )
     return MetricResult(values=scores)
 
@@ -69,7 +70,6 @@ def _similarity(
     counts_of_outputs: list[Counts],
     counts_of_references: list[Counts],
     weight_of_gram: Mapping[Gram, float],
-    default_weight: float,
 ) -> Floats:
     """Return the similarity (outputs,): the mean of clipped cosines over references and orders, with a penalty for
     different lengths."""
@@ -85,22 +85,14 @@ def _similarity(
             [text_counts[order_index] for text_counts in counts_of_texts]
             for counts_of_texts in (counts_of_references, counts_of_outputs)
         )
-        column_of_gram = {
-            gram: column_index
-            for column_index, gram in enumerate(
-                dict.fromkeys(gram for gram_counts in reference_counts for gram in gram_counts)
-            )
-        }
-        gram_weights = np.array([weight_of_gram[gram] for gram in column_of_gram])
+        grams = dict.fromkeys(gram for gram_counts in reference_counts for gram in gram_counts)
+        column_of_gram = {gram: column_index for column_index, gram in enumerate(grams)}
+        gram_weights = np.array([weight_of_gram[gram] for gram in grams])
         weighted_references, weighted_outputs = (
-            _vectors(reference_counts, column_of_gram) * gram_weights,
-            _vectors(output_counts, column_of_gram) * gram_weights,
+            _vectors(counts, column_of_gram) * gram_weights for counts in (reference_counts, output_counts)
         )
         squared_output_norms = [
-            sum(
-                (n_occurrences * weight_of_gram.get(gram, default_weight)) ** 2
-                for gram, n_occurrences in gram_counts.items()
-            )
+            sum((n_occurrences * weight_of_gram[gram]) ** 2 for gram, n_occurrences in gram_counts.items())
             for gram_counts in output_counts
         ]
         norm_products = np.sqrt(np.outer(squared_output_norms, (weighted_references**2).sum(axis=1)))

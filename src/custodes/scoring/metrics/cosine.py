@@ -9,7 +9,7 @@ import numpy as np
 
 from custodes.arguments import check_one_of
 from custodes.scoring.encoder.encoder import PARAMETERS, TextEmbeddings, compare_items, open_encoder, unit_vectors
-from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Need, Place, Scorer, Traits
+from custodes.scoring.metric import Metric, Need, Place, Scorer, Traits
 from custodes.stats.arrays import Floats
 
 POOLINGS = ("mean", "cls")
@@ -28,40 +28,29 @@ def load(
     def pool(embeddings: TextEmbeddings) -> Floats:
         """Return the mean of all token embeddings, as in Sentence-Transformers, or the embedding of the first token,
         which represents the text in some models."""
-        pooled_token_vectors = embeddings.vectors if pooling == "mean" else embeddings.vectors[:1]
-        return (
-            unit_vectors(pooled_token_vectors.mean(axis=0, dtype=float))
-            if pooled_token_vectors.size
-            else np.array([np.nan])
+        if not embeddings.vectors.size:
+            return np.array([np.nan])
+        return unit_vectors(
+            (embeddings.vectors if pooling == "mean" else embeddings.vectors[:1]).mean(axis=0, dtype=float)
         )
 
     def compare(
         outputs: Sequence[TextEmbeddings], compared_embeddings: Sequence[TextEmbeddings]
     ) -> tuple[Floats, dict[int, str]]:
+        cosines = np.full((len(outputs), len(compared_embeddings)), np.nan)
         if any(embeddings.tokens.empty for embeddings in compared_embeddings):
-            undefined_scores = np.full((len(outputs), len(compared_embeddings)), np.nan)
-            return undefined_scores, dict.fromkeys(range(len(outputs)), NOTHING[compared_input])
-        compared_vectors = [pool(embeddings) for embeddings in compared_embeddings]
-        cosines = np.array(
-            [
-                [output_vector @ compared_vector for compared_vector in compared_vectors]
-                for output_vector in map(pool, outputs)
-            ]
-        )
+            return cosines, dict.fromkeys(range(len(outputs)), NOTHING[compared_input])
+        compared_vectors = list(map(pool, compared_embeddings))
+        for output_index, output_vector in enumerate(map(pool, outputs)):
+            cosines[output_index] = [output_vector @ compared_vector for compared_vector in compared_vectors]
         unscored_output_indices = np.flatnonzero(np.isnan(cosines).any(axis=1)).tolist()
         cosines[unscored_output_indices] = np.nan
         return np.clip(cosines, -1, 1), dict.fromkeys(unscored_output_indices, NO_VECTOR)
 
-    def score(texts: MetricInputs) -> MetricResult:
-        comparison_texts_of_items = (
-            texts.references if compared_input == "references" else [[source] for source in texts.sources]
-        )
-        return compare_items(encoders[0], texts, comparison_texts_of_items, compare)
-
     return Scorer(
         signature=f"cosine+of:{compared_input}+pooling:{pooling}+{encoders[0].signature}",
         traits=TRAITS[compared_input],
-        score=score,
+        score=lambda texts: compare_items(encoders[0], texts, texts.texts_to_compare(compared_input), compare),
         close=encoders.clear,
     )
 

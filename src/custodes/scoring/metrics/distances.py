@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,49 +49,40 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     edit_distance: Distance = _levenshtein().distance
     split_words = _word_splitter(tokenize, lowercase)
 
-    def closest(output: str, references: Sequence[str]) -> tuple[float, int]:
-        """Return the number of errors and of words for the reference with the fewest errors.
+    def rate(texts: MetricInputs, output_indices: Sequence[int]) -> float:
+        """Return the error rate with the reference of each output that has the fewest errors.
 
         If several references have equally few errors, the longest reference is used.
         """
-        output_words = split_words(output)
-        return min(
-            (
-                (edit_distance(reference_words, output_words), len(reference_words))
-                for reference_words in map(split_words, references)
-            ),
-            key=lambda pair: (pair[0], -pair[1]),
-        )
-
-    def rate(texts: MetricInputs, output_indices: Sequence[int]) -> float:
-        errors_and_lengths = [
-            closest(texts.outputs[output_index], texts.references[texts.item[output_index]])
-            for output_index in output_indices
-        ]
-        total_reference_words = sum(n_reference_words for _, n_reference_words in errors_and_lengths)
-        return (
-            sum(n_errors for n_errors, _ in errors_and_lengths) / total_reference_words
-            if total_reference_words
-            else float("nan")
-        )
+        errors_and_lengths = []
+        for output_index in output_indices:
+            output_words = split_words(texts.outputs[output_index])
+            references = map(split_words, texts.references[texts.item[output_index]])
+            errors_and_lengths.append(
+                min(
+                    ((edit_distance(words, output_words), len(words)) for words in references),
+                    key=lambda errors_and_length: (errors_and_length[0], -errors_and_length[1]),
+                )
+            )
+        n_errors, n_words = np.sum(errors_and_lengths, axis=0)
+        return float(n_errors / n_words) if n_words else np.nan
 
     return Scorer(
         signature=metric_signature("rapidfuzz", "corpus-wer", {"tokenize": tokenize, "lowercase": lowercase}),
         traits=CORPUS_WER.traits,
-        score=lambda texts: by_system(texts, lambda rows: rate(texts, rows)),
+        score=lambda texts: by_system(texts, partial(rate, texts)),
     )
 
 
 def _load_edit(place: Place, *, lowercase: bool) -> Scorer:
     normalised_distance: Distance = _levenshtein().normalized_distance
-    normalise_case: Callable[[str], str] = str.lower if lowercase else str
     return Scorer(
         signature=metric_signature("rapidfuzz", "edit", {"lowercase": lowercase}),
         traits=EDIT.traits,
         score=lambda texts: compare_texts(
             texts,
             texts.references,
-            prepare=normalise_case,
+            prepare=str.lower if lowercase else str,
             compare=lambda output, reference: normalised_distance(reference, output),
         ),
     )

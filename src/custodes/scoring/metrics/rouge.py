@@ -12,7 +12,6 @@ from custodes.arguments import check_one_of
 from custodes.errors import OptionError, requires_extra
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.scoring.preparing import metric_signature
-from custodes.stats.arrays import Floats
 
 MEASURES = {"precision": 0, "recall": 1, "f": 2}
 TOKENIZERS = ("ascii", "unicode", "characters")
@@ -39,9 +38,8 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
     }
     rouge_scorer: Any = RougeScorer([kind], use_stemmer=stemmer, tokenizer=tokenizer_of_name[tokenize])  # type: ignore[no-untyped-call]
 
-    def score_pairs(references: Sequence[str], outputs: Sequence[str]) -> Floats:
-        score_dicts = rouge_scorer.score_batch(references, outputs)
-        return np.array([score_dict[kind][MEASURES[measure]] for score_dict in score_dicts], dtype=float)
+    def score_pairs(references: Sequence[str], outputs: Sequence[str]) -> list[float]:
+        return [scores[kind][MEASURES[measure]] for scores in rouge_scorer.score_batch(references, outputs)]
 
     return Scorer(
         signature=metric_signature(
@@ -53,7 +51,7 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
 
 
 def _score(
-    texts: MetricInputs, score_pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool
+    texts: MetricInputs, score_pairs: Callable[[Sequence[str], Sequence[str]], list[float]], *, ascii_only: bool
 ) -> MetricResult:
     has_unreadable_reference = [
         ascii_only and any(map(_has_no_ascii_letters, references)) for references in texts.references
@@ -61,21 +59,18 @@ def _score(
     reason_of_output: dict[int, str] = {}
     output_reference_pairs: list[tuple[int, int]] = []
     for output_index, (output_text, item_index) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
-        references = texts.references[item_index]
         if has_unreadable_reference[item_index] or (ascii_only and _has_no_ascii_letters(output_text)):
             reason_of_output[output_index] = OTHER_SCRIPT
         else:
-            output_reference_pairs += [(output_index, reference_index) for reference_index in range(len(references))]
+            n_references = len(texts.references[item_index])
+            output_reference_pairs += [(output_index, reference_index) for reference_index in range(n_references)]
     scores = np.full((len(texts.outputs), max([1, *map(len, texts.references)])), np.nan)
     for start_index in range(0, len(output_reference_pairs), PAIRS):
-        pairs_of_call = output_reference_pairs[start_index : start_index + PAIRS]
-        output_indices, reference_indices = np.array(pairs_of_call).T
-        references_of_call = [
-            texts.references[texts.item[output_index]][reference_index]
-            for output_index, reference_index in pairs_of_call
-        ]
+        output_indices, reference_indices = zip(*output_reference_pairs[start_index : start_index + PAIRS], strict=True)
+        references_of_outputs = (texts.references[item_index] for item_index in texts.item[list(output_indices)])
         scores[output_indices, reference_indices] = score_pairs(
-            references_of_call, [texts.outputs[output_index] for output_index in output_indices.tolist()]
+            [references[i] for references, i in zip(references_of_outputs, reference_indices, strict=True)],
+            [texts.outputs[output_index] for output_index in output_indices],
         )
     return MetricResult(values=scores, why=reason_of_output)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import zip_longest
-from typing import Any, NamedTuple
+from itertools import chain, zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -98,19 +98,19 @@ def _load(
     trial_metric = make_metric()  # raises for an option that sacrebleu refuses
     if "tokenize" in parameters:  # the tokenizer's signature has the version of its dictionary
         parameters["tokenize"] = trial_metric.tokenizer_signature
-    is_per_reference = "all" not in traits.rules
     # Systems usually have the same items; the n-grams of the references are then counted only once.
     metric_of_references = lru_cache(maxsize=1)(lambda streams: make_metric(references=streams))
+    checks: dict[str, Any] = {}
+    if budget is not None:
+        checks["ready"] = partial(_check_budget, budget=check_at_least("budget", budget, 1), metric_name=metric_name)
     return Scorer(
         signature=metric_signature("sacrebleu", metric_name.replace("++", ""), parameters),
         traits=traits,
-        score=(lambda texts: _score_systems(texts, metric_of_references))
+        score=partial(_score_systems, metric_of_references=metric_of_references)
         if traits.systems
-        else (lambda texts: _score_outputs(texts, make_metric, is_per_reference)),
-        ready=(lambda texts: None)
-        if budget is None
-        else _budget_check(check_at_least("budget", budget, 1), metric_name),
+        else partial(_score_outputs, make_metric=make_metric, is_per_reference="all" not in traits.rules),
         close=metric_of_references.cache_clear,
+        **checks,
     )
 
 
@@ -121,12 +121,10 @@ def _score_outputs(texts: MetricInputs, make_metric: Callable[..., Any], is_per_
     """
     scores = np.full((len(texts.outputs), max(map(len, texts.references)) if is_per_reference else 1), np.nan)
     for item_index, output_indices in by_item(texts):
-        item_references = texts.references[item_index]
-        for score_column_index, reference_group in enumerate(
-            [[reference] for reference in item_references] if is_per_reference else [item_references]
-        ):
-            sacrebleu_metric = make_metric(references=tuple((reference,) for reference in reference_group))
-            scores[output_indices, score_column_index] = [
+        references = texts.references[item_index]
+        for column, group in enumerate([[reference] for reference in references] if is_per_reference else [references]):
+            sacrebleu_metric = make_metric(references=tuple((reference,) for reference in group))
+            scores[output_indices, column] = [
                 sacrebleu_metric.corpus_score([texts.outputs[output_index]], None).score
                 for output_index in output_indices.tolist()
             ]
@@ -138,31 +136,25 @@ def _score_systems(texts: MetricInputs, metric_of_references: Callable[[Streams]
 
     def score(output_indices: Sequence[int]) -> float:
         references_of_output = [texts.references[item_index] for item_index in texts.item[output_indices].tolist()]
-        sacrebleu_metric = metric_of_references(tuple(zip_longest(*references_of_output)))
-        return float(
-            sacrebleu_metric.corpus_score([texts.outputs[output_index] for output_index in output_indices], None).score
-        )
+        outputs = [texts.outputs[output_index] for output_index in output_indices]
+        return float(metric_of_references(tuple(zip_longest(*references_of_output))).corpus_score(outputs, None).score)
 
     return by_system(texts, score)
 
 
-def _budget_check(budget: int, metric_name: str) -> Callable[[MetricInputs], None]:
-    """Return a check that refuses texts for which TER may exceed the budget of CPU seconds; TER is for sentences."""
-
-    def ready(texts: MetricInputs) -> None:
-        estimated_seconds = seconds_of(texts)
-        if estimated_seconds > budget:
-            has_several_references = max(map(len, texts.references)) > 1
-            first_reference_advice = f"use the first reference only with {metric_name}@first, " * has_several_references
-            rounding_unit = 10 ** max(0, len(str(int(estimated_seconds))) - 2)  # rounded up to two digits
-            rounded_seconds = int(-(-estimated_seconds // rounding_unit) * rounding_unit)
-            raise OptionError(
-                f"{len(texts.outputs)} outputs may take up to {rounded_seconds} CPU seconds, and the budget is "
-                f"{budget}; allow this with {metric_name}:budget={rounded_seconds}, {first_reference_advice}or use "
-                "another metric for long texts, such as chrf"
-            )
-
-    return ready
+def _check_budget(texts: MetricInputs, budget: int, metric_name: str) -> None:
+    """Refuse texts for which TER may exceed the budget of CPU seconds; TER is for sentences."""
+    estimated_seconds = seconds_of(texts)
+    if estimated_seconds > budget:
+        has_several_references = max(map(len, texts.references)) > 1
+        first_reference_advice = f"use the first reference only with {metric_name}@first, " * has_several_references
+        rounding_unit = 10 ** max(0, len(str(int(estimated_seconds))) - 2)  # rounded up to two digits
+        rounded_seconds = int(-(-estimated_seconds // rounding_unit) * rounding_unit)
+        raise OptionError(
+            f"{len(texts.outputs)} outputs may take up to {rounded_seconds} CPU seconds, and the budget is "
+            f"{budget}; allow this with {metric_name}:budget={rounded_seconds}, {first_reference_advice}or use "
+            "another metric for long texts, such as chrf"
+        )
 
 
 def seconds_of(texts: MetricInputs) -> float:
@@ -174,82 +166,81 @@ def seconds_of(texts: MetricInputs) -> float:
     return float(PAIR * (output_costs * reference_costs[texts.item]).sum())
 
 
-class Kind(NamedTuple):
-    """A metric of sacrebleu.
-
-    `make` creates the metric with checked options; it can also get `references`, which are then counted only once.
-    `gives` describes the score of an output, `corpus` the score of a system.
-    """
-
-    name: str
-    gives: str
-    source: str
-    corpus: str
-    make: Callable[..., Any]
-    parameters: Mapping[str, Any]
-    traits: Traits
-
-
 POOLED = Traits(needs=("references",), rules=("all", "best", "first", "mean"), low=0.0, high=100.0)
 SINGLE = replace(POOLED, rules=("best", "first", "mean"))
 COUNTS = "over all outputs of a system: counts are summed before division."
 CHRF = {"char_order": 6, "word_order": 0, "beta": 2, "lowercase": False, "whitespace": False}
-EDITS = {"normalized": False, "no_punct": False, "asian_support": False, "case_sensitive": False, "budget": 300}
 
-KINDS = (
-    Kind(
+
+def _metrics(
+    name: str, *, gives: str, corpus: str, source: str, make: Callable[..., Any], parameters: Any, traits: Traits
+) -> tuple[Metric, ...]:
+    """Return the metric of outputs and the metric of systems.
+
+    `make` creates the metric with checked options; it can also get `references`, which are then counted only once.
+    `gives` describes the score of an output, `corpus` the score of a system.
+    """
+    return tuple(
+        Metric(
+            name=metric_name,
+            gives=metric_gives,
+            source=source,
+            load=partial(_load, metric_name=metric_name, make=make, traits=metric_traits),
+            traits=metric_traits,
+            parameters=parameters,
+            extra="score",
+        )
+        for metric_name, metric_gives, metric_traits in (
+            (name, gives, traits),
+            (f"corpus-{name}", corpus, replace(traits, rules=("all", "first"), systems=True)),
+        )
+    )
+
+
+OUTPUT_AND_SYSTEM_METRICS = (
+    _metrics(
         "bleu",
-        "Geometric mean of the precisions of the output's word n-grams (1 to 4), times a brevity penalty.",
-        "sacrebleu; Papineni et al. 2002, Post 2018",
-        f"BLEU {COUNTS}",
-        bleu,
-        {"tokenize": "13a", "smooth": "exp", "lowercase": False, "order": 4},
-        POOLED,
+        gives="Geometric mean of the precisions of the output's word n-grams (1 to 4), times a brevity penalty.",
+        corpus=f"BLEU {COUNTS}",
+        source="sacrebleu; Papineni et al. 2002, Post 2018",
+        make=bleu,
+        parameters={"tokenize": "13a", "smooth": "exp", "lowercase": False, "order": 4},
+        traits=POOLED,
     ),
-    Kind(
+    _metrics(
         "chrf",
-        "F-score of character n-grams (1 to 6), in which recall has twice the weight of precision.",
-        "sacrebleu; Popović 2015",
-        f"chrF {COUNTS}",
-        chrf,
-        CHRF,
-        SINGLE,
+        gives="F-score of character n-grams (1 to 6), in which recall has twice the weight of precision.",
+        corpus=f"chrF {COUNTS}",
+        source="sacrebleu; Popović 2015",
+        make=chrf,
+        parameters=CHRF,
+        traits=SINGLE,
     ),
-    Kind(
+    _metrics(
         "chrf++",
-        "chrF with word n-grams (1 and 2) in addition to character n-grams (1 to 6).",
-        "sacrebleu; Popović 2017",
-        f"chrF++ {COUNTS}",
-        chrf,
-        {**CHRF, "word_order": 2},
-        SINGLE,
+        gives="chrF with word n-grams (1 and 2) in addition to character n-grams (1 to 6).",
+        corpus=f"chrF++ {COUNTS}",
+        source="sacrebleu; Popović 2017",
+        make=chrf,
+        parameters={**CHRF, "word_order": 2},
+        traits=SINGLE,
     ),
-    Kind(
+    _metrics(
         "ter",
-        "Number of word and block edits per word of the reference; meant for sentences, and slow for longer texts.",
-        "sacrebleu; Snover et al. 2006",
-        "TER over all outputs of a system: edits are summed before division.",
-        ter,
-        EDITS,
-        replace(POOLED, higher_is_better=False, high=None),
+        gives="Number of word and block edits per word of the reference; meant for sentences, and slow for longer "
+        "texts.",
+        corpus="TER over all outputs of a system: edits are summed before division.",
+        source="sacrebleu; Snover et al. 2006",
+        make=ter,
+        parameters={
+            "normalized": False,
+            "no_punct": False,
+            "asian_support": False,
+            "case_sensitive": False,
+            "budget": 300,
+        },
+        traits=replace(POOLED, higher_is_better=False, high=None),
     ),
 )
 
-SACREBLEU = tuple(
-    Metric(
-        name=name,
-        gives=gives,
-        source=kind.source,
-        load=partial(_load, metric_name=name, make=kind.make, traits=traits),
-        traits=traits,
-        parameters=kind.parameters,
-        extra="score",
-    )
-    for kind, name, gives, traits in (
-        *((kind, kind.name, kind.gives, kind.traits) for kind in KINDS),
-        *(
-            (kind, f"corpus-{kind.name}", kind.corpus, replace(kind.traits, rules=("all", "first"), systems=True))
-            for kind in KINDS
-        ),
-    )
-)
+SACREBLEU = tuple(chain(*zip(*OUTPUT_AND_SYSTEM_METRICS, strict=True)))

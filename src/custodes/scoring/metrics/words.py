@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from custodes.answers.wording import plural
 from custodes.arguments import check_at_least, check_one_of
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.scoring.preparing import TOKENIZERS, compare_texts, metric_signature, ngrams
@@ -26,7 +27,7 @@ def _load_length(place: Place, *, unit: str) -> Scorer:
     check_one_of("unit", unit, UNITS)
 
     def score(texts: MetricInputs) -> MetricResult:
-        lengths = [len(output_text.split()) if unit == "words" else len(output_text) for output_text in texts.outputs]
+        lengths = [[len(output.split()) if unit == "words" else len(output)] for output in texts.outputs]
         return MetricResult(values=np.array(lengths, dtype=float).reshape(-1, 1))
 
     return Scorer(signature=metric_signature("custodes", "length", {"unit": unit}), traits=LENGTH.traits, score=score)
@@ -45,22 +46,16 @@ def _load_ngrams(
     """Return a comparison of the n-grams of an output with those of its source or of each reference."""
     check_at_least("n", n, 1)
     tokenizer = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
-    undefined_reason = f"{undefined} has fewer than {n} word{'s' if n > 1 else ''}"
-
-    def score(texts: MetricInputs) -> MetricResult:
-        comparison_texts_of_items = (
-            [[source_text] for source_text in texts.sources] if "source" in traits.needs else texts.references
-        )
-        return compare_texts(
+    return Scorer(
+        signature=metric_signature("custodes", name, {"n": n, "tokenize": tokenize}),
+        traits=traits,
+        score=lambda texts: compare_texts(
             texts,
-            comparison_texts_of_items,
+            texts.texts_to_compare(traits.needs[0]),
             prepare=lambda text: ngrams(tokenizer(text), n),
             compare=compare,
-            undefined=undefined_reason,
-        )
-
-    return Scorer(
-        signature=metric_signature("custodes", name, {"n": n, "tokenize": tokenize}), traits=traits, score=score
+            undefined=f"{undefined} has fewer than {plural(n, 'word')}",
+        ),
     )
 
 
@@ -80,9 +75,8 @@ def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
     total_a, total_b = counts_a.total(), counts_b.total()
     if not total_a or not total_b:
         return float("nan")
-    smaller_counts, larger_counts = (counts_a, counts_b) if len(counts_a) <= len(counts_b) else (counts_b, counts_a)
     overlap_terms = []  # their sum is 1 - divergence; words that occur in only one text contribute nothing
-    for gram in smaller_counts.keys() & larger_counts.keys():
+    for gram in counts_a.keys() & counts_b.keys():
         probability_a, probability_b = counts_a[gram] / total_a, counts_b[gram] / total_b
         mean_probability = (probability_a + probability_b) / 2
         overlap_terms.append(
@@ -120,18 +114,18 @@ def token_f1(answer_words: Sequence[str], reference_words: Sequence[str]) -> flo
     """
     if not answer_words or not reference_words:
         return float(answer_words == reference_words)
-    n_common_words = sum((Counter(answer_words) & Counter(reference_words)).values())
-    return 2 * n_common_words / (len(answer_words) + len(reference_words))
+    return 2 * (Counter(answer_words) & Counter(reference_words)).total() / (len(answer_words) + len(reference_words))
 
 
 def _load_answer(
     place: Place, *, name: str, compare: Callable[[Sequence[str], Sequence[str]], float], articles: bool
 ) -> Scorer:
-    normalise = partial(normalise_answer, articles=articles)
     return Scorer(
         signature=metric_signature("custodes", name, {"articles": articles}),
         traits=ANSWER,
-        score=lambda texts: compare_texts(texts, texts.references, prepare=normalise, compare=compare),
+        score=lambda texts: compare_texts(
+            texts, texts.references, prepare=partial(normalise_answer, articles=articles), compare=compare
+        ),
     )
 
 

@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from custodes.errors import InputError, OptionError, short_repr, suggestion
+from custodes.scoring.encoder.files import file_digest
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Need, Place, Rule, Scorer, Traits
-from custodes.scoring.scripts import FOLDER, requirements, resolve_worker, script_text, split_command, workers
+from custodes.scoring.scripts import FOLDER, requirements, script_text, split_command, workers
 from custodes.scoring.worker import Hello, Process, WorkerAnswer
 
 RULES: tuple[Rule, ...] = ("all", "first", "best", "mean")
@@ -29,12 +30,11 @@ PATIENCE = 600.0
 """Maximum time of an answer in seconds."""
 
 
-class Cell(NamedTuple):
-    """A row of a request, with the output and the column of its score."""
+FIELDS: Mapping[Need, str] = {"source": "source", "context": "context", "image": "images", "references": "references"}
+"""Fields of a row, by input."""
 
-    output: int
-    column: int
-    row: Mapping[str, Any]
+Cell = tuple[int, int, Mapping[str, Any]]
+"""The output and the column of a score, and the row of the request for the score."""
 
 
 def parse_worker_command(text: str) -> tuple[list[str], float]:
@@ -58,7 +58,8 @@ def parse_worker_command(text: str) -> tuple[list[str], float]:
         raise OptionError(
             f"worker: timeout={text_of_setting['timeout']} is not allowed; give a number of seconds above 0"
         )
-    full_command_words = resolve_worker(command_words)
+    worker = workers().get(command_words[0])
+    full_command_words = [*(worker.command if worker else command_words[:1]), *command_words[1:]]
     if full_command_words[0].endswith(".py"):
         if not Path(full_command_words[0]).is_file():
             raise InputError(f"worker: there is no script {short_repr(full_command_words[0])}")
@@ -87,7 +88,7 @@ def load(place: Place, *, command: str) -> Scorer:
     starts_with_interpreter = Path(command_words[0]).name.startswith(("python", "pypy", "uv"))  # cannot change a score
     signature_words = command_words[starts_with_interpreter:]
     worker_name = " ".join(Path(word).name if os.sep in word else word for word in signature_words)
-    digested_words = ["worker", *map(digest_word, signature_words)]
+    digested_words = ["worker", *map(digest_word, signature_words)]  # before a process can change its files
     processes: list[Process] = []
     with ExitStack() as exit_stack:  # ends all processes if one of them cannot be used
         for environment in environment_of_process:
@@ -96,8 +97,8 @@ def load(place: Place, *, command: str) -> Scorer:
         try:
             hello, *other_hellos = [process.hello() for process in processes]
         except InputError as problem:
-            missing_packages = requirements(command_words) if "ModuleNotFoundError" in str(problem) else ""
-            if not missing_packages:
+            missing_packages = requirements(command_words)
+            if not missing_packages or "ModuleNotFoundError" not in str(problem):
                 raise
             raise InputError(
                 f"{problem}; install {missing_packages}, or give an interpreter that has them with run=PYTHON, or let "
@@ -105,7 +106,7 @@ def load(place: Place, *, command: str) -> Scorer:
             ) from None
         if any(other_hello != hello for other_hello in other_hellos):
             raise InputError(f"worker {short_repr(worker_name)}: the processes of the worker report different metrics")
-        process_exit_stack = exit_stack.pop_all()
+        end_processes = exit_stack.pop_all().close
     return Scorer(
         signature=" ".join([*digested_words, hello.metric, hello.version]),
         traits=Traits(
@@ -116,7 +117,7 @@ def load(place: Place, *, command: str) -> Scorer:
             high=hello.high,
         ),
         score=lambda texts: score(texts, processes, hello, place.batch),
-        close=process_exit_stack.close,
+        close=end_processes,
     )
 
 
@@ -134,33 +135,28 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
     def ask(batch_cells: Sequence[Cell]) -> WorkerAnswer:
         process = free_processes.get()
         try:
-            return process.ask([cell.row for cell in batch_cells])
+            return process.ask([row for _, _, row in batch_cells])
         finally:
             free_processes.put(process)
 
     # Rows are sorted by length to reduce padding; scores must not depend on the order.
-    sorted_cells = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
+    sorted_cells = sorted(cells(texts, hello), key=lambda cell: len(cell[2]["output"]))
     batch_size = min(batch, hello.max_batch or batch)
-    cell_batches = [
-        sorted_cells[start_index : start_index + batch_size] for start_index in range(0, len(sorted_cells), batch_size)
-    ]
+    cell_batches = [sorted_cells[start : start + batch_size] for start in range(0, len(sorted_cells), batch_size)]
     with ThreadPoolExecutor(len(processes)) as pool:
         try:
-            for batch_cells, worker_answer in zip(cell_batches, pool.map(ask, cell_batches), strict=True):
-                cpu_seconds += worker_answer.seconds
-                reason_of_row, is_truncated_row = (
-                    worker_answer.why or repeat(None),
-                    worker_answer.truncated or repeat(False),
-                )
-                for cell, cell_score, reason, is_truncated in zip(
-                    batch_cells, worker_answer.scores, reason_of_row, is_truncated_row, strict=False
+            for batch_cells, answer in zip(cell_batches, pool.map(ask, cell_batches), strict=True):
+                cpu_seconds += answer.seconds
+                reasons, are_truncated = answer.why or repeat(None), answer.truncated or repeat(False)
+                for (output, column, _), cell_score, reason, is_truncated in zip(
+                    batch_cells, answer.scores, reasons, are_truncated, strict=False
                 ):
                     if cell_score is None or not np.isfinite(cell_score):
                         score_text = "no score" if cell_score is None else cell_score
-                        reason_of_output.setdefault(cell.output, reason or f"the worker returned {score_text}")
+                        reason_of_output.setdefault(output, reason or f"the worker returned {score_text}")
                     else:
-                        scores[cell.output, cell.column] = cell_score
-                    is_truncated_output[cell.output] |= is_truncated
+                        scores[output, column] = cell_score
+                    is_truncated_output[output] |= is_truncated
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:  # a waiting thread would block the pool
@@ -175,24 +171,14 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
 
     If the worker scores each reference alone, there is one row per reference.
     """
-    field_and_inputs_of_need: Mapping[Need, tuple[str, Sequence[Any]]] = {
-        "source": ("source", texts.sources),
-        "context": ("context", texts.contexts),
-        "image": ("images", texts.images),
-        "references": ("references", texts.references),
-    }
+    inputs_of_field = {field: texts.of_need(need) for need, field in FIELDS.items() if need in hello.needs}
     for output_index, (output_text, item_index) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
-        needed_input_of_field = {
-            field_name: input_of_item[item_index]
-            for need, (field_name, input_of_item) in field_and_inputs_of_need.items()
-            if need in hello.needs
-        }
-        request_row = {"output": output_text, **needed_input_of_field}
-        if hello.each_reference and "references" in request_row:
+        row = {"output": output_text, **{field: inputs[item_index] for field, inputs in inputs_of_field.items()}}
+        if hello.each_reference and "references" in row:
             for reference_index, reference in enumerate(texts.references[item_index]):
-                yield Cell(output_index, reference_index, {**request_row, "references": [reference]})
+                yield output_index, reference_index, {**row, "references": [reference]}
         else:
-            yield Cell(output_index, 0, request_row)
+            yield output_index, 0, row
 
 
 def digest_word(word: str) -> str:
@@ -206,15 +192,12 @@ def digest_word(word: str) -> str:
         if not path_text or not path.exists():  # an empty name would mean the current folder
             return word
         combined_hash = hashlib.sha256()
-        for file_path in (
-            [path] if path.is_file() else sorted(file_path for file_path in path.rglob("*") if file_path.is_file())
-        ):
-            combined_hash.update(f"{file_path.relative_to(path)}\n".encode())
-            if file_path.parent == FOLDER:
-                combined_hash.update(hashlib.sha256(script_text(file_path).encode()).digest())
-                continue
-            with file_path.open("rb") as stream:
-                combined_hash.update(hashlib.file_digest(stream, "sha256").digest())
+        for file_path in [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*"))):
+            is_own_script = file_path.parent == FOLDER
+            content_digest = (
+                hashlib.sha256(script_text(file_path).encode()).hexdigest() if is_own_script else file_digest(file_path)
+            )
+            combined_hash.update(f"{file_path.relative_to(path)}\n".encode() + bytes.fromhex(content_digest))
     except (OSError, ValueError) as problem:
         if isinstance(problem, PermissionError):
             raise InputError(f"worker: {short_repr(path_text)} cannot be read") from None
