@@ -18,6 +18,13 @@ def summary_of(frame: pl.DataFrame, folder: Path) -> list[str]:
     return [line.replace(str(path), "out.csv") for line in summary_lines(path)]
 
 
+def test_scores_of_whole_systems_are_not_averaged_over_runs(tmp_path: Path) -> None:
+    rows = [("", "a", "0", 1.0), ("", "a", "1", 3.0), ("x", "a", "0", 2.0), ("x", "a", "1", 5.0), ("", "b", "0", 4.0)]
+    frame = pl.DataFrame(rows, ["item", "system", "repeat", "score"], orient="row").with_columns(rater=pl.lit("bleu"))
+    texts = ["bleu (a): 3.50", "bleu (a): 1.00", "bleu (a): 3.00", "bleu (b): 4.00"]
+    assert summary_of(frame, tmp_path)[:-1] == texts
+
+
 def test_means_of_scores(tmp_path: Path) -> None:
     score = 1 + RNG.normal(size=40)
     rows = {"item": list(range(20)) * 2, "system": ["a"] * 20 + ["b"] * 20, "rater": "bleu", "kind": "metric"}

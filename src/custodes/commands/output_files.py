@@ -178,13 +178,14 @@ def _means(study: Study) -> Iterator[str]:
     from scipy.special import stdtrit
 
     key_column_names = ["rater", "aspect", "system"]
-    item_score_rows = study.ratings.frame.group_by(*key_column_names, "item", maintain_order=True).agg(
-        pl.col("score").mean()
-    )
+    run_of_corpus_score = pl.when(pl.col("item") == "").then("repeat")
+    item_score_rows = study.ratings.frame.group_by(
+        *key_column_names, "item", run=run_of_corpus_score, maintain_order=True
+    ).agg(pl.col("score").mean())
     score_rows = (
-        item_score_rows.group_by(*key_column_names, is_corpus_score=pl.col("item") == "", maintain_order=True)
+        item_score_rows.group_by(*key_column_names, "run", maintain_order=True)
         .agg(pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len())
-        .sort("is_corpus_score", maintain_order=True)
+        .sort(pl.col("run").is_not_null(), maintain_order=True)
         .join(study.raters.frame.select("rater", "low", "high"), on="rater", how="left", maintain_order="left")
         .with_columns(pl.col("low").fill_null(-inf), pl.col("high").fill_null(inf))
     )

@@ -189,7 +189,7 @@ def _count_outcomes(
     column_name_of_rater = {rater_name: f"score{rater_index}" for rater_index, rater_name in enumerate(aspect_of_rater)}
     score_expressions = [
         nw.when((nw.col("rater") == rater_name) & (nw.col("aspect") == aspect_of_rater[rater_name]))
-        .then(-nw.col("score") if rater_name in negated_raters else nw.col("score"))
+        .then(nw.col("score") * -1 if rater_name in negated_raters else nw.col("score"))
         .alias(column_name)
         for rater_name, column_name in column_name_of_rater.items()
     ]

@@ -261,8 +261,12 @@ def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     occurrence."""
     merged_group_of_label: dict[str, set[str]] = {}
     for label_group in label_groups:
-        merged_group = set().union(*(merged_group_of_label.get(label, {label}) for label in label_group))
-        merged_group_of_label |= dict.fromkeys((*label_group, *merged_group), merged_group)
+        groups = [merged_group_of_label.setdefault(label, {label}) for label in label_group]
+        # The smaller groups move into the largest group, so that a label moves only a few times.
+        largest_group, *smaller_groups = sorted({id(group): group for group in groups}.values(), key=len, reverse=True)
+        for smaller_group in smaller_groups:
+            largest_group |= smaller_group
+            merged_group_of_label |= dict.fromkeys(smaller_group, largest_group)
     labels_of_group: dict[int, list[str]] = {}
     for label, merged_group in merged_group_of_label.items():
         labels_of_group.setdefault(id(merged_group), []).append(label)

@@ -209,6 +209,8 @@ class Preferences:
         >>> Preferences.make(pl.DataFrame({**rows, "preference": [1, None]}))[0].half_comparisons().height
         1
         """
+        if not (self.missing["order"] != "").any():
+            return self.missing.select(COMPARISON).clear()
         return self._merge_rows("mean").filter(pl.col("half") == 1).select(COMPARISON)
 
     def merge_verdicts(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:

@@ -314,7 +314,10 @@ def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> p
     >>> has_duplicate_key(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]
     """
-    is_candidate_row = frame.select(pl.struct(key_column_names).hash().is_duplicated()).to_series()
+    key_hashes = frame.select(pl.struct(key_column_names).hash()).to_series()
+    if key_hashes.n_unique() == len(key_hashes):
+        return pl.repeat(False, len(key_hashes), dtype=pl.Boolean, eager=True)
+    is_candidate_row = key_hashes.is_duplicated()
     candidate_keys = frame.select(key_column_names).filter(is_candidate_row)
     return is_candidate_row.scatter(is_candidate_row.arg_true(), candidate_keys.is_duplicated())
 

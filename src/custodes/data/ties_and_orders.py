@@ -49,7 +49,9 @@ def tie_rule(difference: nw.Expr, threshold: nw.Expr) -> nw.Expr:
     difference, threshold : expressions
         Score of `system_a` minus score of `system_b`, and the largest difference that counts as a tie, in score units.
     """
-    return nw.when(difference > threshold).then(nw.lit(1)).otherwise(conditional_value(difference < -threshold, -1, 0))
+    return (
+        nw.when(difference > threshold).then(nw.lit(1)).otherwise(conditional_value(difference * -1 > threshold, -1, 0))
+    )
 
 
 def score_differences(scores: Table) -> Table:
