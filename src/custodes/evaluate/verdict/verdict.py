@@ -197,7 +197,7 @@ def verdict(
 
 def asks_for_rates(study: Study, positive: str | None, sampling: Sampling) -> bool:
     """Whether the summary of a study is about rates of labels. `sampling` raises OptionError for other studies."""
-    is_about_labels = study.labels or positive is not None
+    is_about_labels = bool(study.labels) or positive is not None
     if not is_about_labels and sampling != "random":
         raise OptionError(
             f"sampling={sampling!r} is for rates of labels, but {study.name} has scores or preferences; name the "
