@@ -50,6 +50,7 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
     ("row", "message"),
     [
         ({"expected": "A"}, "gold, row 1: expected 'A' is not allowed; allowed: 1, equal, 2"),
+        ({"expected": "9" * 5000}, "99' is not allowed; allowed: 1, equal, 2"),
         ({"kind": "golden"}, "gold, row 1: kind 'golden' is not allowed; allowed: gold, attention, qualification, ex"),
         ({"item": "i99"}, "gold, row 1: the study has no item 'i99' (did you mean 'i9'?)"),
         ({"system_b": "X"}, "gold, row 1: the study has no system 'X'"),
@@ -61,6 +62,7 @@ def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tm
         ({"expected": "equal", "plan": NO_EQUAL}, "does not allow this answer (equal = false)"),
         ({**TEXTS, "text_a": "x", "text_b": "y", "plan": RATE}, "row 1: text_b must be empty"),
         ({"expected": "6", "plan": RATE}, "row 1: expected '6' is not allowed; give a whole number from 1 to 5"),
+        ({"expected": "9" * 5000, "plan": RATE}, "99' is not allowed; give a whole number from 1 to 5"),
     ],
 )
 def test_invalid_rows_are_named(row: dict[str, Any], message: str) -> None:

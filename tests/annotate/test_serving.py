@@ -150,6 +150,12 @@ def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFix
     assert err.count("\n") == 1
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+def test_all_addresses_of_ipv6_include_those_of_ipv4() -> None:
+    with server.bind_socket("::", 0) as listener:
+        socket.create_connection(("127.0.0.1", listener.getsockname()[1]), timeout=PATIENCE).close()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

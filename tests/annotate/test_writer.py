@@ -74,9 +74,11 @@ def test_a_lock_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = study(tmp_path / "study.db", plan=PLAN)
     with open_service(path) as service, closing(sqlite3.connect(path, isolation_level=None)) as connection:
         token = new_annotator(service)
+        state = service._log.state
         with transaction(connection), pytest.raises(StudyBusy, match="locked"):
             answer(service, token)
         answer(service, token)
+        assert service._log.state is state, "the state is not reloaded if nothing was written"
         assert service.snapshot().result().answers == 1
 
 

@@ -131,7 +131,7 @@ def _expectation_checks(row: Mapping[str, str], plan: StudyPlan) -> list[tuple[o
     question_kind, expected_text = row["kind"] or USUAL, row["expected"]
     is_comparison, (lowest_rating, highest_rating) = plan.question.mode == "compare", plan.question.scale
     is_integer_text = expected_text.removeprefix("-").isdecimal() and expected_text.isascii()
-    is_rating = is_integer_text and lowest_rating <= int(expected_text) <= highest_rating
+    is_rating = is_integer_text and lowest_rating <= float(expected_text) <= highest_rating
     return [
         (
             question_kind not in KINDS,

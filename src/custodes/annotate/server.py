@@ -279,7 +279,9 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     reject((port > 65_535, f"port={port} is not allowed; give a port of at most 65535"))
     try:
         family, *_, socket_address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(socket_address, family=family)
+        listener = socket.create_server(
+            socket_address, family=family, dualstack_ipv6=family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        )
     except socket.gaierror as problem:
         raise OptionError(
             f"--host {short_repr(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"

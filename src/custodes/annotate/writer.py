@@ -79,6 +79,7 @@ class Writer:
 
     def _run_jobs(self, jobs: Sequence[Job]) -> None:
         """Run several operations in one transaction."""
+        has_begun = False
         try:
             if self._is_stale:
                 self._reload_state()
@@ -89,10 +90,12 @@ class Writer:
                 self._run_read_only(jobs, self._problem)
                 return
             with transaction(self._connection):
+                has_begun = True
                 results_and_errors = [self._try_operation(operation) for _, operation in jobs]
         except sqlite3.Error as problem:
             self._problem = problem
-            self._restore_state()
+            if has_begun:  # otherwise nothing has changed, and reloading a large study takes long
+                self._restore_state()
             _fail(jobs, _busy(problem))
         except BaseException as problem:
             self._restore_state()

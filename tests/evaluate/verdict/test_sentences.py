@@ -192,6 +192,10 @@ def test_saved_labels_are_a_sum_for_each_system() -> None:
     (several,) = sentences(rates=rows, judges=[JUDGE])["labels"]
     assert several.endswith("equally narrow intervals: 40 instead of about 65 for A, 40 instead of about 42 for C.")
     assert "labels" not in sentences(rates=[rate_row("A", labels_saved=1)], judges=[JUDGE])
+    unlabelled = [rate_row(system, n_labelled=0, **estimate("human_rate", None, None, None)) for system in "AB"]
+    assert "labels" not in sentences(rates=unlabelled[:1], judges=[JUDGE])
+    (other,) = sentences(rates=[*unlabelled, rate_row("C", labels_saved=25)], judges=[JUDGE])["labels"]
+    assert other.endswith("narrow intervals: 40 instead of about 65 for C.")
     assert "labels" not in sentences(rates=[*rows, rate_row("A", label="fail", labels_saved=5)], judges=[JUDGE])
 
 

@@ -128,10 +128,12 @@ class TrainingData(ReadOnlyArrays):
     def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group_of_row, group_sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
-        rows_of_group = np.split(np.argsort(group_of_row, kind="stable"), np.cumsum(group_sizes)[:-1])
+        rows_by_group, group_starts = np.argsort(group_of_row, kind="stable"), np.cumsum(group_sizes) - group_sizes
         sampled_groups = rng.choice(len(group_sizes), size=len(group_sizes))
-        resampled_data = self.part(np.concatenate([rows_of_group[group] for group in sampled_groups]))
-        copy_of_row = np.repeat(np.arange(len(sampled_groups)), group_sizes[sampled_groups])
+        copy_sizes = group_sizes[sampled_groups]
+        copy_of_row = np.repeat(np.arange(len(copy_sizes)), copy_sizes)
+        row_shift_of_copy = group_starts[sampled_groups] - (np.cumsum(copy_sizes) - copy_sizes)
+        resampled_data = self.part(rows_by_group[row_shift_of_copy[copy_of_row] + np.arange(len(copy_of_row))])
         item_of_row = np.unique(resampled_data.items, return_inverse=True)[1]
         item_of_copied_row = np.unique(copy_of_row * (item_of_row.max() + 1) + item_of_row, return_inverse=True)[1]
         return replace(resampled_data, items=item_of_copied_row, rng=rng)

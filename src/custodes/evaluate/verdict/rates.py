@@ -154,7 +154,9 @@ def _differences(difference_rows: pl.DataFrame) -> Iterator[str]:
 def _saved_labels(rate_rows: Sequence[Row]) -> Iterator[str]:
     """Yield a sentence on the human labels that the judge saves, for each of the first systems."""
     saving_rows = [
-        rate_row for rate_row in rate_rows if (rate_row["labels_saved"] or 0) >= LEAST_SAVING * rate_row["n_labelled"]
+        rate_row
+        for rate_row in rate_rows
+        if rate_row["labels_saved"] and rate_row["labels_saved"] >= LEAST_SAVING * rate_row["n_labelled"]
     ]
     if len(rate_rows) == 1 and saving_rows:
         (rate_row,) = rate_rows
