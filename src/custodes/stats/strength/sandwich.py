@@ -47,7 +47,7 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     high_leverage_scores = scores[high_leverage_units].toarray()
     unit_weights = csr_array((weight, (unit, kind_of_battle)), shape=(n_units, len(leverage_of_kind)))
     for unit_slice in chunks(len(high_leverage_units), inverse_information_root.size):
-        kind_weights = unit_weights[high_leverage_units[unit_slice]].toarray()
+        kind_weights = unit_weights[high_leverage_units[unit_slice]]
         information_of_unit = information_of(fit.design, fit.products, kind_weights, fit.variance)
         eigenvalues, eigenvectors = np.linalg.eigh(
             inverse_information_root.T @ information_of_unit @ inverse_information_root
