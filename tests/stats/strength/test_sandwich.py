@@ -75,7 +75,8 @@ def test_clusters_of_battles_that_are_kinds_of_their_own_need_little_memory() ->
     )
     kinds = count_by_kind(battles, battles.weight)
     model = fit(kinds, component=np.zeros(4, dtype=int), ties_are_half=False, penalised=False)
-    assert model is not None and len(kinds.first) == n
+    assert model is not None
+    assert len(kinds.first) == n
     scores = csr_array(rng.normal(size=(40, len(model.inverse))))
     tracemalloc.start()
     leverage_corrected(scores, model, kinds, weight=battles.weight, unit=battles.unit)
