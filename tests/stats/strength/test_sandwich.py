@@ -115,6 +115,9 @@ def test_variances_of_few_clusters_are_widened_to_their_degrees_of_freedom() -> 
     expected = covariance.copy()
     expected[np.arange(4), np.arange(4)] += factor * floor
     np.testing.assert_allclose(found, expected)
+    rounded = replace(model, inverse=model.inverse + 1e-15)
+    again = widen_covariance(covariance, rounded, csr_array(scores), effective_clusters=effective, n_units=40.0)
+    np.testing.assert_allclose(again, expected)
     small = widen_covariance(covariance, model, csr_array(0.01 * scores), effective_clusters=effective, n_units=40.0)
     assert small[0, 0] == pytest.approx(0.2 + factor[0] * max(0.2, model.inverse[0, 0]))
 
