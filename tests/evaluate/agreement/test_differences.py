@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -9,6 +12,7 @@ from scipy import stats
 
 from custodes.data.items import Items
 from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.differences import Differences
 from custodes.evaluate.check.check import check
 from custodes.evaluate.verdict.verdict import verdict
 from tests.evaluate.studies import scores_of, study_of
@@ -212,3 +216,15 @@ def test_a_difference_has_a_note_without_an_interval_and_bounds_within_the_range
     assert [row["note"] == "no interval" for row in rows] == lacks_interval
     bounds = [bound for row in rows for bound in (row["difference_low"], row["difference_high"]) if bound is not None]
     assert max(map(abs, bounds), default=0) <= 2
+
+
+def test_the_order_of_many_metrics_with_different_outputs_needs_little_memory() -> None:
+    quality, first, second = np.random.default_rng(0).normal(size=200), *np.triu_indices(200, 1)
+    tests: dict[str, Any] = {"spa": SimpleNamespace(estimate=quality[first] - quality[second])}
+    differences = Differences(pairs=np.stack([first, second], axis=1), n=np.ones(len(first), dtype=int), tests=tests)
+    tracemalloc.start()
+    order = differences.order("spa", quality[::-1])
+    n_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert order.tolist() == np.argsort(-quality).tolist()
+    assert n_bytes < 8 * 10 * 200**2  # a matrix (pairs, metrics) has ten times as many entries

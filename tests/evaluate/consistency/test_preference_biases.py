@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ import statsmodels.api as sm
 
 import custodes as cu
 from custodes.data.study import Study
+from custodes.evaluate.consistency import preference_biases
 from custodes.stats import ABSENT
 from custodes.stats.judging.length import length_bias
 from tests.evaluate.studies import study_of
@@ -150,7 +152,9 @@ def test_comparisons_of_many_pairs_say_nothing_about_length(tmp_path: Path) -> N
     assert finding["estimate"] is finding["p_value"] is None
 
 
-def test_self_preference_is_the_partiality_to_the_own_systems() -> None:
+def test_self_preference_is_the_partiality_to_the_own_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    placement_of = Mock(wraps=preference_biases.placement_of)
+    monkeypatch.setattr(preference_biases, "placement_of", placement_of)
     rng = np.random.default_rng(2)
     quality = np.array([1.0, 0.6, 0.3, 0.0, -0.4, -0.8]) + rng.normal(size=(120, 6))
     scores = np.stack([*(quality + rng.normal(size=(3, 120, 6))), *(quality + rng.normal(size=(2, 120, 6)))])
@@ -158,6 +162,7 @@ def test_self_preference_is_the_partiality_to_the_own_systems() -> None:
     raters = pl.DataFrame({"rater": ["m3", "m4", "ann"], "own_system": ["S[12]", "S5", "S0"]})
     study = study_of(scores, people=3).describe(raters=raters)
     findings = cu.consistency(study, resamples=0).findings.filter(kind="own systems")
+    assert placement_of.call_count == 2  # once for each judge
     assert findings.select("rater", "factor").rows() == [("ann", "S0"), ("m3", "S1"), ("m3", "S2"), ("m4", "S5")]
     table = cu.favoritism(study, resamples=0).partiality
     for row in findings.to_dicts()[1:]:

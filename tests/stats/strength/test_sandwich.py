@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +63,28 @@ def test_scores_are_corrected_by_the_leverage_of_their_cluster(size: int, nu: fl
             np.testing.assert_allclose(found[u] @ model.inverse, root @ scores[u] @ model.inverse, atol=1e-6)
 
 
+def test_clusters_of_battles_that_are_kinds_of_their_own_need_little_memory() -> None:
+    rng, n = np.random.default_rng(0), 20_000
+    battles = Battles(
+        first=np.arange(n) % 4,
+        second=(np.arange(n) + 1) % 4,
+        sign=rng.choice([-1, 1], n).astype(np.int8),
+        unit=np.arange(n) // 500,
+        weight=np.ones(n),
+        covariates=rng.normal(size=(n, 1)),
+    )
+    kinds = count_by_kind(battles, battles.weight)
+    model = fit(kinds, component=np.zeros(4, dtype=int), ties_are_half=False, penalised=False)
+    assert model is not None
+    assert len(kinds.first) == n
+    scores = csr_array(rng.normal(size=(40, len(model.inverse))))
+    tracemalloc.start()
+    leverage_corrected(scores, model, kinds, weight=battles.weight, unit=battles.unit)
+    n_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert n_bytes < 40 * n * 8  # an array (clusters, kinds)
+
+
 def test_effective_clusters_come_from_products_of_battles_of_a_cluster() -> None:
     battles, kinds, model = fitted(5)
     battles = replace(battles, weight=np.random.default_rng(0).uniform(0.5, 1.5, 90))
@@ -92,6 +115,9 @@ def test_variances_of_few_clusters_are_widened_to_their_degrees_of_freedom() -> 
     expected = covariance.copy()
     expected[np.arange(4), np.arange(4)] += factor * floor
     np.testing.assert_allclose(found, expected)
+    rounded = replace(model, inverse=model.inverse + 1e-15)
+    again = widen_covariance(covariance, rounded, csr_array(scores), effective_clusters=effective, n_units=40.0)
+    np.testing.assert_allclose(again, expected)
     small = widen_covariance(covariance, model, csr_array(0.01 * scores), effective_clusters=effective, n_units=40.0)
     assert small[0, 0] == pytest.approx(0.2 + factor[0] * max(0.2, model.inverse[0, 0]))
 

@@ -173,9 +173,13 @@ class Differences:
                 fitted_metric_values[first_metrics] - fitted_metric_values[second_metrics]
             )
             if np.abs(residuals).max() > _SAME:
-                identity = np.eye(len(metric_values))
-                incidence = identity[first_metrics] - identity[second_metrics]
-                fitted_metric_values = fitted_metric_values + np.linalg.lstsq(incidence, residuals, rcond=1e-10)[0]
+                # Normal equations, because a matrix (pairs, metrics) would be large with hundreds of metrics.
+                is_tested, residual_of_pair = np.zeros((2, len(metric_values), len(metric_values)))
+                is_tested[first_metrics, second_metrics] = is_tested[second_metrics, first_metrics] = 1.0
+                residual_of_pair[first_metrics, second_metrics] = residuals
+                laplacian = np.diag(is_tested.sum(axis=0)) - is_tested
+                residual_sums = (residual_of_pair - residual_of_pair.T).sum(axis=1)
+                fitted_metric_values = fitted_metric_values + np.linalg.lstsq(laplacian, residual_sums, rcond=1e-10)[0]
         return defined_metric_indices[
             np.argsort(-round_for_sorting(fitted_metric_values[defined_metric_indices]), kind="stable")
         ]

@@ -7,6 +7,7 @@ the column `own_system` of the raters table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -206,12 +207,13 @@ def self_preference(
 def _aspect_findings(
     raters_and_own_systems: Sequence[tuple[str, str]], comparison: RaterComparison, *, alpha: float, confidence: float
 ) -> Iterator[Finding]:
+    placement_of_metric = cache(partial(placement_of, comparison))
     for rater, system in raters_and_own_systems:
         if rater in comparison.people:
             yield Finding(comparison.aspect, rater, OWN, system, reason=PERSON)
         if rater not in comparison.metrics:
             continue
-        placement = placement_of(comparison, comparison.metrics.index(rater))
+        placement = placement_of_metric(comparison.metrics.index(rater))
         system_index = comparison.systems.index(system)
         partiality_tests = partiality([placement], alpha=alpha, confidence=confidence, systems=[system_index])
         estimate, low, high = (

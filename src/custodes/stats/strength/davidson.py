@@ -193,16 +193,21 @@ def leverage(design: Any, variance: Floats, inverse: Floats) -> Floats:
     return np.asarray(np.clip(leverage_of_kind, 0.0, None))
 
 
-def information_of(design: Any, products: Any, weights: Floats, variance: Floats) -> Floats:
+def information_of(design: Any, products: Any, weights: Any, variance: Floats) -> Floats:
     """Return the information (..., p, p) of battles with `weights` (..., kinds) for each kind.
 
-    `products` are the `row_products` of the `design`, and `variance` (kinds, 3) is as in `Fit`.
+    `products` are the `row_products` of the `design`, and `variance` (kinds, 3) is as in `Fit`. Weights (units, kinds)
+    may be sparse, because each battle may be a kind of its own, and a unit contains few of them.
     """
+    from scipy.sparse import issparse
+
     half_sign_variances, tie_variances, covariances = variance.T
     n_coefficients = design.shape[1]
-    half_sign_information = (weights * half_sign_variances) @ products
+    half_sign_information, tie_row = (weights * half_sign_variances) @ products, (weights * covariances) @ design
+    if issparse(weights):
+        half_sign_information, tie_row = half_sign_information.toarray(), tie_row.toarray()
     information = half_sign_information.reshape(*weights.shape[:-1], n_coefficients, n_coefficients)
-    information[..., -1, :] = information[..., :, -1] = (weights * covariances) @ design
+    information[..., -1, :] = information[..., :, -1] = tie_row
     information[..., -1, -1] = weights @ tie_variances
     return np.asarray(information)
 

@@ -16,6 +16,7 @@ from custodes.stats.strength.battles import BattleCounts, Battles
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
 _LIGHT = 0.1  # maximum leverage of a cluster for which a single factor is a sufficient correction
+_ROUNDING = 1e-12  # smaller eigenvalues of the inverse information, relative to the largest, are rounding errors
 _MOST = 0.95  # limit of the leverage in one direction; a leverage of 1 would give an infinite error
 _NONE = 1e-300  # replaces 0 in a denominator
 _TAIL = 0.975  # probability at which draws match the quantile of Student's t
@@ -47,7 +48,7 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     high_leverage_scores = scores[high_leverage_units].toarray()
     unit_weights = csr_array((weight, (unit, kind_of_battle)), shape=(n_units, len(leverage_of_kind)))
     for unit_slice in chunks(len(high_leverage_units), inverse_information_root.size):
-        kind_weights = unit_weights[high_leverage_units[unit_slice]].toarray()
+        kind_weights = unit_weights[high_leverage_units[unit_slice]]
         information_of_unit = information_of(fit.design, fit.products, kind_weights, fit.variance)
         eigenvalues, eigenvectors = np.linalg.eigh(
             inverse_information_root.T @ information_of_unit @ inverse_information_root
@@ -116,7 +117,9 @@ def widen_covariance(
     degrees_of_freedom = np.clip(np.minimum(effective_clusters, n_units) - 1, 1.0, None)
     relative_widening = (stdtrit(degrees_of_freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
     score_products = (scores.T @ scores).toarray()
-    design_effect = max(1.0, float((score_products * fit.inverse).sum() / np.linalg.matrix_rank(fit.inverse)))
+    # With the default tolerance, rounding errors of an inverse with unidentified shifts would count as rank.
+    rank = np.linalg.matrix_rank(fit.inverse, rtol=_ROUNDING, hermitian=True)
+    design_effect = max(1.0, float((score_products * fit.inverse).sum() / rank))
     strength_variances = covariance.diagonal()[:n_systems]
     widened_covariance = covariance.copy()
     widened_covariance[np.arange(n_systems), np.arange(n_systems)] += relative_widening * np.maximum(
