@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,45 +106,57 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     >>> fold_products(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    used_rows, n_columns = np.flatnonzero(fold >= 0), x.shape[1]
-    fold_of_row = fold[used_rows]
-    fold_numbers = np.unique(fold_of_row)
-    column_values = np.column_stack([x[used_rows], np.atleast_2d(y)[:, used_rows].T])
-    is_present = (~np.isnan(column_values)).astype(np.float64)
-    column_values = np.where(is_present > 0, column_values, 0.0)
+    n_columns, used_rows = x.shape[1], np.flatnonzero(fold >= 0)
+    rows = used_rows[np.argsort(fold[used_rows], kind="stable")]
+    fold_starts = np.unique(fold[rows], return_index=True)[1].tolist()
+    column_values = np.column_stack([x[rows], np.atleast_2d(y)[:, rows].T])
+    is_missing = np.isnan(column_values)
+    is_present = (~is_missing).astype(np.float64)
+    column_values[is_missing] = 0.0
     parts = []
-    for left_out_fold in [-1, *fold_numbers] if len(fold_numbers) > 1 else [-1]:
-        is_held_out = fold_of_row == left_out_fold
-        means, _, standard_deviations = _center(column_values, is_present, ~is_held_out)
-        half_widths = _LIMIT * standard_deviations
+    for start, stop in [(0, 0), *(pairwise([*fold_starts, len(rows)]) if len(fold_starts) > 1 else ())]:
+        training_weights = np.ones(len(rows))
+        training_weights[start:stop] = 0.0  # the held-out rows
+        n_present = training_weights @ is_present
+        means, deviations = _centre(column_values, is_missing, training_weights, n_present)
+        square_sums = np.einsum("r,rc,rc->c", training_weights, deviations, deviations)
+        half_widths = _LIMIT * _standard_deviations(square_sums, n_present, means)
         half_widths[n_columns:] = np.inf  # targets are not clipped
         low, high = means - half_widths, means + half_widths
-        clipped_values = np.fmin(np.fmax(column_values, low), high) * is_present
-        means, deviations, standard_deviations = _center(clipped_values, is_present, ~is_held_out)
+        clipped_values = np.fmin(np.fmax(column_values, low), high)
+        clipped_values[is_missing] = 0.0
+        means, deviations = _centre(clipped_values, is_missing, training_weights, n_present)
+        training_products = deviations[:start].T @ deviations[:start] + deviations[stop:].T @ deviations[stop:]
+        standard_deviations = _standard_deviations(np.diagonal(training_products), n_present, means)
         scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
         column_scaling = Scaling(low[:n_columns], high[:n_columns], means[:n_columns], scales[:n_columns])
         scales[n_columns:] = 1.0  # targets are not scaled
-        standardised_values = deviations / np.nan_to_num(scales, nan=np.inf)
-        training_values, held_out_values = standardised_values[~is_held_out], standardised_values[is_held_out]
-        mean_training_products = training_values.T @ training_values / len(training_values)
-        parts.append((column_scaling, means, mean_training_products, held_out_values.T @ held_out_values))
+        scale_products = np.nan_to_num(np.outer(scales, scales), nan=np.inf)
+        held_out_products = deviations[start:stop].T @ deviations[start:stop] / scale_products
+        mean_training_products = training_products / scale_products / training_weights.sum()
+        parts.append((column_scaling, means, mean_training_products, held_out_products))
     scalings, *arrays_of_parts = zip(*parts, strict=True)
     return Products(list(scalings), *map(np.stack, arrays_of_parts))
 
 
-def _center(column_values: Floats, is_present: Floats, is_training: Bools) -> tuple[Floats, Floats, Floats]:
-    """Means (columns,) of the training rows, deviations (rows, columns) of all rows from them, and standard deviations
-    (columns,) of the training rows.
+def _centre(
+    column_values: Floats, is_missing: Bools, training_weights: Floats, n_present: Floats
+) -> tuple[Floats, Floats]:
+    """Means (columns,) of the training rows, and deviations (rows, columns) of all rows from them.
 
-    `column_values` and `is_present` (rows, columns) are 0 for missing values, which have the deviation 0. The mean of a
-    column without values is NaN. A standard deviation within rounding error is 0.
+    `column_values` (rows, columns) are 0 for missing values, which have the deviation 0. `training_weights` (rows,) are
+    1 or 0. The mean of a column without training values is NaN.
     """
-    training_weights = is_training.astype(np.float64)
-    n_present = training_weights @ is_present
     means = ratio(training_weights @ column_values, n_present)
-    deviations = (column_values - np.nan_to_num(means)) * is_present
-    standard_deviations = np.sqrt(ratio(training_weights @ (deviations * deviations), n_present))
-    return means, deviations, np.where(standard_deviations > CONSTANT * np.abs(means), standard_deviations, 0.0)
+    deviations = column_values - np.nan_to_num(means)
+    deviations[is_missing] = 0.0
+    return means, deviations
+
+
+def _standard_deviations(square_sums: Floats, n_present: Floats, means: Floats) -> Floats:
+    """Standard deviations (columns,) from sums of squared deviations; 0 if within rounding error."""
+    standard_deviations = np.sqrt(ratio(square_sums, n_present))
+    return np.where(standard_deviations > CONSTANT * np.abs(means), standard_deviations, 0.0)
 
 
 def standardise_columns(x: Floats, column_scaling: Scaling) -> Floats:
