@@ -185,7 +185,9 @@ def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[
     value_of_argument = {
         argument_name: argument_value for argument_name, argument_value in options.items() if argument_value is not None
     }
-    type_of_option = {option.name: option.kind for option in function_options(function)}
+    type_of_option = {
+        option_declaration.name: option_declaration.kind for option_declaration in function_options(function)
+    }
     if "seed" in value_of_argument:
         value_of_argument["rng"] = value_of_argument.pop("seed")
     stopping_arguments = _build_stopping_argument(value_of_argument) if STOPPING in type_of_option else {}

@@ -85,15 +85,15 @@ class Quota:
     def _divide_budget(self) -> None:
         """Divide the remaining budget evenly between the systems that need outputs, until no system needs outputs or
         the budget is spent."""
-        position_counts = np.array(
+        n_positions_of_system = np.array(
             [len(position_statuses) for position_statuses in self._statuses_of_pair], dtype=np.int64
         )
-        unallocated_counts = position_counts - np.array(self._n_allocated_of_pair, dtype=np.int64)
+        unallocated_counts = n_positions_of_system - np.array(self._n_allocated_of_pair, dtype=np.int64)
         remaining_budget = unallocated_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
-        for pair_index, n_more_positions in enumerate(
+        for system_index, n_more_positions in enumerate(
             divide_evenly(np.asarray(remaining_budget), unallocated_counts).tolist()
         ):
-            self._n_allocated_of_pair[pair_index] += n_more_positions
+            self._n_allocated_of_pair[system_index] += n_more_positions
 
     def _allocated_statuses(self) -> Iterator[list[int]]:
         """Iterate over the statuses of the allocated positions of each system."""

@@ -230,13 +230,17 @@ def load_images(material: StudyMaterial, *, progress: Progress) -> tuple[StudyMa
     """Return the material with the names under which images are served, instead of their paths, and the images. Raise
     `InputError` for the first invalid path or image."""
     items_and_outputs: list[Item | SystemOutput] = [*material.items, *material.outputs.values()]
-    image_paths = list(dict.fromkeys(image_path for part in items_and_outputs for image_path in part.images))
+    image_paths = list(
+        dict.fromkeys(image_path for item_or_output in items_and_outputs for image_path in item_or_output.images)
+    )
     if not image_paths:
         return material, ()
     medium_of_path = {path: medium(path) for path in progress(image_paths, total=len(image_paths), desc="images")}
 
-    def with_names(part: T) -> T:
-        return replace(part, images=tuple(medium_of_path[image_path].name for image_path in part.images))
+    def with_names(item_or_output: T) -> T:
+        return replace(
+            item_or_output, images=tuple(medium_of_path[image_path].name for image_path in item_or_output.images)
+        )
 
     outputs = {item_and_system: with_names(output) for item_and_system, output in material.outputs.items()}
     named_material = replace(material, items=tuple(map(with_names, material.items)), outputs=outputs)

@@ -98,20 +98,20 @@ def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
             continue
         lower_system_name = system.lower()
         name_pattern = re.compile(rf"(?<!\w){re.escape(lower_system_name)}(?!\w)")
-        affected_item_labels = [
+        item_of_affected_output = [
             item_label
             for (item_label, _), lower_text in lower_text_of_item_and_system.items()
             if lower_system_name in lower_text
             and name_pattern.search(lower_text)
             and lower_system_name not in lower_context_of_item[item_label]
         ]
-        if affected_item_labels:
+        if item_of_affected_output:
             yield Problem(
                 "warning",
                 "names-system",
-                f"{len(affected_item_labels)} outputs contain the name of the system {system!r}, which may bias "
+                f"{len(item_of_affected_output)} outputs contain the name of the system {system!r}, which may bias "
                 "annotators; exclude these items, or remove the name",
-                affected_item_labels[:5],
+                item_of_affected_output[:5],
             )
 
 

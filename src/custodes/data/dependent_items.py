@@ -300,13 +300,13 @@ def items_by_annotator(
         item: repeated_group[0] for repeated_group in repeated_item_groups for item in repeated_group
     } | dict(study.items.frame.filter(pl.col("cluster") != "").select("item", "cluster").iter_rows())
     annotation_task_rows = annotation_task_rows.with_columns(unit=pl.col("item").replace(resampling_unit_of_item))
-    first_task_rows = annotation_task_rows.unique("item", keep="first", maintain_order=True)
-    if first_task_rows.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
+    first_task_of_item_rows = annotation_task_rows.unique("item", keep="first", maintain_order=True)
+    if first_task_of_item_rows.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
         return empty_result
     p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_task_rows)
     if not p_value <= LEVEL:
         return empty_result
-    item_lists = first_task_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
+    item_lists = first_task_of_item_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
     return [*map(tuple, item_lists)] if len(item_lists) >= FEWEST_ANNOTATORS else [], p_value, len(item_lists)
 
 

@@ -97,10 +97,8 @@ def margin_effects(aspect_counts: AspectCounts) -> Floats:
     """Return the design effects of margins, (raters, pairs), annotators first; NaN without clusters."""
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.full((1 + len(aspect_counts.counts.metrics), len(aspect_counts.counts.system_a)), np.nan)
-    preference_cells = aspect_counts.comparison.cells
-    cluster_rows_of_raters = (
-        preference_cells.rows(outcomes(rater_signs), width=3) for rater_signs in preference_cells.signs
-    )
+    cluster_cells = aspect_counts.comparison.cells
+    cluster_rows_of_raters = (cluster_cells.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_cells.signs)
     return np.stack([design_effect(margin_of, cluster_rows).effect for cluster_rows in cluster_rows_of_raters])
 
 
@@ -110,10 +108,10 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
     A statistic is a function of the counts of human and metric outcomes.
     """
     assert aspect_counts.comparison is not None
-    preference_cells = aspect_counts.comparison.cells
+    cluster_cells = aspect_counts.comparison.cells
     cluster_rows_of_metrics = [
-        preference_cells.rows(joint_outcomes(preference_cells.signs[0], metric_signs), width=15)
-        for metric_signs in preference_cells.signs[1:]
+        cluster_cells.rows(joint_outcomes(cluster_cells.signs[0], metric_signs), width=15)
+        for metric_signs in cluster_cells.signs[1:]
     ]
     effects_of_statistic = (
         [
@@ -128,44 +126,45 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
     ]
 
 
-def null_effects(aspect_counts: AspectCounts, *, shared: bool = False, people: bool = False) -> Floats:
+def null_effects(aspect_counts: AspectCounts, *, shared_with_annotators: bool = False, people: bool = False) -> Floats:
     """Return the numbers by which sign tests divide counts to account for clusters; 1 without clusters.
 
     Parameters
     ----------
     aspect_counts : AspectCounts
         Counts of one aspect.
-    shared : bool
+    shared_with_annotators : bool
         Whether to use only the comparisons that annotators and metric both rated.
     people : bool
-        Used only if `shared`. True: test the human ratings of these comparisons; False (default): the metric ratings.
+        Used only if `shared_with_annotators`. True: test the human ratings of these comparisons; False (default): the
+        metric ratings.
 
     Returns
     -------
-    array of shape (raters, pairs), or (metrics, pairs) if `shared`
+    array of shape (raters, pairs), or (metrics, pairs) if `shared_with_annotators`
     """
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.ones(())
-    preference_cells = aspect_counts.comparison.cells
-    preference_signs = preference_cells.signs
-    if shared:
-        is_shared_comparison = (preference_signs[:1] != ABSENT) & (preference_signs[1:] != ABSENT)
+    cluster_cells = aspect_counts.comparison.cells
+    preference_signs = cluster_cells.signs
+    if shared_with_annotators:
+        is_shared_with_metric = (preference_signs[:1] != ABSENT) & (preference_signs[1:] != ABSENT)
         preference_signs = np.where(
-            is_shared_comparison, preference_signs[:1] if people else preference_signs[1:], np.int8(ABSENT)
+            is_shared_with_metric, preference_signs[:1] if people else preference_signs[1:], np.int8(ABSENT)
         )
-    effects_of_raters = []
+    design_effects_of_raters = []
     for rater_signs in preference_signs:
-        cluster_outcome_rows = preference_cells.rows(outcomes(rater_signs), width=3)
+        cluster_outcome_rows = cluster_cells.rows(outcomes(rater_signs), width=3)
         wins, _, losses = cluster_outcome_rows.counts.T
         net_wins = wins - losses
-        effects_of_raters.append(
+        design_effects_of_raters.append(
             null_effect(
                 cluster_outcome_rows.total(wins + losses),
                 cluster_outcome_rows.total(net_wins**2),
                 cluster_outcome_rows.total(net_wins != 0),
             )
         )
-    return np.stack(effects_of_raters)
+    return np.stack(design_effects_of_raters)
 
 
 def cluster_notes(aspect_counts: AspectCounts, human_effects: Sequence[float] | Floats) -> list[Note]:

@@ -41,8 +41,8 @@ def pair_matrix(
     >>> pair_matrix(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
     [[nan, 2.0], [-2.0, nan]]
     """
-    systems, system_codes = np.unique([system_a, system_b], return_inverse=True)
-    first_positions, second_positions = system_codes.reshape(2, -1)
+    systems, system_indices_of_sides = np.unique([system_a, system_b], return_inverse=True)
+    first_positions, second_positions = system_indices_of_sides.reshape(2, -1)
     value_matrix = np.full((*first_values.shape[:-1], len(systems), len(systems)), np.nan)
     value_matrix[..., first_positions, second_positions], value_matrix[..., second_positions, first_positions] = (
         first_values,

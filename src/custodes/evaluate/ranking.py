@@ -349,7 +349,8 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
         (
             outcome_counts,
             sign_test.unadjusted_test.p_values(
-                outcome_counts / null_effects(aspect_counts, shared=True, people=is_human_side)[..., None]
+                outcome_counts
+                / null_effects(aspect_counts, shared_with_annotators=True, people=is_human_side)[..., None]
             ),
         )
         for outcome_counts, is_human_side in (

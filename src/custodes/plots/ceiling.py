@@ -396,8 +396,8 @@ def forward_path(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH)
 def steps(data: Any) -> Any:
     """Draw the rows of `Ceiling.forward` of one target."""
     low_expression, high_expression = (
-        f"(isValid(datum.gain) ? datum.gain_{bound_name} : datum.kendall_{bound_name})"
-        for bound_name in ("low", "high")
+        f"(isValid(datum.gain) ? datum.gain_{bound_suffix} : datum.kendall_{bound_suffix})"
+        for bound_suffix in ("low", "high")
     )
     significance_index_expression = (
         f"!isValid({low_expression}) ? 1 : {low_expression} > 0 ? 0 : {high_expression} < 0 ? 2 : 1"

@@ -1,4 +1,4 @@
-"""Figures of rates: each system by judge and annotators, error rates by slice, ROC, reliability and label matrix."""
+"""Figures of rates: each system by judge and annotators, TPR and TNR by slice, ROC, reliability and label matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from custodes.plots.choice import select_rows, title_with_aspect
 
 SOURCES = {"judge_rate": "judge alone", "human_rate": "human labels alone", "corrected_rate": "corrected"}
 COLOURS = {"judge alone": theme.VERMILION, "human labels alone": theme.GREY, "corrected": theme.BLUE}
-ERROR_RATES = {"tpr": "TPR", "tnr": "TNR"}
+TPR_AND_TNR = {"tpr": "TPR", "tnr": "TNR"}
 
 
 def rates(result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
@@ -132,21 +132,21 @@ def error_rates_by_slice(
     >>> import custodes as cu
     >>> result = cu.rates(cu.read("demo"), positive=">=4", metrics="judge", aspect="fluency", by="system")
     >>> error_rates_by_slice(result, "judge").to_dict()["title"]
-    'Error rates of judge by slice (fluency)'
+    'TPR and TNR of judge by slice (fluency)'
     """
     if result.slices.is_empty():
         raise OptionError("error_rates_by_slice: the result has no slices; compute it with by=COLUMN")
     rows, aspect, metric = select_rows(result.slices, "error_rates_by_slice", aspect=aspect, metric=metric)
-    rates_by_measure = _repeat_rows(rows, ERROR_RATES, "aspect", "metric", "slice").rename({"name": "measure"})
+    tpr_and_tnr_rows = _repeat_rows(rows, TPR_AND_TNR, "aspect", "metric", "slice").rename({"name": "measure"})
     return theme.apply_theme(
-        slice_dots(theme.embed_rows(rates_by_measure)),
-        title=title_with_aspect(f"Error rates of {metric} by slice", aspect),
+        slice_dots(theme.embed_rows(tpr_and_tnr_rows)),
+        title=title_with_aspect(f"TPR and TNR of {metric} by slice", aspect),
         width=width,
     )
 
 
 def slice_dots(data: Any) -> Any:
-    """Draw the error rates of the slices of one aspect and metric, one row per slice and rate."""
+    """Draw the TPR and TNR of the slices of one aspect and metric, one row per slice and rate."""
     base = alt.Chart(data).encode(
         y=alt.Y("slice:N", title=None, sort=None),
         yOffset=alt.YOffset("measure:N"),

@@ -34,6 +34,8 @@ def spa(
 ) -> Floats:
     """Soft pairwise accuracy (B, metrics): 1 - the mean over system pairs of |p(human) - p(metric)|.
 
+    `human` (items, systems) and `metrics` (metrics, items, systems) are scores.
+
     p is a one-sided p-value: it tests equality against the alternative that the first system of the pair (in the given
     order) is better. Row 0 of `weights` is the data. In this row, p is from the paired permutation test: the proportion
     of sign flips (K, units) with a difference of at least the observed one. A flip swaps the two systems of a pair in
@@ -55,12 +57,12 @@ def spa(
     p_value_distance_sums, n_compared_pairs = np.zeros((2, len(weights), len(metrics)))
     longest_axis_length = max(len(weights), len(flips), len(human))
     for group_metric_indices, rated_output_indices in group_by_outputs(human, metrics):
-        is_rated_by_both = np.zeros(human.shape, dtype=bool)
-        is_rated_by_both.flat[rated_output_indices] = True
+        is_rated_by_human_and_metric = np.zeros(human.shape, dtype=bool)
+        is_rated_by_human_and_metric.flat[rated_output_indices] = True
         for pair_slice in chunks(len(first_systems), longest_axis_length):
-            compute_p_values = partial(
+            p_values_of_scores = partial(
                 _p_values,
-                is_rated_by_both=is_rated_by_both,
+                is_rated_by_human_and_metric=is_rated_by_human_and_metric,
                 first_systems=first_systems[pair_slice],
                 second_systems=second_systems[pair_slice],
                 units=units,
@@ -68,11 +70,11 @@ def spa(
                 flips=flips,
                 item_weights=item_weights,
             )
-            human_p_values = compute_p_values(human)[:, np.newaxis]
+            human_p_values = p_values_of_scores(human)[:, np.newaxis]
             n_pairs = pair_slice.stop - pair_slice.start
             for metric_slice in chunks(len(group_metric_indices), _CACHE * n_pairs * longest_axis_length):
                 metric_indices = group_metric_indices[metric_slice]
-                p_value_distances = np.abs(compute_p_values(metrics[metric_indices]) - human_p_values)
+                p_value_distances = np.abs(p_values_of_scores(metrics[metric_indices]) - human_p_values)
                 p_value_distance_sums[:, metric_indices] += np.nansum(p_value_distances, axis=-1)
                 n_compared_pairs[:, metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
     return np.asarray(1 - ratio(p_value_distance_sums, n_compared_pairs))
@@ -81,7 +83,7 @@ def spa(
 def _p_values(
     scores: Floats,
     *,
-    is_rated_by_both: Bools,
+    is_rated_by_human_and_metric: Bools,
     first_systems: Ints,
     second_systems: Ints,
     units: Ints,
@@ -93,9 +95,9 @@ def _p_values(
     the second system of each pair, on the items that have both systems."""
     from scipy.special import ndtr
 
-    has_both_systems = is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems]
+    has_both_systems = is_rated_by_human_and_metric[:, first_systems] & is_rated_by_human_and_metric[:, second_systems]
     item_weights_by_pair = (has_both_systems * item_weights[:, np.newaxis]).T
-    scores = np.where(is_rated_by_both, scores, 0.0)
+    scores = np.where(is_rated_by_human_and_metric, scores, 0.0)
     rounding_error = _SAME * np.abs(scores).max(axis=(-1, -2), keepdims=True)
     score_differences = scores[..., first_systems] - scores[..., second_systems]
     is_different = has_both_systems & (np.abs(score_differences) > rounding_error)

@@ -121,11 +121,11 @@ def group_by_outputs(
     >>> [(m.tolist(), o.tolist()) for m, o in group_by_outputs(np.zeros((1, 2)), metrics)]
     [([0], [0]), ([1], [0, 1])]
     """
-    is_rated_by_both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
+    is_rated_by_human_and_metric = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
     for metric_indices in equal_positions(
-        packed_mask.tobytes() for packed_mask in np.packbits(is_rated_by_both, axis=1)
+        packed_mask.tobytes() for packed_mask in np.packbits(is_rated_by_human_and_metric, axis=1)
     ):
-        yield metric_indices, np.flatnonzero(is_rated_by_both[metric_indices[0]])
+        yield metric_indices, np.flatnonzero(is_rated_by_human_and_metric[metric_indices[0]])
 
 
 def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:

@@ -263,8 +263,8 @@ def _relative_sizes(block_sizes: Bools | Ints | Floats) -> Floats:
 
 
 def bootstrap_tests(
-    draws: Statistics,
-    shape: tuple[int, int],
+    compute_draws: Statistics,
+    draws_shape: tuple[int, int],
     *,
     n_units: int,
     n_effective_units: float | None = None,
@@ -280,10 +280,10 @@ def bootstrap_tests(
 
     Parameters
     ----------
-    draws
+    compute_draws
         Function of the positions of some estimates (k',). It returns these estimates from the data and from B
         resamples: (k', 1 + B), NaN if undefined.
-    shape : tuple of int
+    draws_shape : tuple of int
         Number k of estimates, and the number 1 + B.
     n_units : int
         Number of resampled units. If they are too few for any significant result, there are no p-values and no
@@ -314,14 +314,14 @@ def bootstrap_tests(
     """
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-    n_estimates, n_draws = shape[0], shape[1] - 1
+    n_estimates, n_draws = draws_shape[0], draws_shape[1] - 1
     estimate, mean_resample, variance, n_defined_resamples = np.full((4, n_estimates), np.nan)
     n_effective = n_units if n_effective_units is None else n_effective_units
     degrees_of_freedom = max(1.0, n_effective - 1)
     for estimate_slice in chunks(n_estimates, _CACHE * (1 + n_draws)):
-        estimates_and_resamples = draws(np.arange(estimate_slice.start, estimate_slice.stop))
-        resamples = np.where(np.isfinite(estimates_and_resamples[:, 1:]), estimates_and_resamples[:, 1:], np.nan)
-        estimate[estimate_slice] = estimates_and_resamples[:, 0]
+        values_by_estimate = compute_draws(np.arange(estimate_slice.start, estimate_slice.stop))
+        resamples = np.where(np.isfinite(values_by_estimate[:, 1:]), values_by_estimate[:, 1:], np.nan)
+        estimate[estimate_slice] = values_by_estimate[:, 0]
         n_defined_resamples[estimate_slice] = np.isfinite(resamples).sum(axis=1)
         mean_resample[estimate_slice] = mean_of_defined(resamples)
         variance[estimate_slice] = mean_of_defined((resamples - mean_resample[estimate_slice, np.newaxis]) ** 2)
@@ -335,12 +335,12 @@ def bootstrap_tests(
     standard_error_or_one = np.where(is_varying, standard_error, 1.0)
 
     def statistics(estimate_indices: Ints) -> Floats:
-        deviations = draws(estimate_indices)[:, 1:] - mean_resample[estimate_indices, np.newaxis]
+        deviations = compute_draws(estimate_indices)[:, 1:] - mean_resample[estimate_indices, np.newaxis]
         return np.asarray(
             np.nan_to_num(np.abs(deviations) / standard_error_or_one[estimate_indices, np.newaxis], posinf=0.0)
         )
 
-    z_scores = np.where(
+    z_of_estimate = np.where(
         is_testable, -ndtri(stdtr(degrees_of_freedom, -np.abs(estimate) / standard_error_or_one)), np.nan
     )
 
@@ -351,7 +351,7 @@ def bootstrap_tests(
 
     return _family(
         np.where(is_defined, estimate, np.nan),
-        z_scores * (1 - _SAME) - _SAME,
+        z_of_estimate * (1 - _SAME) - _SAME,
         [[(n_draws, statistics)]] if n_draws else [],
         confidence=confidence,
         alpha=alpha,

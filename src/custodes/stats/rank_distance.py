@@ -66,13 +66,15 @@ def rank_distance_influence(
     Source: Jaeckel 1972, the infinitesimal jackknife.
     """
     distances = np.empty((len(first_raters), values.shape[1]))
-    derivative_sum_of_thing = np.zeros((len(first_raters), values.shape[2]))
+    derivative_sum_by_pair_and_thing = np.zeros((len(first_raters), values.shape[2]))
     for pair_slice, unit_slice, pair_table in _chunks(values, first_raters, second_raters):
         chunk_distances, coefficients_of_count = _distances_from_counts(pair_table, rule=rule)
         distances[pair_slice, unit_slice] = chunk_distances.T
         for count_index, count_coefficients in coefficients_of_count.items():
-            derivative_sum_of_thing[pair_slice] += np.einsum("unp,up->pn", pair_table[count_index], count_coefficients)
-    return distances, ratio(derivative_sum_of_thing, np.sum(~np.isnan(distances), axis=1, keepdims=True))
+            derivative_sum_by_pair_and_thing[pair_slice] += np.einsum(
+                "unp,up->pn", pair_table[count_index], count_coefficients
+            )
+    return distances, ratio(derivative_sum_by_pair_and_thing, np.sum(~np.isnan(distances), axis=1, keepdims=True))
 
 
 def _chunks(values: Floats, first_raters: Ints, second_raters: Ints) -> Iterator[tuple[slice, slice, PairTable]]:

@@ -224,7 +224,7 @@ def test_the_state_says_until_which_candidate_the_power_is_enough(tmp_path: Path
 
 
 def entry_of(labels: dict[str, str], ledger: Ledger, *, level: float = 0.05) -> Ledger:
-    return ledger.with_labels(labels, name_of_output={name: name for name in labels}, level=level, file_name="f")
+    return ledger.with_labels(labels, name_of_output_digest={name: name for name in labels}, level=level, file_name="f")
 
 
 def test_half_of_the_labels_must_be_new_and_added_labels_continue_the_generation() -> None:

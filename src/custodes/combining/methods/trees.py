@@ -54,10 +54,10 @@ def xgboost_pruned(training: TrainingData) -> Formula:
     Held-out folds determine the number of metrics (paper, algorithm 1).
     """
 
-    def score(predicted: Floats, fold: NDArray[Any]) -> float:
+    def score(predicted: Floats, fold_of_row: NDArray[Any]) -> float:
         """Return the mean of the objective over the folds in which the objective is defined."""
-        fold_scores = training.fold_scores(predicted, fold)
-        return float(np.nanmean(fold_scores)) if np.isfinite(fold_scores).any() else float("nan")
+        score_of_fold = training.fold_scores(predicted, fold_of_row)
+        return float(np.nanmean(score_of_fold)) if np.isfinite(score_of_fold).any() else float("nan")
 
     scaled_target, fold_of_row = training.target_standardisation[0], training.inner_folds()
     pruning_steps, best_columns = boost.prune_columns(

@@ -398,7 +398,7 @@ class Columns:
 
     def texts(self, column_names: Sequence[str]) -> TextColumns:
         """The columns with texts, among these columns of a table."""
-        column_of_text_role = {
+        column_of_role = {
             role: name
             for role, name in self.roles.items()
             if name in column_names or (role in TEXTS and expand_name(name, column_names))
@@ -406,13 +406,13 @@ class Columns:
         system_of_column = {}
         if self.text_pattern:
             free_column_names = [
-                name for name in column_names if name not in column_of_text_role.values() and name not in TABLE_ROLES
+                name for name in column_names if name not in column_of_role.values() and name not in TABLE_ROLES
             ]
             system_of_column = {
                 name: label_by_role["system"].strip()
                 for name, label_by_role in split_columns(self.text_pattern, free_column_names).items()
             }
-        return TextColumns(roles=column_of_text_role, systems=system_of_column)
+        return TextColumns(roles=column_of_role, systems=system_of_column)
 
     def _extract_item_table(
         self, frame: pl.DataFrame, mapped_table: pl.DataFrame, *, where: str

@@ -47,15 +47,13 @@ def resampled_groups(
     group_weights : array of shape (1 + B, groups)
         Bootstrap weights of the groups; row 0 is the data.
     """
-    preference_cells = comparison.cells
+    cluster_cells = comparison.cells
     group_of_cluster = np.full(comparison.design.n_units, -1)
-    group_of_cluster[preference_cells.cluster] = preference_cells.group
-    check_memory("resamples", resamples, count_resample_values(resamples, len(preference_cells.number) / 2))
-    n_resamples = resamples if preference_cells.number.sum() > 1 else 0
-    group_weights = np.empty((1 + n_resamples, len(preference_cells.number)), dtype=np.uint32)
-    for resample_slice, block_weights in preference_cells.iter_weights(
-        n_resamples, rng, size=len(preference_cells.number)
-    ):
+    group_of_cluster[cluster_cells.cluster] = cluster_cells.group
+    check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_cells.number) / 2))
+    n_resamples = resamples if cluster_cells.number.sum() > 1 else 0
+    group_weights = np.empty((1 + n_resamples, len(cluster_cells.number)), dtype=np.uint32)
+    for resample_slice, block_weights in cluster_cells.iter_weights(n_resamples, rng, size=len(cluster_cells.number)):
         group_weights[resample_slice] = block_weights.T
     return group_of_cluster, group_weights
 

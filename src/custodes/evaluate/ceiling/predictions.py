@@ -160,12 +160,13 @@ def history_columns(
 
 
 def information_columns(target: Target, confidence: float) -> dict[str, Any]:
-    """Return the columns of `information`: errors with and without the annotators' other aspects, and the ratio.
+    """Return the columns of `information` for a predicted aspect: errors with and without the annotators' other
+    aspects, and the ratio.
 
     There is a row per penalty. The result is empty if the annotators rated no other aspect."""
     if "both" not in target.columns:
         return {}
-    error_sums_of_features = {
+    unit_error_sums_of_feature_set = {
         feature_set: bootstrap.unit_sums(
             lasso_errors(target.x[:, target.columns[feature_set]], target.y, target.fold, alphas=ALPHAS),
             units=target.groups,
@@ -173,21 +174,22 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
         )
         for feature_set in ("metrics", "both")
     }
-    return error_columns(error_sums_of_features, target.times, len(target.y), confidence, target.n_clusters)
+    return error_columns(unit_error_sums_of_feature_set, target.times, len(target.y), confidence, target.n_clusters)
 
 
 def error_columns(
-    error_sums_of_features: Mapping[str, Floats],
+    unit_error_sums_of_feature_set: Mapping[str, Floats],
     bootstrap_weights: NDArray[Any],
     n_predictions: int,
     confidence: float,
     n_clusters: int,
 ) -> dict[str, Any]:
-    """Return the columns of `information` from squared errors (alphas, units) for each set of features.
+    """Return the columns of `information` from squared errors (alphas, units) for each set of features, summed within
+    units.
 
     `bootstrap_weights` (1 + B, units) are weights of the units, and `n_predictions` is the number of predictions."""
     error_sums_with_metrics, error_sums_with_both = (
-        bootstrap.weighted_sums(bootstrap_weights, error_sums_of_features[feature_set])
+        bootstrap.weighted_sums(bootstrap_weights, unit_error_sums_of_feature_set[feature_set])
         for feature_set in ("metrics", "both")
     )
     return {

@@ -128,13 +128,13 @@ class SystemTarget(PredictedAspect):
         """Return the columns of `information`; empty if the annotators rated no other aspect."""
         if "both" not in self.columns:
             return {}
-        error_sums_of_features = {
+        unit_error_sums_of_feature_set = {
             feature_set: lasso_held_out_errors(
                 self.wins[self.columns[feature_set]], self.wins[self.target_index], alphas=ALPHAS
             )
             for feature_set in ("metrics", "both")
         }
-        return error_columns(error_sums_of_features, self.times, self.n_clusters, confidence, self.n_clusters)
+        return error_columns(unit_error_sums_of_feature_set, self.times, self.n_clusters, confidence, self.n_clusters)
 
 
 def _pair_orders(rates: Floats) -> NDArray[np.int8]:

@@ -48,15 +48,15 @@ def compared_problems(comparison: RaterComparison, negated_raters: Set[str]) -> 
 
 
 def _annotator_problems(comparison: RaterComparison, human_comparisons: Comparisons) -> Iterator[Problem]:
-    n_items, distinct_decided_signs = (
+    n_items, human_winner_signs = (
         len(np.unique(human_comparisons.item)),
         set(human_comparisons.sign[human_comparisons.sign != 0].tolist()),
     )
     if n_items < FEW_ITEMS:
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
-    has_sides_note = any(note.rule == "sides" for note in comparison.notes)
-    if len(comparison.systems) == 2 and len(distinct_decided_signs) == 1 and not has_sides_note:
-        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in distinct_decided_signs else 1])
+    are_systems_sides = any(note.rule == "sides" for note in comparison.notes)
+    if len(comparison.systems) == 2 and len(human_winner_signs) == 1 and not are_systems_sides:
+        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in human_winner_signs else 1])
 
 
 def _negative_metrics(comparison: RaterComparison, negated_raters: Set[str]) -> Iterator[Problem]:

@@ -102,7 +102,7 @@ def check(
     True
     """
     selected_study = study.select(**selection_arguments(setting), one_side=True)
-    answers = map_parts(
+    tables_and_notes_of_aspects = map_parts(
         lambda aspect, _: _answer(selected_study, aspect, setting),
         selected_study.aspects,
         rng=np.random.default_rng(rng),
@@ -110,17 +110,21 @@ def check(
         desc="check",
         label=str,
     )
-    notes = list(dict.fromkeys([note for _, aspect_notes in answers for note in aspect_notes] or selected_study.notes))
+    notes = list(
+        dict.fromkeys(
+            [note for _, aspect_notes in tables_and_notes_of_aspects for note in aspect_notes] or selected_study.notes
+        )
+    )
     problems = [
         *study_problems(study, selected_study, notes),
         *(label_problems(selected_study, rng) if selected_study.labels else ()),
     ]
-    text_table = texts_alone(study)
+    unrated_texts = texts_alone(study)
     study_tables = Check.part(
-        texts={} if text_table is None else systems_of_texts(text_table).to_dict(),
+        texts={} if unrated_texts is None else systems_of_texts(unrated_texts).to_dict(),
         problems=map(Problem._asdict, problems),
     )
-    return Check.from_parts([*(aspect_tables for aspect_tables, _ in answers), study_tables], notes)
+    return Check.from_parts([*(aspect_tables for aspect_tables, _ in tables_and_notes_of_aspects), study_tables], notes)
 
 
 def _answer(

@@ -241,15 +241,15 @@ def annotator_questions(study: Study) -> pl.DataFrame:
     )
 
 
-def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
+def refusals(annotator_question_rows: pl.DataFrame) -> Iterator[Problem]:
     """Yield pairs of systems with many refusals, and systems with significantly more refusals than other systems.
 
     The test is stratified by annotator (Cochran 1954, Mantel and Haenszel 1959), because annotators differ in refusal
     rates. The level is `REFUSAL_LEVEL`, with Bonferroni correction over systems.
     """
-    if not questions["refused"].any():
+    if not annotator_question_rows["refused"].any():
         return
-    pair_rate_rows = _refusal_rates(questions, "system_a", "system_b")
+    pair_rate_rows = _refusal_rates(annotator_question_rows, "system_a", "system_b")
     refused_pair_rows = pair_rate_rows.filter(pl.col("rate") > MOST_REFUSED)
     yield from problems_of(
         "refusals",
@@ -266,10 +266,10 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
         n_pairs=pair_rate_rows.height,
     )
     system_question_rows = pl.concat(
-        [questions.with_columns(system=column_name) for column_name in ("system_a", "system_b")]
+        [annotator_question_rows.with_columns(system=column_name) for column_name in ("system_a", "system_b")]
     )
     system_rate_rows = _refusal_rates(system_question_rows.drop_nulls("system"), "system")
-    p_value_of_system = {system: _refusal_p_value(questions, system) for system in system_rate_rows["of"]}
+    p_value_of_system = {system: _refusal_p_value(annotator_question_rows, system) for system in system_rate_rows["of"]}
     n_tested = sum(p_value is not None for p_value in p_value_of_system.values())
     differing_systems = [
         system
@@ -284,25 +284,27 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
     )
 
 
-def _refusal_rates(questions: pl.DataFrame, *group_column_names: str) -> pl.DataFrame:
+def _refusal_rates(annotator_question_rows: pl.DataFrame, *group_column_names: str) -> pl.DataFrame:
     """Return the refusals, questions and refusal rate of each pair or system (column `of`), highest rate first."""
     group_name_expression = pl.concat_str(group_column_names, separator=" and ", ignore_nulls=True).alias("of")
     return (
-        questions.group_by(group_column_names, maintain_order=True)
+        annotator_question_rows.group_by(group_column_names, maintain_order=True)
         .agg(pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean())
         .sort("rate", *group_column_names, descending=[True, *(False for _ in group_column_names)])
         .select(group_name_expression, "refused", "questions", "rate")
     )
 
 
-def _refusal_p_value(questions: pl.DataFrame, system: str) -> float | None:
+def _refusal_p_value(annotator_question_rows: pl.DataFrame, system: str) -> float | None:
     """Return the p-value of the hypothesis that the refusals of each annotator do not depend on the system.
 
     The p-value is None if no annotator with both refusals and answers was asked about this and other systems.
     """
     n_questions_expression, n_refused_expression, n_with_system_expression = pl.col("n"), pl.col("r"), pl.col("k")
     test_sums = (
-        questions.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))
+        annotator_question_rows.with_columns(
+            has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False)
+        )
         .group_by("rater")
         .agg(
             n=pl.len(), r=pl.col("refused").sum(), k=pl.col("has").sum(), both=(pl.col("has") & pl.col("refused")).sum()

@@ -191,7 +191,12 @@ class Ledger:
         }
 
     def with_labels(
-        self, label_of_output: Mapping[str, str], *, name_of_output: Mapping[str, str], level: float, file_name: str
+        self,
+        label_of_output: Mapping[str, str],
+        *,
+        name_of_output_digest: Mapping[str, str],
+        level: float,
+        file_name: str,
     ) -> Ledger:
         """Return the ledger with the current human labels: unchanged, with added labels, or with a new generation.
 
@@ -199,8 +204,8 @@ class Ledger:
         ----------
         label_of_output : mapping
             Digest of the label of each labelled output (see `LabelEntry`).
-        name_of_output : mapping
-            Name of each output, for messages.
+        name_of_output_digest : mapping
+            Name of each output by its digest, for messages.
         level : float
             Upper bound for the probability of any false opening in a generation.
         file_name : str
@@ -215,7 +220,7 @@ class Ledger:
         """
         label_of_output = self.with_earlier_names(label_of_output)
         if changed_output_names := [
-            name_of_output[output_digest]
+            name_of_output_digest[output_digest]
             for output_digest, label_digest in label_of_output.items()
             if self.labels.get(output_digest, label_digest) != label_digest
         ]:

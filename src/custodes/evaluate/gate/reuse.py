@@ -86,26 +86,30 @@ class LedgerTests:
     @classmethod
     def from_label_tests(cls, metric: str, tests_of_aspects: Sequence[LabelTests]) -> LedgerTests:
         """Return the tests of all aspects for the candidate `metric`."""
-        tests_with_aspect = [(aspect_tests, test) for aspect_tests in tests_of_aspects for test in aspect_tests.tests]
-        unit_names = sorted({unit_name for aspect_tests in tests_of_aspects for unit_name in aspect_tests.units})
-        index_of_unit_name = {unit_name: unit_index for unit_index, unit_name in enumerate(unit_names)}
-        unit_influence = np.zeros((len(tests_with_aspect), len(unit_names)))
-        for test_influence, (aspect_tests, test) in zip(unit_influence, tests_with_aspect, strict=True):
+        aspect_tests_and_test = [
+            (aspect_tests, test) for aspect_tests in tests_of_aspects for test in aspect_tests.tests
+        ]
+        first_item_of_unit = sorted(
+            {first_item for aspect_tests in tests_of_aspects for first_item in aspect_tests.units}
+        )
+        unit_index_of_first_item = {first_item: unit_index for unit_index, first_item in enumerate(first_item_of_unit)}
+        influence_by_test = np.zeros((len(aspect_tests_and_test), len(first_item_of_unit)))
+        for test_influence, (aspect_tests, test) in zip(influence_by_test, aspect_tests_and_test, strict=True):
             np.add.at(
                 test_influence,
-                [index_of_unit_name[aspect_tests.units[unit_code]] for unit_code in test.unit],
+                [unit_index_of_first_item[aspect_tests.units[unit_code]] for unit_code in test.unit],
                 test.influence,
             )
-        is_influential_unit = (unit_influence != 0).any(axis=0)
+        is_unit_in_any_test = (influence_by_test != 0).any(axis=0)
         has_several_systems = (
             len({system for aspect_tests in tests_of_aspects for _, system in aspect_tests.labels}) > 1
         )
-        label_digest_of_output, name_of_output = {}, {}
+        label_digest_of_output_digest, name_of_output_digest = {}, {}
         for aspect_tests in tests_of_aspects:
             for (item, system), label in aspect_tests.labels.items():
                 item_digest = digest([aspect_tests.aspect, item])[:LENGTH]
                 output_digest = item_digest + digest([system])[:LENGTH]
-                label_digest_of_output[output_digest], name_of_output[output_digest] = (
+                label_digest_of_output_digest[output_digest], name_of_output_digest[output_digest] = (
                     digest([item_digest, label])[:LENGTH],
                     " of ".join(filter(None, (item, system))),
                 )
@@ -115,23 +119,23 @@ class LedgerTests:
                 " ".join(
                     filter(None, (test.rule.text, aspect_tests.aspect, test.system if has_several_systems else ""))
                 )
-                for aspect_tests, test in tests_with_aspect
+                for aspect_tests, test in aspect_tests_and_test
             ),
-            scores=np.array([test.score if test.has_interval else np.nan for _, test in tests_with_aspect]),
+            scores=np.array([test.score if test.has_interval else np.nan for _, test in aspect_tests_and_test]),
             units=tuple(
-                digest(unit_name)[:LENGTH]
-                for unit_name, is_influential in zip(unit_names, is_influential_unit, strict=True)
-                if is_influential
+                digest(first_item)[:LENGTH]
+                for first_item, is_in_any_test in zip(first_item_of_unit, is_unit_in_any_test, strict=True)
+                if is_in_any_test
             ),
-            results=unit_influence[:, is_influential_unit],
-            precisions=tuple(test.precision() for _, test in tests_with_aspect),
-            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests_with_aspect),
-            labels=label_digest_of_output,
-            outputs=name_of_output,
+            results=influence_by_test[:, is_unit_in_any_test],
+            precisions=tuple(test.precision() for _, test in aspect_tests_and_test),
+            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in aspect_tests_and_test),
+            labels=label_digest_of_output_digest,
+            outputs=name_of_output_digest,
             undefined=next(
                 (
                     test.reason or test.objection
-                    for _, test in tests_with_aspect
+                    for _, test in aspect_tests_and_test
                     if test.objection or not test.has_interval
                 ),
                 "",
@@ -205,7 +209,9 @@ def _with_labels(
         (not tests.labels, "ledger: the study has no human labels; add human labels, or omit the ledger"),
         error=InputError,
     )
-    return ledger, ledger.with_labels(tests.labels, name_of_output=tests.outputs, level=level, file_name=file_name)
+    return ledger, ledger.with_labels(
+        tests.labels, name_of_output_digest=tests.outputs, level=level, file_name=file_name
+    )
 
 
 def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[Ledger, Candidate]:

@@ -325,13 +325,10 @@ def _cluster_sizes(sample: Sample, is_used_item: Bools) -> Floats:
 
 
 def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:
-    shared_ratings_of_metrics = grounds_of(sample.comparison)
-    if not any(shared_ratings.any for shared_ratings in shared_ratings_of_metrics):
+    grounds = grounds_of(sample.comparison)
+    if not any(ground.any for ground in grounds):
         return _no_common_output(metric_names)
-    if not any(
-        shared_ratings.scored is not None and shared_ratings.scored.any()
-        for shared_ratings in shared_ratings_of_metrics
-    ):
+    if not any(ground.scored is not None and ground.scored.any() for ground in grounds):
         return f"{statistic.name} is undefined, because the ratings are verdicts, not scores"
     return f"{statistic.name} is undefined for these data"
 

@@ -172,44 +172,55 @@ def fit_comparisons(
     options: Options,
 ) -> FittedModel:
     """Fit the model to the comparisons of one rater."""
-    _, battles, covariate_fields = _model_data(comparisons, design, covariates)
-    return _fit_model(battles, rng, options, **covariate_fields)
+    _, battles, covariate_model_fields = _model_data(comparisons, design, covariates)
+    return _fit_model(battles, rng, options, **covariate_model_fields)
 
 
 def fit_counts(
-    counts: pl.DataFrame, rng: np.random.Generator, *, systems: Sequence[str], independent: bool, options: Options
+    counts_by_order: pl.DataFrame,
+    rng: np.random.Generator,
+    *,
+    systems: Sequence[str],
+    independent: bool,
+    options: Options,
 ) -> FittedModel:
     """Fit the model to a table of counts of one rater, with the columns of `BY_ORDER`.
 
     The model has intervals and tests only if comparisons are `independent` (no two comparisons share an item).
     """
     first_system, second_system = (
-        label_codes(counts[column_name], systems) for column_name in ("system_a", "system_b")
+        label_codes(counts_by_order[column_name], systems) for column_name in ("system_a", "system_b")
     )
-    outcome_counts = counts.select(list(SIGNS)).to_numpy()
-    covariate_matrix, covariate_fields = _identified_covariates(
-        {SHOWN_FIRST: counts["order"].to_numpy()}, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
+    counts_by_row_and_outcome = counts_by_order.select(list(SIGNS)).to_numpy()
+    covariate_matrix, covariate_model_fields = _identified_covariates(
+        {SHOWN_FIRST: counts_by_order["order"].to_numpy()},
+        first_system,
+        second_system,
+        len(systems),
+        counts_by_row_and_outcome.sum(axis=1),
     )
-    row_indices, outcome_indices = np.nonzero(outcome_counts)
+    count_row_of_battle, outcome_indices = np.nonzero(counts_by_row_and_outcome)
     battles = Battles(
-        first=first_system[row_indices],
-        second=second_system[row_indices],
+        first=first_system[count_row_of_battle],
+        second=second_system[count_row_of_battle],
         sign=np.array([*SIGNS.values()], dtype=np.int8)[outcome_indices],
-        unit=np.arange(len(row_indices)),
-        weight=np.ones(len(row_indices)),
-        covariates=covariate_matrix[row_indices],
-        times=outcome_counts[row_indices, outcome_indices],
+        unit=np.arange(len(count_row_of_battle)),
+        weight=np.ones(len(count_row_of_battle)),
+        covariates=covariate_matrix[count_row_of_battle],
+        times=counts_by_row_and_outcome[count_row_of_battle, outcome_indices],
     )
     if independent:
-        return _fit_model(battles, rng, options, **covariate_fields)
-    fitted_model = _fit_model(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_fields)
+        return _fit_model(battles, rng, options, **covariate_model_fields)
+    fitted_model = _fit_model(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_model_fields)
     assert fitted_model.pairs is not None
     nan_bounds = np.full(len(fitted_model.pairs.first), np.nan)
     return replace(fitted_model, pairs=replace(fitted_model.pairs, low=nan_bounds, high=nan_bounds))
 
 
-def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
-    """Fit the model to comparisons; `covariate_fields` are the fields of the result about covariates."""
+def _fit_model(
+    battles: Battles, rng: np.random.Generator, options: Options, **covariate_model_fields: Any
+) -> FittedModel:
+    """Fit the model to comparisons; `covariate_model_fields` are the fields of the result about covariates."""
     n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
     # Memory for strengths, win rates, ranks and points of each system, and for sorted copies.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
@@ -235,7 +246,7 @@ def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **c
             weights=np.tile(battles.multiplicity, 2),
             minlength=n_systems,
         ).astype(np.int64),
-        **covariate_fields,
+        **covariate_model_fields,
     )
 
 
@@ -255,7 +266,7 @@ def fit_corrected(
     n_systems = options.n_systems
     is_annotated_system = np.isin(np.arange(n_systems), [human.first, human.second])
     usable_comparisons = metric.select_rows(is_annotated_system[metric.first] & is_annotated_system[metric.second])
-    model_comparisons, battles, covariate_fields = _model_data(usable_comparisons, design, covariates)
+    model_comparisons, battles, covariate_model_fields = _model_data(usable_comparisons, design, covariates)
     human_row_indices, is_labelled_comparison = match_comparisons(human, model_comparisons)
     n_labelled_comparisons = int(is_labelled_comparison.sum())
     correction = CorrectedModel(metric=metric.raters[0], labels=n_labelled_comparisons, battles=len(model_comparisons))
@@ -295,7 +306,7 @@ def fit_corrected(
         correction = replace(correction, order_averaged=True)
         comparisons_without_order = replace(model_comparisons, order=np.zeros(len(model_comparisons)))
         _, battles, fields_without_order = _model_data(comparisons_without_order, design, covariates)
-        covariate_fields = fields_without_order | {"missing": covariate_fields["missing"]}
+        covariate_model_fields = fields_without_order | {"missing": covariate_model_fields["missing"]}
     if not reason_text and inclusion_probabilities is not None:
         reason_text = sampling_mismatch(
             inclusion_probabilities,
@@ -312,7 +323,9 @@ def fit_corrected(
         n_systems=n_systems,
     )
     if not unexplained_shares.all():
-        constant_covariates_text = join_labels(list(compress(covariate_fields["effects"], unexplained_shares == 0)))
+        constant_covariates_text = join_labels(
+            list(compress(covariate_model_fields["effects"], unexplained_shares == 0))
+        )
         return replace(
             correction,
             reason=f"on the comparisons that annotators rated, {constant_covariates_text} does not vary within systems",
@@ -341,7 +354,7 @@ def fit_corrected(
         removal=None,
         more_battles=np.empty(0),
         battles=np.bincount(np.concatenate([model_comparisons.first, model_comparisons.second]), minlength=n_systems),
-        **covariate_fields,
+        **covariate_model_fields,
     )
     return replace(correction, model=fitted_model, saving=corrected_fit.saving)
 
@@ -424,7 +437,7 @@ def _model_data(
     model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
     battle_covariates = {name: values[has_all_covariates] for name, values in known_covariates.items()}
     first_system, second_system = model_comparisons.first, model_comparisons.second
-    covariate_matrix, covariate_fields = _identified_covariates(
+    covariate_matrix, covariate_model_fields = _identified_covariates(
         battle_covariates, first_system, second_system, len(design.systems)
     )
     battles = Battles(
@@ -435,11 +448,11 @@ def _model_data(
         weight=design.weights[model_comparisons.item],
         covariates=covariate_matrix,
     )
-    covariate_fields |= {
-        "unvaried": (*names_without_values, *covariate_fields["unvaried"]),
+    covariate_model_fields |= {
+        "unvaried": (*names_without_values, *covariate_model_fields["unvaried"]),
         "missing": int((~has_all_covariates).sum()),
     }
-    return model_comparisons, battles, covariate_fields
+    return model_comparisons, battles, covariate_model_fields
 
 
 def _identified_covariates(

@@ -96,7 +96,9 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
     return "channel", confusion_matrix / confusion_matrix.sum(axis=1, keepdims=True)
 
 
-def pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np.random.Generator) -> Iterator[World]:
+def pilot_worlds(
+    pilot: Study, setting: PreferenceOptions, n_posterior_draws: int, rng: np.random.Generator
+) -> Iterator[World]:
     comparisons = comparisons_of(pilot, setting)
     aspect_generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
     for comparison, posterior_generator in zip(comparisons, aspect_generators, strict=True):
@@ -109,7 +111,7 @@ def pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np
             sign=human_comparisons.sign,
             systems=design.pairs[compared_pair_codes],
         )
-        outcome_share_draws = posterior_shares(human_pilot, n_draws=n_draws, rng=posterior_generator)
+        outcome_share_draws = posterior_shares(human_pilot, n_draws=n_posterior_draws, rng=posterior_generator)
         first_system_names, second_system_names = np.take(comparison.systems, human_pilot.systems.T).tolist()
         for metric_index, metric in enumerate(comparison.metrics or (NONE,)):
             yield World(

@@ -443,8 +443,8 @@ class _LabellingPlan:
 
     def draw_outputs(self, n_added_by_stratum: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
-        rows_of_stratum = self.rows.reshape(-1, self.rows.shape[2])
-        strata = np.where(rows_of_stratum.any(axis=0), rows_of_stratum.argmax(axis=0), -1)
+        is_output_of_stratum = self.rows.reshape(-1, self.rows.shape[2])
+        strata = np.where(is_output_of_stratum.any(axis=0), is_output_of_stratum.argmax(axis=0), -1)
         is_drawn = draw_within_strata(self.outputs, strata, n_added_by_stratum.ravel(), rng)
         return self.outputs.table.filter(pl.Series(is_drawn)).select("item", "system").sort("item", "system")
 

@@ -147,11 +147,11 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
     metric_rows = view.rows("favoritism", "metrics")
     metrics_without_aspect = set(metric_rows.filter("overall")["metric"])
-    if affected_metrics := [metric for metric in metrics if metric in metrics_without_aspect]:
+    if single_score_metrics := [metric for metric in metrics if metric in metrics_without_aspect]:
         subject_text = (
             "Every metric has one score for all aspects"
             if metric_rows["overall"].all()
-            else f"{subject_with_verb(affected_metrics, 'has one score', 'have one score')} for all aspects"
+            else f"{subject_with_verb(single_score_metrics, 'has one score', 'have one score')} for all aspects"
         )
         yield f"{subject_text}, so apparent partiality may reflect quality on another aspect."
 

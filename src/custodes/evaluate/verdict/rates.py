@@ -17,19 +17,19 @@ LEAST_SAVING = 0.05
 
 def rate_sentences(result: Result, aspect: str) -> Statements:
     """Return the sentences on one aspect, by kind."""
-    rate_rows, judge_rows, difference_rows, slice_rows, replacement_rows = (
+    rate_rows, judge_rows, system_difference_rows, slice_rows, replacement_rows = (
         result.to_frame(table_name).filter(aspect=aspect)
         for table_name in ("rates", "judges", "differences", "slices", "replacement")
     )
     best_judge, has_several_systems = _best_judge(judge_rows), rate_rows["system"].n_unique() > 1
     best_judge_rows = rate_rows.filter(pl.col("metric") == best_judge).to_dicts()
-    first_judge_rows = judge_rows.to_dicts()[: 2 * MOST_NAMED]
+    leading_judge_rows = judge_rows.to_dicts()[: 2 * MOST_NAMED]
     return [
         ("rates", [_rate(row, has_several_systems=has_several_systems) for row in best_judge_rows[: 2 * MOST_NAMED]]),
-        ("trust", [_trust(judge_row) for judge_row in first_judge_rows if judge_row["accuracy"] is not None]),
+        ("trust", [_trust(judge_row) for judge_row in leading_judge_rows if judge_row["accuracy"] is not None]),
         ("trust", _replacement(replacement_rows)),
-        ("best", _differences(difference_rows.filter(pl.col("metric") == best_judge))),
-        ("favours", _favoritism_sentences(difference_rows)),
+        ("best", _differences(system_difference_rows.filter(pl.col("metric") == best_judge))),
+        ("favours", _favoritism_sentences(system_difference_rows)),
         ("slices", _slices(slice_rows)),
         ("labels", _saved_labels(best_judge_rows) if rate_rows["label"].n_unique() == 1 else ()),
     ]
@@ -122,8 +122,8 @@ def _replacement(replacement_rows: pl.DataFrame) -> Iterator[str]:
             yield f"{names(judge_texts, limit=2 * MOST_NAMED)} {result_text} {test_text}."
 
 
-def _differences(difference_rows: pl.DataFrame) -> Iterator[str]:
-    significant_rows = difference_rows.filter(pl.col("decision").is_in(["+", "-"]))
+def _differences(system_difference_rows: pl.DataFrame) -> Iterator[str]:
+    significant_rows = system_difference_rows.filter(pl.col("decision").is_in(["+", "-"]))
     for difference_row in significant_rows.to_dicts()[:MOST_NAMED]:
         direction = 1 if difference_row["decision"] == "+" else -1
         better, worse = (difference_row["system_a"], difference_row["system_b"])[::direction]
@@ -135,8 +135,8 @@ def _differences(difference_rows: pl.DataFrame) -> Iterator[str]:
             f"{interval(estimate, low, high, digits=0)} percentage points "
             f"({p_value_phrase(difference_row['p_adjusted'])}, all pairs tested together)."
         )
-    undecided_rows = difference_rows.filter(decision="=").to_dicts()
-    joint_test_text = ", all pairs tested together" if difference_rows.height > 1 else ""
+    undecided_rows = system_difference_rows.filter(decision="=").to_dicts()
+    joint_test_text = ", all pairs tested together" if system_difference_rows.height > 1 else ""
     n_named_pairs = 1 if significant_rows.height else MOST_NAMED
     for difference_row in undecided_rows[:n_named_pairs]:
         yield (
@@ -185,9 +185,9 @@ def _points(difference_row: Row, column: str) -> str:
     return f"{interval(*estimate_and_bounds, digits=0)} percentage points"
 
 
-def _favoritism_sentences(difference_rows: pl.DataFrame) -> Iterator[str]:
-    has_several_labels = difference_rows["label"].n_unique() > 1
-    for difference_row in difference_rows.filter(pl.col("favoured") != "").to_dicts()[:MOST_NAMED]:
+def _favoritism_sentences(system_difference_rows: pl.DataFrame) -> Iterator[str]:
+    has_several_labels = system_difference_rows["label"].n_unique() > 1
+    for difference_row in system_difference_rows.filter(pl.col("favoured") != "").to_dicts()[:MOST_NAMED]:
         label_text = f" in the rate of {difference_row['label']}" if has_several_labels else ""
         other_system = (
             difference_row["system_b"]

@@ -85,29 +85,35 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def sentences(result: Complementarity) -> list[str]:
     """Sentences on the mean complementarity and on the principal components."""
-    mean_of_kind_pair = {row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)}
+    complementarity_of_kind_pair = {
+        row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)
+    }
     gap_row_of_kind_pairs = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
     sentence_texts = []
-    mean_human_metric = mean_of_kind_pair["human-metric"]
-    for within_kind_pair, (more_similar_text, less_similar_text, no_difference_text) in SIMILARITY_TEXTS.items():
+    human_metric_complementarity = complementarity_of_kind_pair["human-metric"]
+    for within_kind_pair, (
+        more_similar_sentence,
+        less_similar_sentence,
+        no_difference_sentence,
+    ) in SIMILARITY_TEXTS.items():
         gap_row = gap_row_of_kind_pairs.get(("human-metric", within_kind_pair), {"difference": None})
         if gap_row["difference"] is None:
             continue
         if gap_row["difference_low"] is None:
             comparison_text = "Without intervals, the difference is inconclusive"
         elif gap_row["difference_low"] > 0:
-            comparison_text = more_similar_text
+            comparison_text = more_similar_sentence
         else:
-            comparison_text = less_similar_text if gap_row["difference_high"] < 0 else no_difference_text
+            comparison_text = less_similar_sentence if gap_row["difference_high"] < 0 else no_difference_sentence
         sentence_texts.append(
-            f"{comparison_text}. The mean complementarity (0.5: unrelated) is {number(mean_human_metric)} for a human "
-            "aspect and a "
-            f"metric, and {number(mean_of_kind_pair[within_kind_pair])} for {AVERAGES[within_kind_pair]} (difference "
+            f"{comparison_text}. The mean complementarity (0.5: unrelated) is {number(human_metric_complementarity)} "
+            "for a human aspect and a metric, and "
+            f"{number(complementarity_of_kind_pair[within_kind_pair])} for {AVERAGES[within_kind_pair]} (difference "
             f"{estimate_with_interval(gap_row, 'difference')})."
         )
-    component_rows = result.components.filter(pl.col("cumulative") >= SHARE - 1e-9)
-    if component_rows.height:
-        row = component_rows.row(0, named=True)
+    sufficient_component_rows = result.components.filter(pl.col("cumulative") >= SHARE - 1e-9)
+    if sufficient_component_rows.height:
+        row = sufficient_component_rows.row(0, named=True)
         sentence_texts.append(
             f"{plural(row['component'], 'principal component')} explain{'s' if row['component'] == 1 else ''} "
             f"{percent(row['cumulative'])} of the differences of raters from their common ranking. With random "

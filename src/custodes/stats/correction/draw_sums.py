@@ -125,8 +125,8 @@ def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilitie
         np.int64
     )
     resampled_values = values.take(np.repeat(np.arange(n_draws), n_copies)[:n_draws], axis=1)
-    quantile_positions = np.ceil(np.asarray(probabilities) * n_draws).astype(np.int64).clip(1, n_draws) - 1
-    return np.asarray(np.sort(resampled_values, axis=1)[:, quantile_positions], dtype=np.float64)
+    quantile_ranks = np.ceil(np.asarray(probabilities) * n_draws).astype(np.int64).clip(1, n_draws) - 1
+    return np.asarray(np.sort(resampled_values, axis=1)[:, quantile_ranks], dtype=np.float64)
 
 
 def is_precise_enough(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:

@@ -141,9 +141,9 @@ def _expected_improvement(
         posterior_sds = process_sd * np.sqrt(
             np.maximum(1 - np.einsum("mn,mn->m", whitened_correlations, whitened_correlations), 1e-12)
         )
-        gains = (prior_correlations @ coefficients - best_value) / posterior_sds
-        densities = np.exp(-gains * gains / 2) / math.sqrt(2 * math.pi)
-        return np.asarray(posterior_sds * (gains * ndtr(gains) + densities))
+        standardised_gains = (prior_correlations @ coefficients - best_value) / posterior_sds
+        densities = np.exp(-standardised_gains * standardised_gains / 2) / math.sqrt(2 * math.pi)
+        return np.asarray(posterior_sds * (standardised_gains * ndtr(standardised_gains) + densities))
 
     return improvement
 

@@ -172,10 +172,10 @@ def partiality(
     p_of_candidates = np.fmax(np.fmax(p_values * n_remaining_tests, rival_p_values), largest_p_adjusted)
     p_adjusted = np.where(is_candidate, np.minimum(p_of_candidates, 1.0), p_adjusted)
     is_tested = ~np.isnan(p_values) & (~is_candidate | has_curve)
-    freedom = np.stack([placement.units for placement in placements]) - 1
+    freedom_of_mixture = np.stack([placement.units for placement in placements]) - 1
     half_width = np.full(shifts.shape, np.nan)
     half_width[is_tested] = _half_width(
-        standard_errors[is_tested], mixture_weights[is_tested], freedom[is_tested], confidence
+        standard_errors[is_tested], mixture_weights[is_tested], freedom_of_mixture[is_tested], confidence
     )
     reasons[(half_width > WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
     shifts, p_values, p_adjusted = (np.where(is_tested, values, np.nan) for values in (shifts, p_values, p_adjusted))
@@ -299,7 +299,9 @@ class _Search:
         self._measure_candidates()
 
 
-def _tail_probability(distances: Floats, standard_errors: Floats, mixture_weights: Floats, freedom: Ints) -> Floats:
+def _tail_probability(
+    distances: Floats, standard_errors: Floats, mixture_weights: Floats, freedom_of_mixture: Ints
+) -> Floats:
     """Return the two-sided probability (k,) of a larger distance than `distances` (k,).
 
     The distribution is a mixture of Student's t with standard errors and weights (k, components).
@@ -307,27 +309,29 @@ def _tail_probability(distances: Floats, standard_errors: Floats, mixture_weight
     from scipy.special import stdtr
 
     tail_probabilities = stdtr(
-        freedom[:, np.newaxis].astype(np.float64), -np.abs(distances)[:, np.newaxis] / standard_errors
+        freedom_of_mixture[:, np.newaxis].astype(np.float64), -np.abs(distances)[:, np.newaxis] / standard_errors
     )
     return np.asarray((2 * mixture_weights * tail_probabilities).sum(axis=1))
 
 
-def _half_width(standard_errors: Floats, mixture_weights: Floats, freedom: Ints, confidence: float) -> Floats:
+def _half_width(
+    standard_errors: Floats, mixture_weights: Floats, freedom_of_mixture: Ints, confidence: float
+) -> Floats:
     """Return the half-widths (k,) of the central intervals around 0 of the mixtures in `_tail_probability`."""
     from scipy.special import gammaln, stdtrit
 
-    degrees_of_freedom = freedom[:, np.newaxis].astype(np.float64)
+    degrees_of_freedom = freedom_of_mixture[:, np.newaxis].astype(np.float64)
     t_density_at_zero = np.exp(gammaln((degrees_of_freedom + 1) / 2) - gammaln(degrees_of_freedom / 2)) / np.sqrt(
         degrees_of_freedom * np.pi
     )
-    half_widths = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
+    half_widths = stdtrit(freedom_of_mixture.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
     for _ in range(_STEPS):  # Newton's steps increase towards the root, because the probability is a convex function
         t_densities = t_density_at_zero * (
             1 + (half_widths[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
         ) ** (-(degrees_of_freedom + 1) / 2)
         probability_slopes = (2 * mixture_weights * t_densities / standard_errors).sum(axis=1)
         newton_steps = (
-            _tail_probability(half_widths, standard_errors, mixture_weights, freedom) - (1 - confidence)
+            _tail_probability(half_widths, standard_errors, mixture_weights, freedom_of_mixture) - (1 - confidence)
         ) / probability_slopes
         half_widths = half_widths + newton_steps
         if not (newton_steps > _SMALL * half_widths).any():

@@ -64,10 +64,10 @@ def sum_by_unit(influence: Floats, units: Ints) -> Floats:
 def covariance(first_influence: Any, second_influence: Any) -> Floats:
     """Return the covariance (systems, systems) of sums over units, given two influences (units, systems), which may be
     sparse."""
-    n_units = int((abs(first_influence).sum(axis=1) > 0).sum())
+    n_influential_units = int((abs(first_influence).sum(axis=1) > 0).sum())
     products: Any = first_influence.T @ second_influence
     dense_products = products if isinstance(products, np.ndarray) else products.toarray()
-    return np.asarray(dense_products * (n_units / max(n_units - 1, 1)))
+    return np.asarray(dense_products * (n_influential_units / max(n_influential_units - 1, 1)))
 
 
 def count_clusters(output_mask: Bools, units: Ints) -> Ints:

@@ -102,15 +102,15 @@ def p_random_within_pairs(
     variance_of_pair = np.bincount(pair_of_battle, weights=annotation_surplus**2) / np.maximum(n_battles_of_pair - 1, 1)
     centred_signs, centred_ties = centre(sign.astype(np.float64)), centre(sign == 0)
     stronger_side_signs = np.where(np.bincount(pair_of_battle, weights=sign) < 0, -1.0, 1.0)[pair_of_battle]
-    design = strength_design(first, second, np.empty((len(sign), 0)), n_systems)[:, :n_systems]
+    battle_system_signs = strength_design(first, second, np.empty((len(sign), 0)), n_systems)[:, :n_systems]
     annotated_share_of_pair = np.bincount(pair_of_battle, weights=is_annotated) / n_battles_of_pair
-    n_expected_of_system = abs(design).T @ annotated_share_of_pair[pair_of_battle]
+    n_expected_of_system = abs(battle_system_signs).T @ annotated_share_of_pair[pair_of_battle]
     return _bonferroni(
         [
             _covariance_p_value(csr_array(feature_matrix), annotation_surplus, unit, variance_of_pair[pair_of_battle])
             for feature_matrix in (
                 np.stack([centred_signs * stronger_side_signs, centred_ties], axis=1),
-                diags_array(centred_signs) @ design[:, n_expected_of_system >= _LEAST],
+                diags_array(centred_signs) @ battle_system_signs[:, n_expected_of_system >= _LEAST],
             )
         ]
     )
