@@ -81,7 +81,7 @@ def test_acc_eq_in_blocks_of_thresholds_equals_at_once(monkeypatch: pytest.Monke
     monkeypatch.setattr("custodes.stats.arrays.CHUNK", 1)
     blocks = acc_eq(human, metrics, units=np.arange(40), weights=weights, human_tie=TIE)
     for a, b in zip(at_once, blocks, strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_acc_eq_takes_float_noise_for_ties() -> None:

@@ -9,13 +9,12 @@ metric rated it.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, make_read_only
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
 
@@ -34,8 +33,6 @@ def spa(
 ) -> Floats:
     """Soft pairwise accuracy (B, metrics): 1 - the mean over system pairs of |p(human) - p(metric)|.
 
-    `human` (items, systems) and `metrics` (metrics, items, systems) are scores.
-
     p is a one-sided p-value: it tests equality against the alternative that the first system of the pair (in the given
     order) is better. Row 0 of `weights` is the data. In this row, p is from the paired permutation test: the proportion
     of sign flips (K, units) with a difference of at least the observed one. A flip swaps the two systems of a pair in
@@ -52,78 +49,116 @@ def spa(
 
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
-    first_systems, second_systems = np.triu_indices(human.shape[1], k=1)
-    item_weights = np.ones(len(human)) if item_weights is None else item_weights
+    system_pairs = np.stack(np.triu_indices(human.shape[1], k=1))
     p_value_distance_sums, n_compared_pairs = np.zeros((2, len(weights), len(metrics)))
+    item_weights_or_one = 1.0 if item_weights is None else item_weights
     longest_axis_length = max(len(weights), len(flips), len(human))
     for group_metric_indices, rated_output_indices in group_by_outputs(human, metrics):
-        is_rated_by_human_and_metric = np.zeros(human.shape, dtype=bool)
-        is_rated_by_human_and_metric.flat[rated_output_indices] = True
-        for pair_slice in chunks(len(first_systems), longest_axis_length):
-            p_values_of_scores = partial(
-                _p_values,
-                is_rated_by_human_and_metric=is_rated_by_human_and_metric,
-                first_systems=first_systems[pair_slice],
-                second_systems=second_systems[pair_slice],
-                units=units,
-                weights=weights,
-                flips=flips,
-                item_weights=item_weights,
-            )
-            human_p_values = p_values_of_scores(human)[:, np.newaxis]
-            n_pairs = pair_slice.stop - pair_slice.start
-            for metric_slice in chunks(len(group_metric_indices), _CACHE * n_pairs * longest_axis_length):
-                metric_indices = group_metric_indices[metric_slice]
-                p_value_distances = np.abs(p_values_of_scores(metrics[metric_indices]) - human_p_values)
-                p_value_distance_sums[:, metric_indices] += np.nansum(p_value_distances, axis=-1)
-                n_compared_pairs[:, metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
+        is_rated_by_both = np.zeros(human.shape, dtype=bool)
+        is_rated_by_both.flat[rated_output_indices] = True
+        for first_systems, second_systems in (
+            system_pairs[:, pair_slice] for pair_slice in chunks(system_pairs.shape[1], longest_axis_length)
+        ):
+            item_weights_by_pair = (
+                is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems]
+            ).T * item_weights_or_one
+
+            def compute_p_values(
+                scores: Floats,
+                first_systems: Ints = first_systems,
+                second_systems: Ints = second_systems,
+                item_weights_by_pair: Any = item_weights_by_pair,
+                is_rated_by_both: Bools = is_rated_by_both,
+            ) -> Floats:
+                differences_by_pair = (
+                    _differences(scores, is_rated_by_both, first_systems, second_systems) * item_weights_or_one
+                )
+                return _p_values(differences_by_pair, item_weights_by_pair, units=units, weights=weights, flips=flips)
+
+            human_p_values = compute_p_values(human)[:, np.newaxis]
+            for chunk_metric_indices in (
+                group_metric_indices[metric_slice]
+                for metric_slice in chunks(len(group_metric_indices), _CACHE * len(first_systems) * longest_axis_length)
+            ):
+                p_value_distances = np.abs(compute_p_values(metrics[chunk_metric_indices]) - human_p_values)
+                p_value_distance_sums[:, chunk_metric_indices] += np.nansum(p_value_distances, axis=-1)
+                n_compared_pairs[:, chunk_metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
     return np.asarray(1 - ratio(p_value_distance_sums, n_compared_pairs))
 
 
+def _differences(scores: Floats, is_rated_by_both: Bools, first_systems: Ints, second_systems: Ints) -> Floats:
+    """Score of the first minus score of the second system of each pair: (..., items, systems) -> (..., pairs, items). A
+    difference is 0 if the item lacks one of the systems, or if the difference is rounding error."""
+    scores = np.where(is_rated_by_both, scores, 0.0)
+    largest_absolute_score = np.abs(scores).max(axis=(-1, -2), keepdims=True)
+    score_differences = np.where(
+        is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems],
+        scores[..., first_systems] - scores[..., second_systems],
+        0.0,
+    )
+    return np.where(np.abs(score_differences) <= _SAME * largest_absolute_score, 0.0, score_differences).swapaxes(
+        -1, -2
+    )
+
+
 def _p_values(
-    scores: Floats,
+    differences_by_pair: Floats,
+    item_weights_by_pair: NDArray[Any],
     *,
-    is_rated_by_human_and_metric: Bools,
-    first_systems: Ints,
-    second_systems: Ints,
     units: Ints,
     weights: Floats,
     flips: NDArray[np.int8],
-    item_weights: Floats,
 ) -> Floats:
-    """One-sided p-values (B, ..., pairs) of the differences between the scores (..., items, systems) of the first and
-    the second system of each pair, on the items that have both systems."""
+    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items). `item_weights_by_pair` (pairs, items) is
+    the weight of each item that has both systems of the pair, else 0."""
     from scipy.special import ndtr
 
-    has_both_systems = is_rated_by_human_and_metric[:, first_systems] & is_rated_by_human_and_metric[:, second_systems]
-    item_weights_by_pair = (has_both_systems * item_weights[:, np.newaxis]).T
-    scores = np.where(is_rated_by_human_and_metric, scores, 0.0)
-    rounding_error = _SAME * np.abs(scores).max(axis=(-1, -2), keepdims=True)
-    score_differences = scores[..., first_systems] - scores[..., second_systems]
-    is_different = has_both_systems & (np.abs(score_differences) > rounding_error)
-    differences_by_pair = np.where(is_different, score_differences, 0.0).swapaxes(-1, -2) * item_weights
-    difference_sums_by_unit, absolute_sums_by_unit, weight_sums_by_unit = (
-        unit_sums(values, units=units, n_units=weights.shape[1])
-        for values in (differences_by_pair, np.abs(differences_by_pair), item_weights_by_pair)
-    )
+    n_units = weights.shape[1]
+    difference_sums_by_unit = unit_sums(differences_by_pair, units=units, n_units=n_units)
+    weight_sums_by_unit = unit_sums(item_weights_by_pair, units=units, n_units=n_units)
     # aligns (B, pairs) with (B, ..., pairs)
     alignment_index = (slice(None), *(np.newaxis,) * (difference_sums_by_unit.ndim - 2))
-    difference_sums = weighted_sums(weights, difference_sums_by_unit)
-    n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[alignment_index]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[alignment_index]
-        variance = (
-            weighted_sums(weights, difference_sums_by_unit**2)
-            - 2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
-            + mean_difference**2 * weighted_sums(weights, weight_sums_by_unit**2)[alignment_index]
-        )
-        p_values = ndtr(-difference_sums / np.sqrt(variance * (n_clusters / (n_clusters - 1))))
-    # Values that vary by no more than rounding error count as constant: p is 0 for a positive difference, otherwise 1.
-    p_values = np.where(
-        variance <= _SAME * weighted_sums(weights, absolute_sums_by_unit**2),
-        difference_sums <= _SAME * weighted_sums(weights, absolute_sums_by_unit),
-        p_values,
+    difference_sums, variance = (
+        weighted_sums(weights, difference_sums_by_unit),
+        weighted_sums(weights, difference_sums_by_unit * difference_sums_by_unit),
     )
+    if (
+        weight_sums_by_unit.size
+        and (weight_sums_by_unit == weight_sums_by_unit.flat[0]).all()
+        and weight_sums_by_unit.flat[0] > 0
+    ):  # all units have the same weight for all pairs
+        n_clusters = weights.sum(axis=1)[alignment_index][..., np.newaxis]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance -= difference_sums * difference_sums * (1 / n_clusters)
+    else:
+        n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[alignment_index]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[alignment_index]
+            variance -= (
+                2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
+                - mean_difference**2
+                * weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit)[alignment_index]
+            )
+    # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
+    absolute_sums_by_unit = unit_sums(np.abs(differences_by_pair), units=units, n_units=n_units)
+    is_variance_near_rounding = variance <= _SAME * weights.max() * (absolute_sums_by_unit * absolute_sums_by_unit).sum(
+        axis=-1
+    )
+    is_doubtful_pair = is_variance_near_rounding.any(axis=0)
+    doubtful_absolute_sums = absolute_sums_by_unit[is_doubtful_pair]
+    is_constant_pair = variance[:, is_doubtful_pair] <= _SAME * weighted_sums(
+        weights, doubtful_absolute_sums * doubtful_absolute_sums
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance *= n_clusters / (n_clusters - 1)
+        p_values = np.divide(difference_sums, np.sqrt(variance, out=variance), out=variance)
+        ndtr(np.negative(p_values, out=p_values), out=p_values)
+    if is_constant_pair.any():  # without variation, p is 0 for a positive difference, otherwise 1
+        p_values[:, is_doubtful_pair] = np.where(
+            is_constant_pair,
+            difference_sums[:, is_doubtful_pair] <= _SAME * weighted_sums(weights, doubtful_absolute_sums),
+            p_values[:, is_doubtful_pair],
+        )
     np.copyto(p_values, np.nan, where=n_clusters <= 1)
     smallest_extreme_sum = difference_sums[0] - _SAME * (absolute_sums_by_unit @ weights[0]).reshape(
         difference_sums_by_unit.shape[:-1]
@@ -133,6 +168,9 @@ def _p_values(
     n_extreme_flips = np.add.reduce(is_flip_as_extreme.view(np.uint8), axis=0, dtype=np.uint32)
     p_values[0] = np.where(n_clusters[0] > 0, n_extreme_flips / len(flips), np.nan)
     return p_values
+
+
+_SEGMENTS = 128  # number of thresholds in a block: small, so that whole blocks can be excluded
 
 
 def acc_eq(
@@ -164,109 +202,187 @@ def acc_eq(
     item_weights = np.ones(len(human)) if item_weights is None else item_weights
     first_systems, second_systems = np.triu_indices(human.shape[1], k=1)
     human_differences = human[:, first_systems] - human[:, second_systems]
-    human_signs = np.where(np.abs(human_differences) <= human_tie, 0.0, np.sign(human_differences))  # NaN stays NaN
-    accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
-    for metric_index, metric_scores in enumerate(metrics):
-        first_scores, second_scores = metric_scores[:, first_systems], metric_scores[:, second_systems]
-        accuracy[:, metric_index], epsilon[:, metric_index] = _calibrated_accuracy(
-            human_signs,
-            first_scores - second_scores,
-            _SAME * np.fmax(np.abs(first_scores), np.abs(second_scores)),
+    events_of_metric = [
+        Events(
+            np.where(np.abs(human_differences) <= human_tie, 0.0, np.sign(human_differences)),  # NaN stays NaN
+            metric_scores[:, first_systems] - metric_scores[:, second_systems],
+            slack=_SAME * np.fmax(np.abs(metric_scores[:, first_systems]), np.abs(metric_scores[:, second_systems])),
             units=units,
-            weights=weights,
+            n_units=weights.shape[1],
             item_weights=item_weights,
+        )
+        for metric_scores in metrics
+    ]
+    weights_by_unit = np.ascontiguousarray(weights.T)
+    accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
+    sums_by_unit = np.array([[metric_events.total, metric_events.at_zero] for metric_events in events_of_metric])
+    resample_sums = weighted_sums(weights, sums_by_unit.reshape(len(metrics), 2, weights.shape[1]))
+    for metric_index, metric_events in enumerate(events_of_metric):
+        accuracy[:, metric_index], epsilon[:, metric_index] = metric_events.best(
+            weights_by_unit, *np.ascontiguousarray(resample_sums[:, metric_index].T)
         )
     return accuracy, epsilon
 
 
-def _calibrated_accuracy(
-    human_signs: Floats,
-    metric_differences: Floats,
-    slack: Floats,
-    *,
-    units: Ints,
-    weights: NDArray[Any],
-    item_weights: Floats,
-) -> tuple[Floats, Floats]:
-    """Largest accuracy of one metric, and the smallest epsilon with this accuracy, in every resample: (B,) each.
+class Events:
+    """Changes in the number of correct pairs of one metric as epsilon grows.
 
-    The first arguments are the human order, the metric's differences of pairs of outputs, and the rounding error of
-    these differences, (items, pairs) each.
-
-    When epsilon reaches the difference of a pair (an event), a human tie becomes correct and a concordant pair becomes
-    wrong. So only some values of epsilon can maximise accuracy. The candidates are 0 and the difference of each human
-    tie whose next larger difference belongs to a concordant pair or does not exist. The events after one candidate, up
-    to and including the next, form a segment.
+    When epsilon reaches the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. So
+    only some values of epsilon can maximise accuracy. The candidates are 0 and the difference of each human tie whose
+    next larger difference belongs to a concordant pair or does not exist. Between two
+    neighbouring candidates (a segment), the number of correct pairs first falls and then rises.
     """
-    from scipy.sparse import csr_array
 
-    is_rated_pair = ~np.isnan(human_signs) & ~np.isnan(metric_differences)
-    n_pairs_of_item = is_rated_pair.sum(axis=1)
-    item_weight_if_rated = np.where(n_pairs_of_item > 0, item_weights, 0.0)
-    absolute_differences = np.where(np.abs(metric_differences) <= slack, 0.0, np.abs(metric_differences))
-    is_human_tie = human_signs == 0
-    is_concordant_pair = (human_signs * metric_differences > 0) & (absolute_differences > 0)
-    event_items, event_pairs = np.nonzero(
-        is_rated_pair & (is_human_tie | is_concordant_pair) & (item_weight_if_rated > 0)[:, np.newaxis]
-    )
-    event_order = np.argsort(absolute_differences[event_items, event_pairs])
-    event_items, event_pairs = event_items[event_order], event_pairs[event_order]
-    event_units, is_tie_event = units[event_items], is_human_tie[event_items, event_pairs]
-    event_shares = (item_weight_if_rated / np.maximum(n_pairs_of_item, 1))[event_items]
-    event_differences = absolute_differences[event_items, event_pairs]
-    # Events at epsilon 0 belong to segment 0.
-    later_events = slice(np.count_nonzero(event_differences == 0), None)
-    event_differences[later_events] = _merge_near_equal(
-        event_differences[later_events], slack[event_items, event_pairs][later_events]
-    )
-    event_segments = np.zeros(len(event_items), dtype=np.intp)
-    event_segments[later_events] = _segments(event_differences[later_events], is_tie_event[later_events])
-    # Concordant pairs are correct from segment 0 on, until their event.
-    concordant_shares, concordant_units = event_shares[~is_tie_event], event_units[~is_tie_event]
-    gains_of_segment_and_unit = csr_array(
-        (
-            np.append(np.where(is_tie_event, event_shares, -event_shares), concordant_shares),
-            (
-                np.append(event_segments, np.zeros(len(concordant_units), dtype=np.intp)),
-                np.append(event_units, concordant_units),
-            ),
-        ),
-        shape=(1 + int(event_segments.max(initial=0)), weights.shape[1]),
-    )
-    total_weight = weighted_sums(weights, np.bincount(units, item_weight_if_rated, minlength=weights.shape[1]))
-    largest_n_correct, best_segment = np.empty(len(weights)), np.empty(len(weights), dtype=np.intp)
-    for resample_slice in chunks(len(weights), 2 * _CACHE * gains_of_segment_and_unit.shape[0]):
-        n_correct = np.cumsum(gains_of_segment_and_unit @ weights[resample_slice].T.astype(np.float64), axis=0)
-        largest_n_correct[resample_slice] = n_correct.max(axis=0)
-        is_largest = n_correct >= largest_n_correct[resample_slice] - _SAME * total_weight[resample_slice]
-        best_segment[resample_slice] = np.argmax(is_largest, axis=0)  # the first one has the smallest epsilon
-    accuracy = ratio(largest_n_correct, total_weight)
-    accuracy[accuracy > 1 - _SAME] = 1.0  # rounding error
-    # Epsilon is the largest human tie of the best segment that is present in the resample, or 0 for segment 0.
-    is_later_tie = is_tie_event & (event_differences > 0)
-    tie_differences, tie_units = (
-        np.append(0.0, event_differences[is_later_tie]),
-        np.append(0, event_units[is_later_tie]),
-    )
-    tie_of_resample = np.searchsorted(event_segments[is_later_tie], best_segment, side="right")
-    tie_of_resample[best_segment == 0] = 0
-    resample_indices = np.arange(len(weights))
-    while np.any(is_absent := (tie_of_resample > 0) & (weights[resample_indices, tie_units[tie_of_resample]] == 0)):
-        tie_of_resample = tie_of_resample - is_absent
-    return accuracy, np.where(np.isnan(accuracy), np.nan, tie_differences[tie_of_resample])
+    def __init__(
+        self,
+        human_signs: Floats,
+        metric_differences: Floats,
+        *,
+        slack: Floats,
+        units: Ints,
+        n_units: int,
+        item_weights: Floats,
+    ) -> None:
+        """Find the events from the human order, the metric's differences of pairs of outputs, and the rounding error
+        of these differences, (items, pairs) each."""
+        is_rated_pair = ~np.isnan(human_signs) & ~np.isnan(metric_differences)
+        n_pairs_of_item = is_rated_pair.sum(axis=1)
+        item_weight_if_rated = np.where(n_pairs_of_item > 0, item_weights, 0.0)
+        self.total = np.bincount(
+            units, item_weight_if_rated, minlength=n_units
+        )  # (units,): summed weights of the items
+        absolute_differences, is_human_tie = (
+            np.where(np.abs(metric_differences) <= slack, 0.0, np.abs(metric_differences)),
+            human_signs == 0,
+        )
+        is_concordant_pair = (human_signs * metric_differences > 0) & (absolute_differences > 0)
+        event_item_indices, event_pair_indices = np.nonzero(
+            is_rated_pair & (is_human_tie | is_concordant_pair) & (item_weight_if_rated > 0)[:, np.newaxis]
+        )
+        event_weights, event_units = (
+            (item_weight_if_rated / np.maximum(n_pairs_of_item, 1))[event_item_indices],
+            units[event_item_indices],
+        )
+        event_differences, is_gain_event = (
+            absolute_differences[event_item_indices, event_pair_indices],
+            is_human_tie[event_item_indices, event_pair_indices],
+        )
+        # correct at epsilon 0: common ties, and concordant pairs
+        is_correct_at_zero = (event_differences == 0) | ~is_gain_event
+        self.at_zero = np.bincount(
+            event_units[is_correct_at_zero], event_weights[is_correct_at_zero], minlength=n_units
+        )
+        sorted_event_indices = np.argsort(event_differences)
+        sorted_event_indices = sorted_event_indices[np.count_nonzero(event_differences == 0) :]
+        self.delta = _merge_near_equal(
+            event_differences[sorted_event_indices], slack[event_item_indices, event_pair_indices][sorted_event_indices]
+        )
+        self.share, self.unit, self.gain = (
+            event_weights[sorted_event_indices],
+            event_units[sorted_event_indices],
+            is_gain_event[sorted_event_indices],
+        )
+        self.segment = self._segments()
+        make_read_only(self)
+
+    def best(
+        self, weights_by_unit: NDArray[Any], weighted_total: Floats, n_correct_at_zero: Floats
+    ) -> tuple[Floats, Floats]:
+        """Largest accuracy, and the smallest epsilon with this accuracy, in every resample: (B,) each.
+
+        `weights_by_unit` (units, B) are the weights. `weighted_total` and `n_correct_at_zero` (B,) are the sums of
+        `total` and `at_zero` of the units in every resample.
+        """
+        # If all items have equally many pairs, gains are whole numbers and sums of them are exact.
+        has_equal_shares = bool(self.share.size and np.all(self.share == self.share[0]))
+        gain_unit = self.share[0] if has_equal_shares else 1.0
+        n_units, n_resamples = weights_by_unit.shape
+        event_gains = np.where(self.gain, self.share, -self.share) / gain_unit
+        gain_tolerance = _SAME * weighted_total / gain_unit
+        best_gain, gain_so_far = np.zeros((2, n_resamples))
+        best_segment = np.zeros(n_resamples, dtype=np.intp)
+        for segment_slice in chunks(self.segment.max(initial=0), max(n_resamples, CHUNK // _SEGMENTS)):
+            n_segments = segment_slice.stop - segment_slice.start
+            first_event_index, end_event_index = np.searchsorted(
+                self.segment, [segment_slice.start + 1, segment_slice.stop + 1]
+            )
+            present_units, unit_positions = _unit_positions(self.unit[first_event_index:end_event_index], n_units)
+            resample_weights = weights_by_unit[present_units].astype(np.float64)
+            net_gain_by_unit = np.bincount(
+                unit_positions, event_gains[first_event_index:end_event_index], minlength=len(present_units)
+            )
+            positive_gain_by_unit = np.bincount(
+                unit_positions,
+                np.maximum(event_gains[first_event_index:end_event_index], 0.0),
+                minlength=len(present_units),
+            )
+            gain_at_end, largest_possible_gain = (
+                np.stack([net_gain_by_unit, positive_gain_by_unit]) @ resample_weights + gain_so_far
+            )
+            if (
+                largest_possible_gain > best_gain + gain_tolerance
+            ).any():  # otherwise, no threshold of this block is the best one in any resample
+                cell_of_event = (self.segment[first_event_index:end_event_index] - segment_slice.start - 1) * len(
+                    present_units
+                ) + unit_positions
+                gain_by_cell = np.bincount(
+                    cell_of_event,
+                    event_gains[first_event_index:end_event_index],
+                    minlength=n_segments * len(present_units),
+                )
+                cumulative_gain_by_unit = np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0)
+                gain_by_segment = cumulative_gain_by_unit @ resample_weights + gain_so_far
+                chunk_best_gain = gain_by_segment.max(axis=0)
+                first_best_segment_offset = np.argmax(
+                    gain_by_segment >= chunk_best_gain - gain_tolerance, axis=0
+                )  # the first one has the smallest epsilon
+                has_new_best_gain = chunk_best_gain > best_gain + gain_tolerance
+                best_segment, best_gain = (
+                    np.where(has_new_best_gain, segment_slice.start + 1 + first_best_segment_offset, best_segment),
+                    np.where(has_new_best_gain, chunk_best_gain, best_gain),
+                )
+            gain_so_far = gain_at_end
+        accuracy = np.minimum(ratio(n_correct_at_zero + best_gain * gain_unit, weighted_total), 1.0)  # rounding error
+        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
+
+    def _segments(self) -> NDArray[np.intp]:
+        """Segment of each event, numbered from 1. Segment 0 is epsilon 0 and has no events."""
+        if len(self.delta) == 0:
+            return np.zeros(0, dtype=np.intp)
+        first_event_of_value = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
+        has_human_tie, has_concordant_pair = (
+            np.logical_or.reduceat(is_event_of_kind, first_event_of_value)
+            for is_event_of_kind in (self.gain, ~self.gain)
+        )
+        is_segment_start = np.concatenate([[True], has_human_tie[:-1] & has_concordant_pair[1:]])
+        return np.repeat(np.cumsum(is_segment_start), np.diff(np.append(first_event_of_value, len(self.delta))))
+
+    def _epsilon(self, best_segment: Ints, weights_by_unit: NDArray[Any]) -> Floats:
+        """Epsilon in each resample: the largest human tie of the chosen segment that is present in the resample, or 0
+        for segment 0."""
+        tie_event_indices = np.flatnonzero(self.gain)
+        tie_differences, tie_units = (
+            np.append(0.0, self.delta[tie_event_indices]),
+            np.append(0, self.unit[tie_event_indices]),
+        )
+        tie_index_of_resample = np.where(
+            best_segment == 0, 0, np.searchsorted(self.segment[tie_event_indices], best_segment, side="right")
+        )
+        while np.any(
+            is_absent_tie := (tie_index_of_resample > 0)
+            & (weights_by_unit[tie_units[tie_index_of_resample], np.arange(len(tie_index_of_resample))] == 0)
+        ):
+            tie_index_of_resample = tie_index_of_resample - is_absent_tie
+        return tie_differences[tie_index_of_resample]
 
 
-def _segments(event_differences: Floats, is_tie_event: Bools) -> NDArray[np.intp]:
-    """Segment of each event after epsilon 0, numbered from 1."""
-    if len(event_differences) == 0:
-        return np.zeros(0, dtype=np.intp)
-    first_event_of_value = np.flatnonzero(np.append(True, np.diff(event_differences) > 0))
-    has_human_tie, has_concordant_pair = (
-        np.logical_or.reduceat(is_event_of_kind, first_event_of_value)
-        for is_event_of_kind in (is_tie_event, ~is_tie_event)
-    )
-    is_segment_start = np.append(True, has_human_tie[:-1] & has_concordant_pair[1:])
-    return np.repeat(np.cumsum(is_segment_start), np.diff(np.append(first_event_of_value, len(event_differences))))
+def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
+    """The units that occur, and the position of each entry among them. All units are returned if there are no more
+    units than entries."""
+    if n_units <= len(unit):
+        return np.arange(n_units), unit
+    present_units, unit_positions = np.unique(unit, return_inverse=True)
+    return present_units, unit_positions
 
 
 def _merge_near_equal(ordered_values: Floats, slack: Floats) -> Floats:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, distinct_rows, scaled_deviations
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, distinct_rows, scaled_deviations, table_sums
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, concordance, tau_b
 from custodes.stats.ranks import difference_signs
@@ -28,6 +28,8 @@ EXACT = 4096**2
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # number of bins into which a ranking of very many outputs is cut
 _INT8 = 127  # maximum number of signs whose sum fits int8
+_FEW = 32  # number of groups up to which dense counts are faster than sparse counts
+_STEPS = 16  # number of levels in a block of running sums
 _WIDTH = 64  # number of resamples at a time, so that arrays fit the cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 
@@ -149,24 +151,65 @@ class _Levels:
     def counts(self) -> Any:
         """Number of outputs in each level and group. Multiplied by weights of groups, it gives the sizes of levels in
         resamples."""
+        return self._matrix(self.level_of_output, self.group_of_output, self.shape[0])
+
+    @cached_property
+    def _steps(self) -> Any:
+        """Number of outputs in each level and the level below together, by group; rows are in the order of `_row`."""
+        level_of_entry = np.concatenate([self.level_of_output, self.level_of_output + 1])
+        is_existing_level = level_of_entry < self.shape[0]
+        return self._matrix(
+            self._row(level_of_entry[is_existing_level]),
+            np.tile(self.group_of_output, 2)[is_existing_level],
+            self._n_blocks * _STEPS,
+        )
+
+    def _matrix(self, row: Ints, group: Ints, n_rows: int) -> Any:
         from scipy.sparse import csr_array
 
-        return csr_array(
-            (np.ones(len(self.level_of_output)), (self.level_of_output, self.group_of_output)), shape=self.shape
-        )
+        return csr_array((np.ones(len(row)), (row, group)), shape=(n_rows, self.shape[1]))
+
+    @property
+    def _n_blocks(self) -> int:
+        return -(-self.shape[0] // _STEPS)
+
+    def _row(self, level: Ints) -> Ints:
+        """Row of each level. Levels are cut into blocks of `_STEPS` levels. The first levels of all blocks have the
+        first rows, the second levels have the next rows, and so on."""
+        return level % _STEPS * self._n_blocks + level // _STEPS
+
+    @cached_property
+    def _row_of_output(self) -> Ints:
+        return self._row(self.level_of_output)
 
     def ranks(self, weights: Floats) -> Floats:
         """Twice the mid-ranks in resamples with weights (groups, B): (n, B). A mid-rank is the weight of all lower
-        outputs plus half the weight of equal outputs."""
-        level_sizes = np.asarray(self.counts @ weights)
-        doubled_rank_of_level = 2 * np.cumsum(level_sizes, axis=0) - level_sizes
-        return np.asarray(doubled_rank_of_level.take(self.level_of_output, axis=0))
+        outputs plus half the weight of equal outputs.
+
+        NumPy adds one element at a time along the first axis; adding whole rows of many blocks takes a sixth of the
+        time.
+        """
+        doubled_ranks = np.asarray(self._steps @ weights)
+        level_blocks = doubled_ranks.reshape(_STEPS, self._n_blocks, -1)
+        for level_in_block in range(1, _STEPS):
+            level_blocks[level_in_block] += level_blocks[level_in_block - 1]
+        level_blocks[:, 1:] += np.cumsum(level_blocks[-1, :-1], axis=0)
+        return doubled_ranks.take(self._row_of_output, axis=0)
 
     def power_sums(self, resample_weights: NDArray[Any], power: int) -> Floats:
         """Sums of the sizes of levels, raised to a power, in resamples: (B,).
 
-        If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
+        With few groups, the sum of squares is the quadratic form w' C' C w with the weights w of the groups and the
+        counts C. Otherwise, if all outputs of a level are in one group, the size of the level is proportional to the
+        weight of this group.
         """
+        if power == 2 and self.shape[1] <= _FEW:
+            counts = table_sums(self.level_of_output, self.group_of_output, shape=self.shape).astype(np.float64)
+            pair_counts, all_weights = counts.T @ counts, np.asarray(resample_weights, dtype=np.float64)
+            n_equal_pairs_in_group = np.diagonal(pair_counts)
+            if np.count_nonzero(pair_counts) == np.count_nonzero(n_equal_pairs_in_group):  # groups share no level
+                return np.asarray(all_weights * all_weights @ n_equal_pairs_in_group)
+            return np.asarray(np.einsum("bu,bu->b", all_weights @ pair_counts, all_weights))
         level_starts, n_groups_of_level = self.counts.indptr[:-1], np.diff(self.counts.indptr)
         shared_level_counts = self.counts[np.flatnonzero(n_groups_of_level > 1)]
         single_group_entries = level_starts[n_groups_of_level == 1]

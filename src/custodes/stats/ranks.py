@@ -134,6 +134,13 @@ class SortedRows(NamedTuple):
         positions = np.arange(values.shape[1])[np.newaxis]
         return cls(output_order, positions, positions + 1, False)
 
+    @property
+    def n_levels(self) -> int:
+        """Largest number of distinct values in a row."""
+        if not self.has_ties:
+            return int(self.order.shape[1])
+        return int(np.count_nonzero(self.start == np.arange(self.order.shape[1]), axis=1).max())
+
     def levels(self) -> tuple[Ints, int]:
         """Number of distinct values below the value of each output (rows, n), and the largest number of distinct
         values in a row."""

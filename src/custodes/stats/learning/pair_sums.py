@@ -9,11 +9,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.correlation import concordance
 from custodes.stats.learning.objective import Objective, ordered_pairs
 from custodes.stats.ranks import SortedRows
+
+_FEW = 8  # below this proportion of the outputs, 1 / 8, comparing rows with all outputs is faster than sorting
 
 
 def pair_sums(
@@ -59,6 +61,8 @@ def pair_sums(
     [[2.0, 2.0, 2.0], [2.0, 0.0, 0.0], [2.0, 2.0, 2.0]]
     """
     n_outputs, human_and_predicted_scores = len(human_scores), np.vstack([human_scores, predicted_scores])
+    if kind == "kendall" and _FEW * len(rows) < n_outputs:
+        return _sum_pair_signs(human_and_predicted_scores, rows, labels)
     sums_of_kind: dict[Objective, Callable[[Floats, Ints, Floats], Floats]] = {
         "kendall": _sign_sums,
         "spearman": _difference_sums,
@@ -71,9 +75,40 @@ def pair_sums(
         compute_sums(human_and_predicted_scores, label_of_output, equal_weights)[:, rows]
         for label_of_output in (single_label, *labels)
     )
+    if len(rows) == n_outputs:
+        return row_sums, row_sums, np.stack(same_label_sums)
     weight_of_row = np.bincount(rows, minlength=n_outputs).astype(np.float64)
     column_sums = compute_sums(human_and_predicted_scores, single_label, weight_of_row)
     return row_sums, column_sums, np.stack(same_label_sums)
+
+
+def _sum_pair_signs(
+    human_and_predicted_scores: Floats, rows: NDArray[np.intp], labels: Sequence[Ints]
+) -> tuple[Floats, Floats, Floats]:
+    """The sums of `pair_sums` from the signs of all pairs of rows and outputs, given scores (1 + m, n). Small integers
+    are exact in single precision."""
+    n_outputs, n_sums = human_and_predicted_scores.shape[1], 2 * len(human_and_predicted_scores) - 1
+    row_sums, column_sums = np.empty((n_sums, len(rows))), np.zeros((n_sums, n_outputs))
+    same_label_sums = np.empty((len(labels), n_sums, len(rows)))
+    for row_slice in chunks(len(rows), 2 * n_outputs):
+        block_rows = rows[row_slice]
+        human_signs, *predicted_signs = (
+            np.sign(scores[block_rows, np.newaxis] - scores).astype(np.float32) for scores in human_and_predicted_scores
+        )
+        sign_products = [human_signs * human_signs]
+        for signs in predicted_signs:
+            sign_products += [human_signs * signs, signs * signs]
+        has_same_label = [
+            (label_of_output[block_rows, np.newaxis] == label_of_output).astype(np.float32)
+            for label_of_output in labels
+        ]
+        for sum_index, sign_product in enumerate(sign_products):
+            row_sums[sum_index, row_slice] = sign_product.sum(axis=1, dtype=np.float64)
+            column_sums[sum_index] += sign_product.sum(axis=0, dtype=np.float64)
+            same_label_sums[:, sum_index, row_slice] = [
+                np.einsum("rn,rn->r", sign_product, same_label_mask) for same_label_mask in has_same_label
+            ]
+    return row_sums, column_sums, same_label_sums
 
 
 def _sign_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats) -> Floats:

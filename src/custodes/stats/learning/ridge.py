@@ -131,7 +131,8 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
         scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
         column_scaling = Scaling(low[:n_columns], high[:n_columns], means[:n_columns], scales[:n_columns])
         scales[n_columns:] = 1.0  # targets are not scaled
-        scale_products = np.nan_to_num(np.outer(scales, scales), nan=np.inf)
+        scale_products = np.outer(scales, scales)
+        scale_products[np.isnan(scale_products)] = np.inf
         held_out_products = deviations[start:stop].T @ deviations[start:stop] / scale_products
         mean_training_products = training_products / scale_products / training_weights.sum()
         parts.append((column_scaling, means, mean_training_products, held_out_products))
@@ -148,7 +149,7 @@ def _centre(
     1 or 0. The mean of a column without training values is NaN.
     """
     means = ratio(training_weights @ column_values, n_present)
-    deviations = column_values - np.nan_to_num(means)
+    deviations = column_values - np.where(n_present > 0, means, 0.0)
     deviations[is_missing] = 0.0
     return means, deviations
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from custodes.errors import InputError
-from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
@@ -107,7 +107,7 @@ def fit(
     products = row_products(design)
     n_ties = 0.0 if ties_are_half else float(kinds.outcomes[:, 1].sum())
     has_ties, has_tilt = n_ties > 0, bool(np.any(tilt))
-    observed_sums = design.T @ ((kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2)
+    observed_sums = _row_sum((kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2, design)
     observed_sums[-1] = n_ties
     observed_sums += tilt
     level_projection = np.zeros((len(observed_sums), len(observed_sums)))  # projection onto unidentified shifts
@@ -133,7 +133,7 @@ def fit(
                 information_of(design, products, weight_of_kind, outcome_variances), level_projection
             )
             if unpenalised_inverse is not None:
-                pseudo_counts = weight_of_kind * leverage(design, outcome_variances, unpenalised_inverse)
+                pseudo_counts = weight_of_kind * leverage(design, products, outcome_variances, unpenalised_inverse)
         if (not penalised or has_tilt) and np.abs(log_odds).max(initial=0) > _DIVERGED:
             return None
         total_weights = weight_of_kind + pseudo_counts
@@ -147,7 +147,7 @@ def fit(
                     " depend only on the systems or on other covariates"
                 )
             return None
-        expected_sums = design.T @ (total_weights * mean_half_signs)
+        expected_sums = _row_sum(total_weights * mean_half_signs, design)
         expected_sums[-1] = total_weights @ tie_probabilities
         newton_step = inverse_information @ (observed_sums - expected_sums)
         if np.abs(newton_step).max(initial=0) < _SMALL:
@@ -173,43 +173,45 @@ def fit(
     )
 
 
-def leverage(design: Any, variance: Floats, inverse: Floats) -> Floats:
+def leverage(design: Any, products: Any, variance: Floats, inverse: Floats) -> Floats:
     """Return the leverage (kinds,) of one battle of each kind; the leverages of all battles sum to the rank of the
     information.
 
     The leverage is the trace of the battle's information (on half its sign and on a tie) times the inverse of the total
-    information.
+    information. `design` and `products` are as in `Fit`.
     """
-    leverage_of_kind = np.empty(len(variance))
-    for kind_slice in chunks(len(variance), len(inverse)):
-        half_sign_variances, tie_variances, covariances = variance[kind_slice].T
-        inverse_rows = design[kind_slice] @ inverse
-        log_odds_variances = np.asarray(design[kind_slice].multiply(inverse_rows).sum(axis=1))
-        leverage_of_kind[kind_slice] = (
-            half_sign_variances * log_odds_variances
-            + 2 * covariances * inverse_rows[:, -1]
-            + tie_variances * inverse[-1, -1]
-        )
+    half_sign_variances, tie_variances, covariances = variance.T
+    leverage_of_kind = half_sign_variances * (products @ inverse.ravel())
+    leverage_of_kind += 2 * covariances * (design @ inverse[:, -1]) + tie_variances * inverse[-1, -1]
     return np.asarray(np.clip(leverage_of_kind, 0.0, None))
 
 
 def information_of(design: Any, products: Any, weights: Any, variance: Floats) -> Floats:
-    """Return the information (..., p, p) of battles with `weights` (..., kinds) for each kind.
+    """Return the information (p, p) of battles with `weights` (kinds,) of the kinds, or (units, p, p) of each unit.
 
     `products` are the `row_products` of the `design`, and `variance` (kinds, 3) is as in `Fit`. Weights (units, kinds)
-    may be sparse, because each battle may be a kind of its own, and a unit contains few of them.
+    are sparse, because each battle may be a kind of its own, and a unit contains few of them.
     """
     from scipy.sparse import issparse
 
     half_sign_variances, tie_variances, covariances = variance.T
     n_coefficients = design.shape[1]
-    half_sign_information, tie_row = (weights * half_sign_variances) @ products, (weights * covariances) @ design
     if issparse(weights):
-        half_sign_information, tie_row = half_sign_information.toarray(), tie_row.toarray()
+        half_sign_information = ((weights * half_sign_variances) @ products).toarray()
+        tie_row = ((weights * covariances) @ design).toarray()
+    else:
+        half_sign_information = _row_sum(weights * half_sign_variances, products)
+        tie_row = _row_sum(weights * covariances, design)
     information = half_sign_information.reshape(*weights.shape[:-1], n_coefficients, n_coefficients)
     information[..., -1, :] = information[..., :, -1] = tie_row
     information[..., -1, -1] = weights @ tie_variances
     return np.asarray(information)
+
+
+def _row_sum(weights: Floats, rows: Any) -> Floats:
+    """Return the weighted sum (columns,) of the rows of a sparse matrix whose rows have equally many stored entries."""
+    weighted_entries = weights[:, np.newaxis] * rows.data.reshape(len(weights), -1)
+    return np.asarray(np.bincount(rows.indices, weighted_entries.ravel(), rows.shape[1]), dtype=np.float64)
 
 
 def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:

@@ -35,7 +35,7 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     from scipy.sparse import csr_array, diags_array, vstack
 
     n_units, kind_of_battle = scores.shape[0], kinds.kind
-    leverage_of_kind = leverage(fit.design, fit.variance, fit.inverse)
+    leverage_of_kind = leverage(fit.design, fit.products, fit.variance, fit.inverse)
     leverage_of_unit = np.bincount(unit, weights=weight * leverage_of_kind[kind_of_battle], minlength=n_units)
     has_low_leverage = (leverage_of_unit <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
     score_factor_of_unit = np.where(has_low_leverage, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
