@@ -217,8 +217,7 @@ def test_a_study_of_half_comparisons_alone_keeps_them_only_by_the_first_verdict(
     assert all(note.message.startswith("2 comparisons are excluded because they were queried") for note in notes)
 
 
-def test_half_comparisons_without_missing_orders_need_no_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_with_a_missing_verdict_of_unknown_order_are_not_half_comparisons() -> None:
     verdicts = verdicts_of((1, "A", "B", 1, "ab", 0), (2, "A", "B", None, "", 0), (2, "A", "B", 1, "ba", 0))
-    assert verdicts._merge_rows("mean").filter(pl.col("half") == 1).is_empty()
-    monkeypatch.setattr(Preferences, "_merge_rows", None)  # would merge all verdicts of a large file
     assert verdicts.half_comparisons().is_empty()
+    assert verdicts.merge_verdicts("mean")[0]["item"].to_list() == ["1", "2"]
