@@ -83,9 +83,8 @@ def fold_statistics(
     for statistics_of_fold, fold_number in zip(statistics, fold_numbers, strict=True):
         item_indices_of_fold = np.flatnonzero((fold == fold_number).any(axis=1))
         human_scores = np.where(fold[item_indices_of_fold] == fold_number, target[item_indices_of_fold], np.nan)
-        unit_indices_of_fold, unit_of_item = np.unique(
-            units[item_indices_of_fold], return_inverse=True
-        )  # only the clusters of this fold are needed
+        # only the clusters of this fold are needed
+        unit_indices_of_fold, unit_of_item = np.unique(units[item_indices_of_fold], return_inverse=True)
         statistics_of_fold[:] = statistic(
             human_scores,
             predictions[:, item_indices_of_fold],
