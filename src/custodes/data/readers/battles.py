@@ -217,8 +217,9 @@ def item_per_row_notes(
     `role` is the role that the note suggests for this column: `item` or `cluster`.
     """
     flat_table = frame.select(cs.by_name(*unused_column_names, require_all=False) - cs.nested())
-    for column_name in _item_columns(flat_table.columns) if frame[item_column_name].is_unique().all() else ():
-        if 1 < frame[column_name].n_unique() <= frame.height / 2:
+    for column_name in _item_columns(flat_table.columns):
+        is_repeated = 1 < frame[column_name].n_unique() <= frame.height / 2
+        if is_repeated and frame[item_column_name].n_unique() == frame.height:
             message = (
                 f"{where}: {item_column_name} differs in every row, but values of {column_name!r} repeat; if "
                 f"{column_name!r} is the {role}, try {column_option(role, column_name)}"
@@ -233,6 +234,8 @@ def _ambiguous_place_notes(
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
     is_reversed_position = is_ambiguous_cell & (verdict_table["order"] == "ba")
+    if not is_reversed_position.any():  # both readings agree
+        return []
     pair_direction_expression = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
     comparison_rows = verdict_table.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),
