@@ -92,8 +92,8 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> tuple[dict[st
         for name_and_value in params.items()
         if name_and_value[0] != worker_id_name and all(map(IDENTIFIER.fullmatch, name_and_value))
     ]
-    worker_params = {worker_id_name: worker_id} if worker_id and is_valid_id else {}
-    return worker_params | dict(valid_names_and_values[:PARAMETERS]), is_valid_id
+    worker_id_params = {worker_id_name: worker_id} if worker_id and is_valid_id else {}
+    return worker_id_params | dict(valid_names_and_values[:PARAMETERS]), is_valid_id
 
 
 def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | None:

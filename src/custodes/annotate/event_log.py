@@ -133,16 +133,17 @@ class EventLog:
         """Write an event of a kind that has no separate table."""
         if session is not None:
             worker = session.worker
-        event_row = EventRow(
-            event=self.next,
-            at=self.clock.wall(),
-            session=None if session is None else session.id,
-            worker=None if worker is None else worker.id,
-            assignment=None if issued_question is None else issued_question.id,
-            kind=kind,
-            json=json.dumps(event_values, ensure_ascii=False),
+        self.add_rows(
+            EventRow(
+                event=self.next,
+                at=self.clock.wall(),
+                session=None if session is None else session.id,
+                worker=None if worker is None else worker.id,
+                assignment=None if issued_question is None else issued_question.id,
+                kind=kind,
+                json=json.dumps(event_values, ensure_ascii=False),
+            )
         )
-        self.add_rows(event_row)
 
     def keep(self, issued_question: IssuedQuestion) -> None:
         """Start or extend the lease of a question."""

@@ -402,7 +402,7 @@ def _annotator_checks(plan: StudyPlan) -> list[tuple[object, str]]:
     """Return whether the plan fails each check of the annotators, and the error message of each check."""
     annotator_plan, budget = plan.annotators, plan.stopping.budget
     is_return_url = RETURN_URL.match(annotator_plan.return_url) and "{code}" in annotator_plan.return_url
-    n_control_questions = annotator_plan.attention + (0 < annotator_plan.gold_every <= annotator_plan.batch)
+    min_controls_per_batch = annotator_plan.attention + (0 < annotator_plan.gold_every <= annotator_plan.batch)
     return [
         (
             annotator_plan.recruit == "links" and annotator_plan.worker_id,
@@ -420,7 +420,7 @@ def _annotator_checks(plan: StudyPlan) -> list[tuple[object, str]]:
             f"{{code}} in it, such as https://app.prolific.com/submissions/complete?cc={{code}}",
         ),
         (
-            n_control_questions >= annotator_plan.batch > 1,
+            min_controls_per_batch >= annotator_plan.batch > 1,
             f"[annotators] attention={annotator_plan.attention}: control questions fill the whole batch of "
             f"{annotator_plan.batch}; reduce attention, or use larger batches",
         ),

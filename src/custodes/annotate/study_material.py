@@ -235,16 +235,20 @@ def load_images(material: StudyMaterial, *, progress: Progress) -> tuple[StudyMa
     )
     if not image_paths:
         return material, ()
-    medium_of_path = {path: medium(path) for path in progress(image_paths, total=len(image_paths), desc="images")}
+    medium_of_path = {
+        image_path: medium(image_path) for image_path in progress(image_paths, total=len(image_paths), desc="images")
+    }
 
     def with_names(item_or_output: T) -> T:
         return replace(
             item_or_output, images=tuple(medium_of_path[image_path].name for image_path in item_or_output.images)
         )
 
-    outputs = {item_and_system: with_names(output) for item_and_system, output in material.outputs.items()}
-    named_material = replace(material, items=tuple(map(with_names, material.items)), outputs=outputs)
-    return named_material, medium_of_path.values()
+    return replace(
+        material,
+        items=tuple(map(with_names, material.items)),
+        outputs={item_and_system: with_names(output) for item_and_system, output in material.outputs.items()},
+    ), medium_of_path.values()
 
 
 def medium(path: str) -> Medium:
@@ -370,7 +374,7 @@ def metric_signs(
     index_of_item = {item_label: item_index for item_index, item_label in enumerate(rater_comparison.items)}
     sign_matrix = np.array(
         [
-            [sign_of_comparison.get((*pair, index_of_item.get(item)), ABSENT) for item in material.labels()]
+            [sign_of_comparison.get((*pair, index_of_item.get(item_label)), ABSENT) for item_label in material.labels()]
             for pair in pairs
         ],
         dtype=np.int8,

@@ -98,20 +98,20 @@ def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
             continue
         lower_system_name = system.lower()
         name_pattern = re.compile(rf"(?<!\w){re.escape(lower_system_name)}(?!\w)")
-        item_of_affected_output = [
+        affected_item_labels = [
             item_label
             for (item_label, _), lower_text in lower_text_of_item_and_system.items()
             if lower_system_name in lower_text
             and name_pattern.search(lower_text)
             and lower_system_name not in lower_context_of_item[item_label]
         ]
-        if item_of_affected_output:
+        if affected_item_labels:
             yield Problem(
                 "warning",
                 "names-system",
-                f"{len(item_of_affected_output)} outputs contain the name of the system {system!r}, which may bias "
+                f"{len(affected_item_labels)} outputs contain the name of the system {system!r}, which may bias "
                 "annotators; exclude these items, or remove the name",
-                item_of_affected_output[:5],
+                affected_item_labels[:5],
             )
 
 

@@ -297,9 +297,9 @@ class Owner:
                     "there are no running results, because annotators rate outputs and do not compare pairs"
                 )
             await asyncio.wrap_future(service.peek())
-            running_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], max_rows=-1)
+            outcome_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], max_rows=-1)
             outcome_counts_of_pair = {
-                (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in running_rows
+                (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in outcome_rows
             }
             return await self._study(request, peeked=outcome_counts_of_pair)
         action_future = act_of(action_name, service, form_fields)
