@@ -236,9 +236,10 @@ class StoredStudy:
         if not new_output_of_item_and_system:
             raise InputError("nothing to add: the study already contains all of these outputs")
         new_items = tuple(item for item in input_material.items if item.label not in stored_item_of_label)
-        all_systems = tuple(dict.fromkeys((*self.material.systems, *input_material.systems)))
         all_material = StudyMaterial(
-            items=(*self.material.items, *new_items), systems=all_systems, outputs=self.material.outputs
+            items=(*self.material.items, *new_items),
+            systems=tuple(dict.fromkeys((*self.material.systems, *input_material.systems))),
+            outputs=self.material.outputs,
         )
         input_items_as_stored = tuple(stored_item_of_label.get(item.label, item) for item in input_material.items)
         return all_material, StudyMaterial(
@@ -340,10 +341,9 @@ def _order_of_rated_items(stored_study: StoredStudy, cluster_numbers: Ints) -> l
     stored_item_order = list(dict.fromkeys(item_index for _, item_index in positions_and_items))
     is_new_item = np.ones(len(cluster_numbers), dtype=bool)
     is_new_item[stored_item_order] = False
-    seed = stored_study.plan.seed
     return [
         *stored_item_order,
-        *draw_later_order(is_new_item, cluster_numbers, seed, "rate", str(len(stored_item_order))),
+        *draw_later_order(is_new_item, cluster_numbers, stored_study.plan.seed, "rate", str(len(stored_item_order))),
     ]
 
 

@@ -195,11 +195,11 @@ def _add_visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> s
 
 def forget(log: EventLog, worker: Annotator) -> None:
     """Erase the data that identify an annotator, and the annotator's comments. Other data do not change."""
-    for statement in (
+    for update_statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",
         "UPDATE event SET json = json_set(json, '$.text', '') WHERE kind = 'comment' AND worker = ?",
         "UPDATE event SET json = json_remove(json, '$.params') WHERE kind = 'token' AND worker = ?",
     ):
-        log.connection.execute(statement, (worker.id,))
+        log.connection.execute(update_statement, (worker.id,))
     log.event("forgotten", worker=worker)

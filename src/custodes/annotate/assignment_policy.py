@@ -42,8 +42,9 @@ class NextQuestion(NamedTuple):
 def schedule(state: StudyState, batch_number: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
     annotator_plan = state.plan.annotators
-    available_control_kinds = {control_kind for control_kind, _ in state.gold.values()}
-    control_kinds_of_batch = control_kinds(annotator_plan, available_control_kinds, is_first_batch=batch_number == 1)
+    control_kinds_of_batch = control_kinds(
+        annotator_plan, {control_kind for control_kind, _ in state.gold.values()}, is_first_batch=batch_number == 1
+    )
     control_positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(control_kinds_of_batch)))
     return dict(zip(control_positions, rng.sample(control_kinds_of_batch, len(control_kinds_of_batch)), strict=True))
 
@@ -188,14 +189,14 @@ def _draw_second_opinion(
     ]
     candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen_items] or candidate_units
     unit = candidate_units[rng.randrange(len(candidate_units))]
-    n_second_opinions_of_pair = state.assignments.n_second_opinions_of_pair[pair_index]
     flip = (
         0
         if state.plan.question.mode == "rate"
-        else _balanced_side(state, f"second {pair_index}", n_second_opinions_of_pair)
+        else _balanced_side(state, f"second {pair_index}", state.assignments.n_second_opinions_of_pair[pair_index])
     )
-    analysis_index = state.assignments.engine.look[pair_index]
-    return NextQuestion("second", unit, None, flip, analysis_index, p_role, 1 / len(pair_indices))
+    return NextQuestion(
+        "second", unit, None, flip, state.assignments.engine.look[pair_index], p_role, 1 / len(pair_indices)
+    )
 
 
 def flip_of(state: StudyState, unit: Unit) -> int:

@@ -167,12 +167,18 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
     if study.plan.question.mode == "rate":
         yield from _rating_budget_problems(study.plan, study.item_orders)
         return
-    pair_names = [" and ".join(filter(None, pair)) for pair in study.pairs]
-    names_and_item_counts = list(zip(pair_names, map(len, study.item_orders), strict=True))
+    names_and_item_counts = [
+        (" and ".join(filter(None, pair)), len(item_order))
+        for pair, item_order in zip(study.pairs, study.item_orders, strict=True)
+    ]
     max_items = max((n_items for _, n_items in names_and_item_counts), default=0)
-    names_of_short_pairs = [name for name, n_items in names_and_item_counts if 0 < n_items < analysis_sizes[0]]
+    names_of_short_pairs = [
+        pair_name for pair_name, n_items in names_and_item_counts if 0 < n_items < analysis_sizes[0]
+    ]
     cut_names_and_item_counts = [
-        (name, n_items) for name, n_items in names_and_item_counts if analysis_sizes[0] <= n_items < analysis_sizes[-1]
+        (pair_name, n_items)
+        for pair_name, n_items in names_and_item_counts
+        if analysis_sizes[0] <= n_items < analysis_sizes[-1]
     ]
     min_items_of_cut_pairs = min((n_items for _, n_items in cut_names_and_item_counts), default=0)
     yield from _iter_problems(
@@ -185,7 +191,7 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
             "analyses",
         ),
         (
-            [name for name, _ in cut_names_and_item_counts],
+            [pair_name for pair_name, _ in cut_names_and_item_counts],
             "info",
             LOOKS_CUT,
             f"{len(cut_names_and_item_counts)} pairs have fewer items than the last interim analysis needs "

@@ -147,9 +147,9 @@ class EventLog:
 
     def keep(self, issued_question: IssuedQuestion) -> None:
         """Start or extend the lease of a question."""
-        is_new_annotator = not issued_question.session.worker.work.paid
-        lease_length_seconds = lease_seconds(self.state.paces, is_new_annotator=is_new_annotator)
-        self.leases[issued_question.id] = self.clock.steady() + lease_length_seconds
+        self.leases[issued_question.id] = self.clock.steady() + lease_seconds(
+            self.state.paces, is_new_annotator=not issued_question.session.worker.work.paid
+        )
 
     def renew(self, issued_question: IssuedQuestion) -> None:
         """Extend the lease of a question whose annotator is active or has returned."""

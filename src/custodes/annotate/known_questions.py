@@ -46,8 +46,11 @@ class ControlQuestion:
 
     def images(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the images of each part of the question."""
-        image_names_of_second = () if self.second is None else self.second.images
-        return {"context": self.context.images, "first": self.first.images, "second": image_names_of_second}
+        return {
+            "context": self.context.images,
+            "first": self.first.images,
+            "second": () if self.second is None else self.second.images,
+        }
 
 
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
@@ -172,10 +175,12 @@ def _name_checks(row: Mapping[str, str], systems: Sequence[str], material: Study
             ),
             ((item_label, system) not in material.outputs, f"{system!r} has no output for item {item_label!r}"),
         ]
-    is_one_system_twice = len(systems) == 2 and systems[0] == systems[1]
     return [
         *checks,
-        (is_one_system_twice, f"system_a and system_b are both {systems[0]!r}; give two different systems"),
+        (
+            len(systems) == 2 and systems[0] == systems[1],
+            f"system_a and system_b are both {systems[0]!r}; give two different systems",
+        ),
     ]
 
 

@@ -221,18 +221,20 @@ def _draw_item_orders(
 
 
 def draw_orders(
-    is_available_item: NDArray[np.bool_], cluster_numbers: Ints, rng: np.random.Generator, pairs: Sequence[Pair]
+    is_askable_comparison: NDArray[np.bool_], cluster_numbers: Ints, rng: np.random.Generator, pairs: Sequence[Pair]
 ) -> list[list[int]]:
     """Return the available items of each pair in random order. Each pair of systems has a separate order. Ratings have
     one order for all systems, so that a budget selects the same items for all systems."""
     is_rating_study = any(second_system is None for _, second_system in pairs)
     orderable_item_mask = (
-        np.asarray(is_available_item.any(axis=0))[np.newaxis] if is_rating_study else is_available_item
+        np.asarray(is_askable_comparison.any(axis=0))[np.newaxis] if is_rating_study else is_askable_comparison
     )
-    item_orders = np.broadcast_to(annotation_order(orderable_item_mask, cluster_numbers, rng), is_available_item.shape)
+    item_orders = np.broadcast_to(
+        annotation_order(orderable_item_mask, cluster_numbers, rng), is_askable_comparison.shape
+    )
     return [
         [int(item_index) for item_index in item_order if is_available_for_pair[item_index]]
-        for item_order, is_available_for_pair in zip(item_orders, is_available_item, strict=True)
+        for item_order, is_available_for_pair in zip(item_orders, is_askable_comparison, strict=True)
     ]
 
 

@@ -255,10 +255,9 @@ SECTIONS = ("question", "texts", "annotators", "money", "stopping")
 
 
 def _descriptions(struct_type: type) -> dict[str, str]:
-    annotation_of_key = get_type_hints(struct_type, include_extras=True)
     return {
         key: annotation.__metadata__[0].description
-        for key, annotation in annotation_of_key.items()
+        for key, annotation in get_type_hints(struct_type, include_extras=True).items()
         if getattr(annotation, "__metadata__", ())
     }
 

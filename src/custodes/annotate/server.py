@@ -114,8 +114,8 @@ def serve(
             labels_and_tokens = service.invite(annotators).result() if annotators else []
             for annotator_label, token in labels_and_tokens:
                 tell(f"{study_name}: the link of annotator {annotator_label}: {served_site.url}/s/{token}")
-            if open_link := served_site.join(study_name):
-                tell(f"{study_name}: annotators start at {open_link}")
+            if join_url := served_site.join(study_name):
+                tell(f"{study_name}: annotators start at {join_url}")
             elif not service.snapshot().result().annotators:
                 tell(f"{study_name}: invite annotators on the owner's page")
         for study_name, former_address in served_site.moved.items():

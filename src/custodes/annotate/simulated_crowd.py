@@ -83,8 +83,7 @@ class Crowd:
     ) -> None:
         self.habits, self.rng, self.aspects, self.scale = habits, rng, tuple(aspects), scale
         quality_gap = gap_of(margin, habits)
-        sorted_systems = sorted(systems)
-        self.quality = {system: -quality_gap * system_rank for system_rank, system in enumerate(sorted_systems)}
+        self.quality = {system: -quality_gap * system_rank for system_rank, system in enumerate(sorted(systems))}
         simulated_truth = simulate(
             items=len(items),
             quality={system: [system_quality] * len(self.aspects) for system, system_quality in self.quality.items()},
@@ -112,8 +111,7 @@ class Crowd:
 
     def seconds(self, habit: Habit) -> float:
         """Draw the time of an answer."""
-        median_seconds = self.habits.seconds * (1.0 if habit == "careful" else 0.25)
-        return float(median_seconds * np.exp(0.5 * self.rng.normal()))
+        return float(self.habits.seconds * (1.0 if habit == "careful" else 0.25) * np.exp(0.5 * self.rng.normal()))
 
     def values(self, habit: Habit, question: ShownQuestion) -> Mapping[str, int]:
         """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second

@@ -90,8 +90,9 @@ class StudyMaterial:
             )
             for item_label, system, output_text in text_frame.select("item", "system", "text").iter_rows()
         }
-        item_labels = text_frame["item"].unique(maintain_order=True)
-        item_frame = study.items.item_rows(item_labels).select("item", "cluster", "group")
+        item_frame = study.items.item_rows(text_frame["item"].unique(maintain_order=True)).select(
+            "item", "cluster", "group"
+        )
         source_row_of_item = {
             source_row["item"]: source_row for source_row in study_outputs.sources.iter_rows(named=True)
         }
@@ -362,8 +363,9 @@ def metric_signs(
             "these names"
         )
     metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
-    tie_threshold = human_threshold(metric_scores, None)
-    rater_comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
+    rater_comparison = compare_all_raters(
+        metric_study, scored_aspects[0], {"ties": human_threshold(metric_scores, None)}
+    )
     metric_preferences = rater_comparison.preferences.select_rater(1)
     sign_of_comparison: dict[tuple[object, ...], int] = {
         (metric_preferences.system_a[pair_index], metric_preferences.system_b[pair_index], item_index): preference_sign

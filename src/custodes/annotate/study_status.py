@@ -119,8 +119,7 @@ def status(path: str | Path) -> Status:
     >>> status(study).pairs["system_a"].to_list()
     ['Aster', 'Aster', 'Birch']
     """
-    study_path = study_file.check(path)
-    snapshot = snapshot_of_file(study_path)
+    snapshot = snapshot_of_file(study_file.check(path))
     study_forecast = forecast(snapshot)
     return Status.from_parts(
         [

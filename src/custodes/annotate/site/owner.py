@@ -74,13 +74,13 @@ GROUP BY pair LIMIT ?1
 request is recorded."""
 
 
-async def rows_of(path: Path, statement: str, *parameters: object, max_rows: int = MOST) -> list[Row]:
+async def rows_of(path: Path, query: str, *parameters: object, max_rows: int = MOST) -> list[Row]:
     """Return rows of a study file, which is read over a read-only connection."""
 
     def read() -> list[Row]:
         with study_file.sqlite_errors(path), study_file.reading(path) as connection:
             connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(statement, (max_rows, *parameters))]
+            return [dict(row) for row in connection.execute(query, (max_rows, *parameters))]
 
     return await run_in_threadpool(read)
 
