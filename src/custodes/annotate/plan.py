@@ -347,13 +347,13 @@ def _question_checks(plan: StudyPlan) -> list[tuple[object, str]]:
     has_unnamed_aspect = "" in aspect_names and len(aspect_names) > 1
     lowest_rating, highest_rating = question_plan.scale
     n_points = highest_rating - lowest_rating + 1
-    stopping_keys = [key for key in StoppingRule.__struct_fields__ if key != "budget"]
+    keys_except_budget = [key for key in StoppingRule.__struct_fields__ if key != "budget"]
     unused_key_checks = _unused_key_checks("question", question_plan, ("scale", "labels"), "mode is compare")
     if is_rating_study:
         unused_key_checks = [
             *_unused_key_checks("question", question_plan, ("equal", "both_bad"), "mode is rate"),
             *_unused_key_checks(
-                "stopping", plan.stopping, stopping_keys, "mode is rate, and ratings lead to no decisions"
+                "stopping", plan.stopping, keys_except_budget, "mode is rate, and ratings lead to no decisions"
             ),
         ]
     return [

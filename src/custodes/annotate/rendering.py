@@ -74,14 +74,14 @@ def render(
         (_turns(question.context), [output.text for output in (question.first, question.second) if output is not None])
         for question in questions
     ]
-    texts = [text for turns in turns_of_item.values() for _, text in turns]
-    texts += (output.text for output in material.outputs.values())
-    texts += (
+    texts_to_convert = [text for turns in turns_of_item.values() for _, text in turns]
+    texts_to_convert += (output.text for output in material.outputs.values())
+    texts_to_convert += (
         text
         for turns, output_texts in control_turns_and_texts
         for text in (*(text for _, text in turns), *output_texts)
     )
-    result_of_text = render_texts(texts, text_format, progress=progress)
+    result_of_text = render_texts(texts_to_convert, text_format, progress=progress)
     plain_text_items = frozenset(
         item_label for (item_label, _), output in material.outputs.items() if result_of_text[output.text].why
     )

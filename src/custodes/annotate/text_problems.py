@@ -75,12 +75,12 @@ def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
         if (match := ITSELF.search(output.text))
     ]
     if items_systems_and_matches:
-        systems = sorted({system for (_, system), _ in items_systems_and_matches})
+        affected_systems = sorted({system for (_, system), _ in items_systems_and_matches})
         matched_phrases = sorted({match[0].lower() for _, match in items_systems_and_matches})
         yield Problem(
             "warning",
             "names-itself",
-            f"{len(items_systems_and_matches)} outputs of {len(systems)} systems reveal their author "
+            f"{len(items_systems_and_matches)} outputs of {len(affected_systems)} systems reveal their author "
             f"({', '.join(matched_phrases[:3])}), which may bias annotators; exclude these items, or remove the "
             "words from the outputs of all systems",
             [item_label for (item_label, _), _ in items_systems_and_matches[:5]],
