@@ -82,23 +82,23 @@ def add(
         input_study, input_material = read_material(texts, systems=systems)
         input_material, media = load_images(input_material, progress=progress)
         all_material, added_material = stored_study.merge_material(input_material)
-        study_html = render(added_material, stored_study.plan.texts.render, progress=progress)
+        added_html = render(added_material, stored_study.plan.texts.render, progress=progress)
         # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
         existing_item_labels = set(stored_study.material.labels())
-        rejected_item_labels = (study_html.refused & existing_item_labels) - stored_study.plain_text_items
+        unextendable_item_labels = (added_html.refused & existing_item_labels) - stored_study.plain_text_items
         html_of_item_and_system = {
             item_and_system: plain(output.text)
             if item_and_system[0] in stored_study.plain_text_items
-            else study_html.outputs[item_and_system]
+            else added_html.outputs[item_and_system]
             for item_and_system, output in added_material.outputs.items()
         }
         added_outputs = {
             item_and_system: output
             for item_and_system, output in added_material.outputs.items()
-            if item_and_system[0] not in rejected_item_labels
+            if item_and_system[0] not in unextendable_item_labels
         }
         rejection_note_text = (
-            f"outputs of {len(rejected_item_labels)} items are not added, because they can be displayed only "
+            f"outputs of {len(unextendable_item_labels)} items are not added, because they can be displayed only "
             "as plain text, but the existing outputs of these items have another format"
         )
         with study_file.transaction(connection):
@@ -106,7 +106,7 @@ def add(
             add_texts(
                 connection,
                 replace(all_material, outputs=added_outputs),
-                study_html.items,
+                added_html.items,
                 html_of_item_and_system,
                 media,
                 stored_system_and_item_counts=(len(stored_study.material.systems), len(stored_study.material.items)),
@@ -116,12 +116,12 @@ def add(
             notes = [
                 *input_study.notes,
                 *empty_output_notes(added_material),
-                *study_html.notes,
-                *build_notes(("outputs-not-added", len(rejected_item_labels), rejection_note_text)),
+                *added_html.notes,
+                *build_notes(("outputs-not-added", len(unextendable_item_labels), rejection_note_text)),
                 *_add_questions(connection, stored_study, all_material, pairs),
             ]
             add_notes(
-                connection, notes, plain_text_items=study_html.refused - rejected_item_labels, written_at=written_at
+                connection, notes, plain_text_items=added_html.refused - unextendable_item_labels, written_at=written_at
             )
     return study_path
 
@@ -236,9 +236,10 @@ class StoredStudy:
         if not new_output_of_item_and_system:
             raise InputError("nothing to add: the study already contains all of these outputs")
         new_items = tuple(item for item in input_material.items if item.label not in stored_item_of_label)
-        all_systems = tuple(dict.fromkeys((*self.material.systems, *input_material.systems)))
         all_material = StudyMaterial(
-            items=(*self.material.items, *new_items), systems=all_systems, outputs=self.material.outputs
+            items=(*self.material.items, *new_items),
+            systems=tuple(dict.fromkeys((*self.material.systems, *input_material.systems))),
+            outputs=self.material.outputs,
         )
         input_items_as_stored = tuple(stored_item_of_label.get(item.label, item) for item in input_material.items)
         return all_material, StudyMaterial(
@@ -340,10 +341,9 @@ def _order_of_rated_items(stored_study: StoredStudy, cluster_numbers: Ints) -> l
     stored_item_order = list(dict.fromkeys(item_index for _, item_index in positions_and_items))
     is_new_item = np.ones(len(cluster_numbers), dtype=bool)
     is_new_item[stored_item_order] = False
-    seed = stored_study.plan.seed
     return [
         *stored_item_order,
-        *draw_later_order(is_new_item, cluster_numbers, seed, "rate", str(len(stored_item_order))),
+        *draw_later_order(is_new_item, cluster_numbers, stored_study.plan.seed, "rate", str(len(stored_item_order))),
     ]
 
 

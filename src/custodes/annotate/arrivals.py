@@ -92,8 +92,8 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> tuple[dict[st
         for name_and_value in params.items()
         if name_and_value[0] != worker_id_name and all(map(IDENTIFIER.fullmatch, name_and_value))
     ]
-    worker_params = {worker_id_name: worker_id} if worker_id and is_valid_id else {}
-    return worker_params | dict(valid_names_and_values[:PARAMETERS]), is_valid_id
+    worker_id_params = {worker_id_name: worker_id} if worker_id and is_valid_id else {}
+    return worker_id_params | dict(valid_names_and_values[:PARAMETERS]), is_valid_id
 
 
 def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | None:
@@ -195,11 +195,11 @@ def _add_visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> s
 
 def forget(log: EventLog, worker: Annotator) -> None:
     """Erase the data that identify an annotator, and the annotator's comments. Other data do not change."""
-    for statement in (
+    for update_statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
         "UPDATE session SET params = '{}' WHERE worker = ?",
         "UPDATE event SET json = json_set(json, '$.text', '') WHERE kind = 'comment' AND worker = ?",
         "UPDATE event SET json = json_remove(json, '$.params') WHERE kind = 'token' AND worker = ?",
     ):
-        log.connection.execute(statement, (worker.id,))
+        log.connection.execute(update_statement, (worker.id,))
     log.event("forgotten", worker=worker)

@@ -39,11 +39,12 @@ class NextQuestion(NamedTuple):
     p_pair: float | None
 
 
-def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
+def schedule(state: StudyState, batch_number: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
     annotator_plan = state.plan.annotators
-    available_control_kinds = {control_kind for control_kind, _ in state.gold.values()}
-    control_kinds_of_batch = control_kinds(annotator_plan, available_control_kinds, is_first_batch=batch == 1)
+    control_kinds_of_batch = control_kinds(
+        annotator_plan, {control_kind for control_kind, _ in state.gold.values()}, is_first_batch=batch_number == 1
+    )
     control_positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(control_kinds_of_batch)))
     return dict(zip(control_positions, rng.sample(control_kinds_of_batch, len(control_kinds_of_batch)), strict=True))
 
@@ -62,15 +63,15 @@ def control_kinds(
 
 def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
     """Return a random control question that this annotator has not seen, or None if there is none."""
-    unseen_gold_ids = [
-        gold_id
-        for gold_id, (question_kind, _) in state.gold.items()
-        if question_kind == kind and gold_id not in session.worker.seen_control_questions
+    unseen_question_ids = [
+        question_id
+        for question_id, (question_kind, _) in state.gold.items()
+        if question_kind == kind and question_id not in session.worker.seen_control_questions
     ]
-    if not unseen_gold_ids:
+    if not unseen_question_ids:
         return None
     flip = 0 if state.plan.question.mode == "rate" else rng.getrandbits(1)
-    return NextQuestion(kind, None, rng.choice(unseen_gold_ids), flip, None, 1.0, None)
+    return NextQuestion(kind, None, rng.choice(unseen_question_ids), flip, None, 1.0, None)
 
 
 def next_real_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
@@ -102,8 +103,10 @@ def may_add_second_opinion(state: StudyState) -> bool:
     """Whether one more second opinion is allowed. The planned number of second opinions is a proportion of all answers.
     The number may exceed the plan by `BEYOND`."""
     overlap_rate = state.plan.annotators.overlap
-    n_second_opinions = state.totals.second + state.assignments.n_open_second_opinions + 1
-    return overlap_rate > 0 and n_second_opinions <= overlap_rate * (state.totals.primary + n_second_opinions) + BEYOND
+    n_opinions_if_added = state.totals.second + state.assignments.n_open_second_opinions + 1
+    return (
+        overlap_rate > 0 and n_opinions_if_added <= overlap_rate * (state.totals.primary + n_opinions_if_added) + BEYOND
+    )
 
 
 def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
@@ -186,14 +189,14 @@ def _draw_second_opinion(
     ]
     candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen_items] or candidate_units
     unit = candidate_units[rng.randrange(len(candidate_units))]
-    n_second_opinions_of_pair = state.assignments.n_second_opinions_of_pair[pair_index]
     flip = (
         0
         if state.plan.question.mode == "rate"
-        else _balanced_side(state, f"second {pair_index}", n_second_opinions_of_pair)
+        else _balanced_side(state, f"second {pair_index}", state.assignments.n_second_opinions_of_pair[pair_index])
     )
-    analysis_index = state.assignments.engine.look[pair_index]
-    return NextQuestion("second", unit, None, flip, analysis_index, p_role, 1 / len(pair_indices))
+    return NextQuestion(
+        "second", unit, None, flip, state.assignments.engine.look[pair_index], p_role, 1 / len(pair_indices)
+    )
 
 
 def flip_of(state: StudyState, unit: Unit) -> int:
@@ -225,7 +228,9 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
         for item, units in free_units_of_item.items()
         if item not in worker.seen_items
     }
-    begun_units = [unit for item, units in free_units_of_item.items() if item in worker.seen_items for unit in units]
+    units_of_begun_items = [
+        unit for item, units in free_units_of_item.items() if item in worker.seen_items for unit in units
+    ]
     may_begin_item = len(free_units_of_item) - len(allowed_units_of_new_item) < ACTIVE
     items_to_begin = [
         item
@@ -234,8 +239,8 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     ]
     candidate_units = (
         _units_of_first_item(allowed_units_of_new_item, items_to_begin)
-        or [unit for unit in begun_units if unit.item != session.last_item]
-        or begun_units
+        or [unit for unit in units_of_begun_items if unit.item != session.last_item]
+        or units_of_begun_items
         or _units_of_first_item(
             allowed_units_of_new_item, [item for item in allowed_units_of_new_item if _is_abandoned(state, item)]
         )
@@ -258,5 +263,5 @@ def _is_abandoned(state: StudyState, item: int) -> bool:
 
 def _units_of_first_item(units_of_item: Mapping[int, list[Unit]], items: Iterable[int]) -> list[Unit]:
     """Return the units of one of the `items`: the item that comes first in the orders."""
-    candidates = (units_of_item[item] for item in items if units_of_item[item])
-    return min(candidates, key=lambda units: (min(unit.place for unit in units), units[0].item), default=[])
+    unit_lists = (units_of_item[item] for item in items if units_of_item[item])
+    return min(unit_lists, key=lambda units: (min(unit.place for unit in units), units[0].item), default=[])

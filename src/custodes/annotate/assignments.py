@@ -221,8 +221,10 @@ class Assignments:
         n_previous_pairs: int,
     ) -> None:
         """Add pairs of systems to the engine. The first pairs create the engine."""
-        n_pairs, clusters = len(item_order_of_pair), connection.execute("SELECT cluster FROM item ORDER BY item")
-        cluster_numbers = clusters_of([cluster_name for (cluster_name,) in clusters])
+        n_pairs = len(item_order_of_pair)
+        cluster_numbers = clusters_of(
+            [cluster_name for (cluster_name,) in connection.execute("SELECT cluster FROM item ORDER BY item")]
+        )
         metric_preferences = _metric_preferences(connection, self.units_of_pair, n_items=len(cluster_numbers))
         stopping_rule = rule_of(
             plan,

@@ -92,7 +92,7 @@ def check(path: str | Path) -> StudyCheck:
         stored_study = StoredStudy.read(connection)
         control_kinds = [control_kind for (control_kind,) in connection.execute("SELECT kind FROM gold ORDER BY gold")]
         answer_seconds = [seconds for (seconds,) in connection.execute(_SECONDS) if seconds is not None]
-        answer_frame = pl.DataFrame(connection.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
+        refusal_frame = pl.DataFrame(connection.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
         (n_images,) = connection.execute("SELECT count(*) FROM media").fetchone()
         (n_answers,) = connection.execute("SELECT count(*) FROM judgment").fetchone()
         (n_workers,) = connection.execute("SELECT count(*) FROM worker").fetchone()
@@ -114,7 +114,7 @@ def check(path: str | Path) -> StudyCheck:
             else 0,
             notes=status_snapshot.notes if status_snapshot else (),
         ),
-        refusals(answer_frame),
+        refusals(refusal_frame),
         problems_from_notes,
     )
     rank_of_severity = {"error": 0, "warning": 1, "info": 2}
@@ -167,12 +167,18 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
     if study.plan.question.mode == "rate":
         yield from _rating_budget_problems(study.plan, study.item_orders)
         return
-    pair_names = [" and ".join(filter(None, pair)) for pair in study.pairs]
-    names_and_item_counts = list(zip(pair_names, map(len, study.item_orders), strict=True))
+    names_and_item_counts = [
+        (" and ".join(filter(None, pair)), len(item_order))
+        for pair, item_order in zip(study.pairs, study.item_orders, strict=True)
+    ]
     max_items = max((n_items for _, n_items in names_and_item_counts), default=0)
-    names_of_short_pairs = [name for name, n_items in names_and_item_counts if 0 < n_items < analysis_sizes[0]]
+    names_of_short_pairs = [
+        pair_name for pair_name, n_items in names_and_item_counts if 0 < n_items < analysis_sizes[0]
+    ]
     cut_names_and_item_counts = [
-        (name, n_items) for name, n_items in names_and_item_counts if analysis_sizes[0] <= n_items < analysis_sizes[-1]
+        (pair_name, n_items)
+        for pair_name, n_items in names_and_item_counts
+        if analysis_sizes[0] <= n_items < analysis_sizes[-1]
     ]
     min_items_of_cut_pairs = min((n_items for _, n_items in cut_names_and_item_counts), default=0)
     yield from _iter_problems(
@@ -185,7 +191,7 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
             "analyses",
         ),
         (
-            [name for name, _ in cut_names_and_item_counts],
+            [pair_name for pair_name, _ in cut_names_and_item_counts],
             "info",
             LOOKS_CUT,
             f"{len(cut_names_and_item_counts)} pairs have fewer items than the last interim analysis needs "
@@ -226,14 +232,15 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     )
 
 
-def _rating_budget_problems(plan: StudyPlan, orders: Sequence[Sequence[int]]) -> Iterator[Problem]:
-    """Problems if budget or annotators do not suffice to rate all outputs. `orders`: items of each system, in order."""
-    output_counts, budget = np.array([len(item_order) for item_order in orders], dtype=np.int64), plan.stopping.budget
-    n_needed_answers = int(output_counts.sum()) * plan.annotators.per_item
-    rated_output_counts = divide_evenly(np.asarray(budget_of(plan) or 0), output_counts).tolist()
+def _rating_budget_problems(plan: StudyPlan, item_orders: Sequence[Sequence[int]]) -> Iterator[Problem]:
+    """Problems if budget or annotators do not suffice to rate all outputs. `item_orders`: items of each system."""
+    output_counts_by_system = np.array(list(map(len, item_orders)), dtype=np.int64)
+    budget = plan.stopping.budget
+    n_needed_answers = int(output_counts_by_system.sum()) * plan.annotators.per_item
+    rated_output_counts = divide_evenly(np.asarray(budget_of(plan) or 0), output_counts_by_system).tolist()
     rated_items_of_systems = [
         set(item_order[:n_rated_outputs])
-        for item_order, n_rated_outputs in zip(orders, rated_output_counts, strict=True)
+        for item_order, n_rated_outputs in zip(item_orders, rated_output_counts, strict=True)
     ]
     coverage_text = (
         f"{sum(rated_output_counts)} are rated; {plural(len(set.intersection(*rated_items_of_systems)), 'item')}, "
@@ -245,7 +252,7 @@ def _rating_budget_problems(plan: StudyPlan, orders: Sequence[Sequence[int]]) ->
             budget is not None and budget < n_needed_answers,
             "error" if omits_a_system else "info",
             "small-budget",
-            f"budget {budget}: all {output_counts.sum()} outputs need {n_needed_answers} answers, so "
+            f"budget {budget}: all {output_counts_by_system.sum()} outputs need {n_needed_answers} answers, so "
             f"{'some systems get none' if omits_a_system else coverage_text}; rate fewer outputs, or increase the "
             "budget",
         ),
@@ -312,7 +319,6 @@ def annotator_problems(
     times; `n_personal_links`: number of annotators with personal links; `notes`: notes on current annotators."""
     annotator_plan, payment_plan, study_texts = plan.annotators, plan.money, plan.texts
     n_gold_questions = control_kinds.count("gold")
-    unfilled_texts = type(study_texts)(title=study_texts.title, contact=study_texts.contact)
     max_gold_per_annotator = (
         ceil(annotator_plan.batch * annotator_plan.batches / annotator_plan.gold_every)
         if annotator_plan.gold_every
@@ -322,7 +328,9 @@ def annotator_problems(
     if len(answer_seconds) >= FEWEST:
         typical_seconds, seconds_source_text = max(median(answer_seconds), 0.1), "the median so far"
     hourly_wage, price_text = payment_plan.price * 3600 / typical_seconds, f"{payment_plan.price:.2f}"
-    default_texts = fill_plan_texts(msgspec.structs.replace(plan, texts=unfilled_texts)).texts
+    default_texts = fill_plan_texts(
+        msgspec.structs.replace(plan, texts=type(study_texts)(title=study_texts.title, contact=study_texts.contact))
+    ).texts
     english_text_keys = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
     english_text_keys += [
         key for key in ("instructions", "consent") if getattr(study_texts, key) == getattr(default_texts, key)

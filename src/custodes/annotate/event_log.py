@@ -133,22 +133,23 @@ class EventLog:
         """Write an event of a kind that has no separate table."""
         if session is not None:
             worker = session.worker
-        event_row = EventRow(
-            event=self.next,
-            at=self.clock.wall(),
-            session=None if session is None else session.id,
-            worker=None if worker is None else worker.id,
-            assignment=None if issued_question is None else issued_question.id,
-            kind=kind,
-            json=json.dumps(event_values, ensure_ascii=False),
+        self.add_rows(
+            EventRow(
+                event=self.next,
+                at=self.clock.wall(),
+                session=None if session is None else session.id,
+                worker=None if worker is None else worker.id,
+                assignment=None if issued_question is None else issued_question.id,
+                kind=kind,
+                json=json.dumps(event_values, ensure_ascii=False),
+            )
         )
-        self.add_rows(event_row)
 
     def keep(self, issued_question: IssuedQuestion) -> None:
         """Start or extend the lease of a question."""
-        is_new_annotator = not issued_question.session.worker.work.paid
-        lease_length_seconds = lease_seconds(self.state.paces, is_new_annotator=is_new_annotator)
-        self.leases[issued_question.id] = self.clock.steady() + lease_length_seconds
+        self.leases[issued_question.id] = self.clock.steady() + lease_seconds(
+            self.state.paces, is_new_annotator=not issued_question.session.worker.work.paid
+        )
 
     def renew(self, issued_question: IssuedQuestion) -> None:
         """Extend the lease of a question whose annotator is active or has returned."""

@@ -56,8 +56,7 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     >>> (export(study, Path(tempfile.mkdtemp()) / "out") / "signature.txt").exists()
     True
     """
-    content_of_file = _files(Path(path), external_ids=external_ids)
-    return _write_files(content_of_file, Path(folder))
+    return _write_files(_files(Path(path), external_ids=external_ids), Path(folder))
 
 
 def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:

@@ -127,12 +127,12 @@ def _draw_final_answers(
 ) -> Floats:
     """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end."""
     rng = np.random.default_rng(0)
-    outcome_counts, all_outcome_counts = (
+    open_outcome_counts, all_outcome_counts = (
         np.array([(pair.wins, pair.ties, pair.losses) for pair in counted_pairs])
         for counted_pairs in (open_pairs, all_pairs)
     )
-    outcome_rate_draws = _draw_outcome_rates(outcome_counts, all_outcome_counts, rng)
-    outcome_count_draws = np.broadcast_to(outcome_counts, outcome_rate_draws.shape).copy()
+    outcome_rate_draws = _draw_outcome_rates(open_outcome_counts, all_outcome_counts, rng)
+    outcome_count_draws = np.broadcast_to(open_outcome_counts, outcome_rate_draws.shape).copy()
     answer_count_draws = outcome_count_draws.sum(axis=-1)
     analysis_sizes_of_pairs = [_analysis_sizes(pair, stopping_plan.looks) for pair in open_pairs]
     final_analysis_sizes = np.array([pair_analysis_sizes[-1] for pair_analysis_sizes in analysis_sizes_of_pairs])
@@ -171,10 +171,10 @@ def _draw_final_answers(
     return np.asarray(answer_count_draws.sum(axis=1), dtype=np.float64)
 
 
-def _draw_outcome_rates(outcome_counts: Ints, all_outcome_counts: Ints, rng: np.random.Generator) -> Floats:
-    """Return draws (DRAWS, pairs, 3) of the proportions of wins, ties and losses. `outcome_counts` (pairs, 3) are the
-    counts of the open pairs, and `all_outcome_counts` (..., 3) are the counts of all pairs. The prior is symmetric in
-    the systems of a pair."""
+def _draw_outcome_rates(open_outcome_counts: Ints, all_outcome_counts: Ints, rng: np.random.Generator) -> Floats:
+    """Return draws (DRAWS, pairs, 3) of the proportions of wins, ties and losses. `open_outcome_counts` (pairs, 3) are
+    the counts of the open pairs, and `all_outcome_counts` (..., 3) are the counts of all pairs. The prior is symmetric
+    in the systems of a pair."""
     from scipy.special import gammaln
 
     tie_rate = (all_outcome_counts[:, 1].sum() + 1) / (all_outcome_counts.sum() + 3)
@@ -187,9 +187,9 @@ def _draw_outcome_rates(outcome_counts: Ints, all_outcome_counts: Ints, rng: np.
         gammaln(dirichlet_alphas + all_outcome_counts[:, np.newaxis]) - gammaln(dirichlet_alphas)
     ).sum(axis=-1)
     strength_log_likelihoods = pair_log_likelihoods.sum(axis=0)
-    strength_weights = np.exp(strength_log_likelihoods - strength_log_likelihoods.max())
-    prior_strengths = rng.choice(STRENGTHS, size=DRAWS, p=strength_weights / strength_weights.sum())
-    gamma_draws = rng.standard_gamma(prior_strengths[:, np.newaxis, np.newaxis] * prior_mean + outcome_counts)
+    relative_likelihoods = np.exp(strength_log_likelihoods - strength_log_likelihoods.max())
+    prior_strength_draws = rng.choice(STRENGTHS, size=DRAWS, p=relative_likelihoods / relative_likelihoods.sum())
+    gamma_draws = rng.standard_gamma(prior_strength_draws[:, np.newaxis, np.newaxis] * prior_mean + open_outcome_counts)
     return np.asarray(gamma_draws / gamma_draws.sum(axis=-1, keepdims=True))
 
 
@@ -211,7 +211,7 @@ def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Flo
         return deciding_answer_draws
     rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
     primary_answer_draws = np.resize(deciding_answer_draws, DRAWS)
-    idle_fraction_draws = rng.random(DRAWS)
+    extra_fraction_draws = rng.random(DRAWS)
     max_second_opinion_draws = (annotator_plan.overlap * (snapshot.primary + primary_answer_draws) + BEYOND) / (
         1 - annotator_plan.overlap
     ) - snapshot.second
@@ -220,7 +220,7 @@ def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Flo
     )
     second_opinion_draws = np.clip(
         scheduled_second_opinion_draws
-        + idle_fraction_draws * (max_second_opinion_draws - scheduled_second_opinion_draws),
+        + extra_fraction_draws * (max_second_opinion_draws - scheduled_second_opinion_draws),
         0,
         np.maximum(max_second_opinion_draws, 0),
     ) * (annotator_plan.overlap > 0)
@@ -241,23 +241,23 @@ def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Flo
     )
     extra_gold_question_draws = np.zeros_like(question_draws_per_annotator)
     if annotator_plan.gold_every and "gold" in snapshot.control_kinds:
-        gold_question_draws_below_limit = (
+        allowed_extra_gold_draws = (
             np.floor((earlier_question_counts + question_draws_per_annotator) / annotator_plan.gold_every + BEYOND)
             - earlier_gold_question_counts
             - question_draws_per_annotator * later_batch_control_rate / (1 - later_batch_control_rate)
         )
-        extra_gold_question_draws = idle_fraction_draws[:, np.newaxis] * np.maximum(gold_question_draws_below_limit, 0)
-    batch_position_draws = (
+        extra_gold_question_draws = extra_fraction_draws[:, np.newaxis] * np.maximum(allowed_extra_gold_draws, 0)
+    unscheduled_question_draws = (
         question_draws_per_annotator + extra_gold_question_draws
-    )  # positions of batches, without the scheduled control questions
-    first_batch_position_draws = np.minimum(
-        batch_position_draws,
+    )  # all questions except the scheduled control questions
+    first_batch_question_draws = np.minimum(
+        unscheduled_question_draws,
         np.maximum(annotator_plan.batch - earlier_question_counts - earlier_gold_question_counts, 0)
         * (1 - first_batch_control_rate),
     )
     control_question_draws = extra_gold_question_draws + rng.poisson(
-        first_batch_position_draws * first_batch_control_rate / (1 - first_batch_control_rate)
-        + (batch_position_draws - first_batch_position_draws)
+        first_batch_question_draws * first_batch_control_rate / (1 - first_batch_control_rate)
+        + (unscheduled_question_draws - first_batch_question_draws)
         * later_batch_control_rate
         / (1 - later_batch_control_rate)
     )

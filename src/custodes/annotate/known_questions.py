@@ -46,8 +46,11 @@ class ControlQuestion:
 
     def images(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the images of each part of the question."""
-        image_names_of_second = () if self.second is None else self.second.images
-        return {"context": self.context.images, "first": self.first.images, "second": image_names_of_second}
+        return {
+            "context": self.context.images,
+            "first": self.first.images,
+            "second": () if self.second is None else self.second.images,
+        }
 
 
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
@@ -91,7 +94,7 @@ def _check_answers(control_questions: Sequence[ControlQuestion], table_name: str
 
 
 def _parse_control_question(
-    row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, row_text: str
+    row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, row_label: str
 ) -> ControlQuestion:
     side_letters = "a" if plan.question.mode == "rate" else "ab"
     systems = [row[f"system_{side_letter}"] for side_letter in side_letters]
@@ -110,7 +113,7 @@ def _parse_control_question(
         ),
     ):
         if fails_check:
-            raise InputError(f"{row_text}: {error_message}")
+            raise InputError(f"{row_label}: {error_message}")
     if names_outputs:
         context_item = next(item for item in material.items if item.label == row["item"])
         first_system, second_system = (*sorted(systems), None)[:2]
@@ -131,14 +134,14 @@ def _expectation_checks(row: Mapping[str, str], plan: StudyPlan) -> list[tuple[o
     question_kind, expected_text = row["kind"] or USUAL, row["expected"]
     is_comparison, (lowest_rating, highest_rating) = plan.question.mode == "compare", plan.question.scale
     is_integer_text = expected_text.removeprefix("-").isdecimal() and expected_text.isascii()
-    is_rating = is_integer_text and lowest_rating <= float(expected_text) <= highest_rating
+    is_allowed_rating = is_integer_text and lowest_rating <= float(expected_text) <= highest_rating
     return [
         (
             question_kind not in KINDS,
             f"kind {question_kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(question_kind, KINDS)}",
         ),
         (
-            not is_comparison and not is_rating,
+            not is_comparison and not is_allowed_rating,
             f"expected {expected_text!r} is not allowed; give a whole number from {lowest_rating} to {highest_rating}, "
             "the scale of the plan",
         ),
@@ -165,15 +168,19 @@ def _name_checks(row: Mapping[str, str], systems: Sequence[str], material: Study
         (item_label not in item_labels, f"the study has no item {short_repr(item_label)}{suggestion_text}"),
     ]
     for system in systems:
-        similar_text = suggestion(system, material.systems)
         checks += [
-            (system not in material.systems, f"the study has no system {short_repr(system)}{similar_text}"),
+            (
+                system not in material.systems,
+                f"the study has no system {short_repr(system)}{suggestion(system, material.systems)}",
+            ),
             ((item_label, system) not in material.outputs, f"{system!r} has no output for item {item_label!r}"),
         ]
-    is_one_system_twice = len(systems) == 2 and systems[0] == systems[1]
     return [
         *checks,
-        (is_one_system_twice, f"system_a and system_b are both {systems[0]!r}; give two different systems"),
+        (
+            len(systems) == 2 and systems[0] == systems[1],
+            f"system_a and system_b are both {systems[0]!r}; give two different systems",
+        ),
     ]
 
 

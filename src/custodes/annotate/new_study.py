@@ -92,7 +92,7 @@ def new(
     control_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
     item_orders, notes_on_omissions = _draw_item_orders(material, selected_pairs, control_questions, plan)
-    most_items_of_a_pair = max(map(len, item_orders))
+    max_items = max(map(len, item_orders))
     metric_rows: list[tuple[int, int, str, int]] = []
     if metric is not None:
         metric_name, sign_matrix = metric_signs(
@@ -103,7 +103,7 @@ def new(
             for pair_index, item_index in np.argwhere(sign_matrix != ABSENT)
         ]
     elif plan.question.mode == "compare":
-        rule_of(plan, n_pairs=len(selected_pairs), max_items=most_items_of_a_pair, has_metric=False)
+        rule_of(plan, n_pairs=len(selected_pairs), max_items=max_items, has_metric=False)
     study_html = render(material, plan.texts.render, questions=control_questions, progress=progress)
 
     def fill(connection: sqlite3.Connection) -> None:
@@ -120,12 +120,14 @@ def new(
             [
                 (
                     control_question.kind,
-                    *question_html,
+                    *question_htmls,
                     json.dumps(control_question.images()),
                     control_question.expected,
                     control_question.why,
                 )
-                for control_question, question_html in zip(control_questions, study_html.control_questions, strict=True)
+                for control_question, question_htmls in zip(
+                    control_questions, study_html.control_questions, strict=True
+                )
             ],
         )
         all_notes = (
@@ -134,7 +136,7 @@ def new(
             *missing_output_notes(material),
             *empty_output_notes(material),
             *study_html.notes,
-            *plan_notes(plan, max_items=most_items_of_a_pair),
+            *plan_notes(plan, max_items=max_items),
         )
         add_notes(connection, all_notes, plain_text_items=study_html.refused, written_at=written_at)
 
@@ -219,18 +221,20 @@ def _draw_item_orders(
 
 
 def draw_orders(
-    is_available_item: NDArray[np.bool_], cluster_numbers: Ints, rng: np.random.Generator, pairs: Sequence[Pair]
+    is_askable_comparison: NDArray[np.bool_], cluster_numbers: Ints, rng: np.random.Generator, pairs: Sequence[Pair]
 ) -> list[list[int]]:
     """Return the available items of each pair in random order. Each pair of systems has a separate order. Ratings have
     one order for all systems, so that a budget selects the same items for all systems."""
     is_rating_study = any(second_system is None for _, second_system in pairs)
     orderable_item_mask = (
-        np.asarray(is_available_item.any(axis=0))[np.newaxis] if is_rating_study else is_available_item
+        np.asarray(is_askable_comparison.any(axis=0))[np.newaxis] if is_rating_study else is_askable_comparison
     )
-    item_orders = np.broadcast_to(annotation_order(orderable_item_mask, cluster_numbers, rng), is_available_item.shape)
+    item_orders = np.broadcast_to(
+        annotation_order(orderable_item_mask, cluster_numbers, rng), is_askable_comparison.shape
+    )
     return [
         [int(item_index) for item_index in item_order if is_available_for_pair[item_index]]
-        for item_order, is_available_for_pair in zip(item_orders, is_available_item, strict=True)
+        for item_order, is_available_for_pair in zip(item_orders, is_askable_comparison, strict=True)
     ]
 
 
@@ -341,8 +345,13 @@ def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
     analysis_sizes = sorted({min(planned_size, max_items) for planned_size in stopping_plan.looks})
     n_cut_analyses = sum(planned_size > max_items for planned_size in stopping_plan.looks)
     sizes_text = ", ".join(map(str, analysis_sizes))
-    note_message = f"a pair has at most {max_items} items, so interim analyses take place after {sizes_text} answers"
-    notes = build_notes((LOOKS_CUT, n_cut_analyses, note_message))
+    notes = build_notes(
+        (
+            LOOKS_CUT,
+            n_cut_analyses,
+            f"a pair has at most {max_items} items, so interim analyses take place after {sizes_text} answers",
+        )
+    )
     if stopping_plan.boundary == "none" and len(analysis_sizes) > 1:
         from scipy.special import ndtri
 
@@ -351,11 +360,15 @@ def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
         false_decision_rate = crossing_probability(
             np.full(len(analysis_sizes), -ndtri(stopping_plan.gamma / 2)), np.array(analysis_sizes, dtype=float)
         )
-        note_message = (
-            f"boundary none: with {len(analysis_sizes)} interim analyses, a pair without a difference is declared "
-            f"different with probability {false_decision_rate:.2f}, not {stopping_plan.gamma:g}; use boundary pocock"
+        notes += build_notes(
+            (
+                "no-boundary",
+                True,
+                f"boundary none: with {len(analysis_sizes)} interim analyses, a pair without a difference is declared "
+                f"different with probability {false_decision_rate:.2f}, not {stopping_plan.gamma:g}; use boundary "
+                "pocock",
+            )
         )
-        notes += build_notes(("no-boundary", True, note_message))
     return notes
 
 
@@ -452,16 +465,18 @@ def add_notes(
 ) -> None:
     """Add events to the file: notes for `check`, and the items that are displayed as plain text although the plan has
     another format."""
-    plain_text_labels = sorted(plain_text_items)
-    event_kinds_and_contents: list[tuple[str, object]] = [("plain", plain_text_labels)] if plain_text_labels else []
+    plain_text_item_labels = sorted(plain_text_items)
+    event_kinds_and_contents: list[tuple[str, object]] = (
+        [("plain", plain_text_item_labels)] if plain_text_item_labels else []
+    )
     event_kinds_and_contents += [("note", asdict(note)) for note in notes]
-    ((last_shared_id,),) = connection.execute(_LAST)
+    ((last_log_id,),) = connection.execute(_LAST)
     connection.executemany(
         "INSERT INTO event (event, at, kind, json) VALUES (?, ?, ?, ?)",
         [
             (event_id, written_at, event_kind, json.dumps(event_content, ensure_ascii=False))
             for event_id, (event_kind, event_content) in enumerate(
-                event_kinds_and_contents, start=(last_shared_id or 0) + 1
+                event_kinds_and_contents, start=(last_log_id or 0) + 1
             )
         ],
     )

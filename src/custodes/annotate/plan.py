@@ -255,10 +255,9 @@ SECTIONS = ("question", "texts", "annotators", "money", "stopping")
 
 
 def _descriptions(struct_type: type) -> dict[str, str]:
-    annotation_of_key = get_type_hints(struct_type, include_extras=True)
     return {
         key: annotation.__metadata__[0].description
-        for key, annotation in annotation_of_key.items()
+        for key, annotation in get_type_hints(struct_type, include_extras=True).items()
         if getattr(annotation, "__metadata__", ())
     }
 
@@ -348,13 +347,13 @@ def _question_checks(plan: StudyPlan) -> list[tuple[object, str]]:
     has_unnamed_aspect = "" in aspect_names and len(aspect_names) > 1
     lowest_rating, highest_rating = question_plan.scale
     n_points = highest_rating - lowest_rating + 1
-    stopping_keys = [key for key in StoppingRule.__struct_fields__ if key != "budget"]
+    keys_except_budget = [key for key in StoppingRule.__struct_fields__ if key != "budget"]
     unused_key_checks = _unused_key_checks("question", question_plan, ("scale", "labels"), "mode is compare")
     if is_rating_study:
         unused_key_checks = [
             *_unused_key_checks("question", question_plan, ("equal", "both_bad"), "mode is rate"),
             *_unused_key_checks(
-                "stopping", plan.stopping, stopping_keys, "mode is rate, and ratings lead to no decisions"
+                "stopping", plan.stopping, keys_except_budget, "mode is rate, and ratings lead to no decisions"
             ),
         ]
     return [
@@ -402,7 +401,7 @@ def _annotator_checks(plan: StudyPlan) -> list[tuple[object, str]]:
     """Return whether the plan fails each check of the annotators, and the error message of each check."""
     annotator_plan, budget = plan.annotators, plan.stopping.budget
     is_return_url = RETURN_URL.match(annotator_plan.return_url) and "{code}" in annotator_plan.return_url
-    n_control_questions = annotator_plan.attention + (0 < annotator_plan.gold_every <= annotator_plan.batch)
+    min_controls_per_batch = annotator_plan.attention + (0 < annotator_plan.gold_every <= annotator_plan.batch)
     return [
         (
             annotator_plan.recruit == "links" and annotator_plan.worker_id,
@@ -420,7 +419,7 @@ def _annotator_checks(plan: StudyPlan) -> list[tuple[object, str]]:
             f"{{code}} in it, such as https://app.prolific.com/submissions/complete?cc={{code}}",
         ),
         (
-            n_control_questions >= annotator_plan.batch > 1,
+            min_controls_per_batch >= annotator_plan.batch > 1,
             f"[annotators] attention={annotator_plan.attention}: control questions fill the whole batch of "
             f"{annotator_plan.batch}; reduce attention, or use larger batches",
         ),

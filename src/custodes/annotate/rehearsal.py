@@ -295,8 +295,8 @@ def _run_rehearsal(
 
 
 def _row(plan_name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    price_per_answer = plan.money.price * (1 + plan.money.fee)
-    costs = [outcome.answers * price_per_answer for outcome in outcomes] if price_per_answer else []
+    cost_per_answer = plan.money.price * (1 + plan.money.fee)
+    costs = [outcome.answers * cost_per_answer for outcome in outcomes] if cost_per_answer else []
     outcome_row: dict[str, Any] = {
         "plan": plan_name,
         "margin": margin,
@@ -332,7 +332,10 @@ def _row(plan_name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outc
     return outcome_row
 
 
-def _spread(column_name: str, values: Sequence[float]) -> dict[str, float | None]:
+def _spread(column_name: str, rehearsal_values: Sequence[float]) -> dict[str, float | None]:
     return interval_columns(
-        column_name, [float(np.mean(values)), *np.quantile(values, [0.1, 0.9]).tolist()] if values else None
+        column_name,
+        [float(np.mean(rehearsal_values)), *np.quantile(rehearsal_values, [0.1, 0.9]).tolist()]
+        if rehearsal_values
+        else None,
     )

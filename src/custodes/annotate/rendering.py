@@ -70,23 +70,25 @@ def render(
     the items whose outputs are plain text.
     """
     turns_of_item = {item.label: _turns(item) for item in material.items}
-    turns_and_output_texts = [
+    control_turns_and_texts = [
         (_turns(question.context), [output.text for output in (question.first, question.second) if output is not None])
         for question in questions
     ]
-    texts = [text for turns in turns_of_item.values() for _, text in turns]
-    texts += (output.text for output in material.outputs.values())
-    texts += (
-        text for turns, output_texts in turns_and_output_texts for text in (*(text for _, text in turns), *output_texts)
+    texts_to_convert = [text for turns in turns_of_item.values() for _, text in turns]
+    texts_to_convert += (output.text for output in material.outputs.values())
+    texts_to_convert += (
+        text
+        for turns, output_texts in control_turns_and_texts
+        for text in (*(text for _, text in turns), *output_texts)
     )
-    result_of_text = render_texts(texts, text_format, progress=progress)
+    result_of_text = render_texts(texts_to_convert, text_format, progress=progress)
     plain_text_items = frozenset(
         item_label for (item_label, _), output in material.outputs.items() if result_of_text[output.text].why
     )
     control_htmls = []
-    for turns, output_texts in turns_and_output_texts:
-        first_html, *second_html = _joint(output_texts, result_of_text)
-        control_htmls.append((_context(turns, result_of_text), first_html, "".join(second_html)))
+    for turns, output_texts in control_turns_and_texts:
+        first_html, *second_htmls = _joint(output_texts, result_of_text)
+        control_htmls.append((_context(turns, result_of_text), first_html, "".join(second_htmls)))
     return StudyHtml(
         items={item_label: _context(turns, result_of_text) for item_label, turns in turns_of_item.items()},
         outputs={

@@ -60,8 +60,7 @@ class ServedSite:
 
     def join(self, study: str) -> str | None:
         """Return the open link of a study, or None if all annotators have personal links."""
-        recruit = self.services[study].plan.annotators.recruit
-        return None if recruit == "links" else f"{self.url}/j/{study}"
+        return None if self.services[study].plan.annotators.recruit == "links" else f"{self.url}/j/{study}"
 
     def wait(self, signal_queue: SimpleQueue[int], *, tell: Callable[[str], object]) -> None:
         """Wait for a signal, or until the server ends by itself. `tell` gets a message when a study is finished."""
@@ -115,8 +114,8 @@ def serve(
             labels_and_tokens = service.invite(annotators).result() if annotators else []
             for annotator_label, token in labels_and_tokens:
                 tell(f"{study_name}: the link of annotator {annotator_label}: {served_site.url}/s/{token}")
-            if open_link := served_site.join(study_name):
-                tell(f"{study_name}: annotators start at {open_link}")
+            if join_url := served_site.join(study_name):
+                tell(f"{study_name}: annotators start at {join_url}")
             elif not service.snapshot().result().annotators:
                 tell(f"{study_name}: invite annotators on the owner's page")
         for study_name, former_address in served_site.moved.items():
@@ -128,12 +127,12 @@ def serve(
         if open_browser:
             webbrowser.open(served_site.owner)
         served_site.wait(signal_queue, tell=tell)
-        messages = ["the server has stopped; everything is stored"]
+        closing_messages = ["the server has stopped; everything is stored"]
         for study_name, study_path in find_study_paths(study_or_folder_paths).items():
             with suppress(CustodesError):
-                messages += closing_lines(study_path, served_site.services[study_name].snapshot().result())
-    for message in messages:
-        tell(message)
+                closing_messages += closing_lines(study_path, served_site.services[study_name].snapshot().result())
+    for closing_message in closing_messages:
+        tell(closing_message)
 
 
 @contextmanager
@@ -229,10 +228,12 @@ def check_address(option: str, url: str) -> None:
         )
     except ValueError:  # unclosed brackets, or an invalid port
         is_base_address = False
-    error_message = (
-        f"{option} {short_repr(url)} is not allowed; give scheme and host only, such as https://ask.example.org"
+    reject(
+        (
+            not is_base_address,
+            f"{option} {short_repr(url)} is not allowed; give scheme and host only, such as https://ask.example.org",
+        )
     )
-    reject((not is_base_address, error_message))
 
 
 def is_local(host: str) -> bool:

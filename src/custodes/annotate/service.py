@@ -96,10 +96,10 @@ class Service:
     # --- annotators
 
     @run_in_writer
-    def invite(self, n: int) -> list[tuple[str, str]]:
-        """Create links for `n` annotators. Return the label and the token of each annotator. The study stores only
-        hashes of tokens."""
-        return arrivals.invite(self._log, n)
+    def invite(self, n_annotators: int) -> list[tuple[str, str]]:
+        """Create links for `n_annotators` annotators. Return the label and the token of each annotator. The study
+        stores only hashes of tokens."""
+        return arrivals.invite(self._log, n_annotators)
 
     @run_in_writer
     def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
@@ -176,26 +176,26 @@ class Service:
             self._log.event("address", url=url)
 
     @run_in_writer
-    def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
+    def exclude(self, worker_label: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
         """Exclude an annotator, who gets no more questions. The answers are removed from incomplete interim analyses.
 
         Completed analyses do not change.
         """
-        annotator = self._worker(worker)
+        annotator = self._worker(worker_label)
         if not annotator.excluded:
             visits.exclude(self._log, annotator, by=by, reason=reason)
 
     @run_in_writer
-    def restore(self, worker: str) -> None:
+    def restore(self, worker_label: str) -> None:
         """Undo the exclusion of an annotator. Answers that were replaced in the meantime become second opinions."""
-        annotator = self._worker(worker)
+        annotator = self._worker(worker_label)
         if annotator.excluded:
             visits.restore(self._log, annotator)
 
-    def forget(self, worker: str) -> Future[None]:
+    def forget(self, worker_label: str) -> Future[None]:
         """Erase the data that identify an annotator, and the annotator's comments. The answers remain in the study
         under the annotator's label."""
-        erasure_future = self._writer.do(lambda: arrivals.forget(self._log, self._worker(worker)))
+        erasure_future = self._writer.do(lambda: arrivals.forget(self._log, self._worker(worker_label)))
 
         def empty_write_ahead_log(_: Future[None]) -> None:
             with suppress(sqlite3.Error):  # fails while another program reads; a later writer empties the log

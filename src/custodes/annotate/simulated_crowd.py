@@ -66,7 +66,7 @@ class ShownQuestion:
 
 
 class Crowd:
-    """Annotators who arrive one after another. `better` is the margin by which careful annotators prefer each system to
+    """Annotators who arrive one after another. `margin` is the margin by which careful annotators prefer each system to
     the next one in alphabetical order. A margin of 0 means equal systems. `scale` is the scale of ratings, or None for
     comparisons."""
 
@@ -83,8 +83,7 @@ class Crowd:
     ) -> None:
         self.habits, self.rng, self.aspects, self.scale = habits, rng, tuple(aspects), scale
         quality_gap = gap_of(margin, habits)
-        sorted_systems = sorted(systems)
-        self.quality = {system: -quality_gap * system_rank for system_rank, system in enumerate(sorted_systems)}
+        self.quality = {system: -quality_gap * system_rank for system_rank, system in enumerate(sorted(systems))}
         simulated_truth = simulate(
             items=len(items),
             quality={system: [system_quality] * len(self.aspects) for system, system_quality in self.quality.items()},
@@ -112,8 +111,7 @@ class Crowd:
 
     def seconds(self, habit: Habit) -> float:
         """Draw the time of an answer."""
-        median_seconds = self.habits.seconds * (1.0 if habit == "careful" else 0.25)
-        return float(median_seconds * np.exp(0.5 * self.rng.normal()))
+        return float(self.habits.seconds * (1.0 if habit == "careful" else 0.25) * np.exp(0.5 * self.rng.normal()))
 
     def values(self, habit: Habit, question: ShownQuestion) -> Mapping[str, int]:
         """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
@@ -211,10 +209,10 @@ class StudyFileReader:
     def question(self, assignment_id: int) -> ShownQuestion:
         """Return the true content of the question that an assignment asks."""
         flip, expected_answer, item, *systems = self._file.execute(_CONTENT, (assignment_id,)).fetchone()
-        sign = -1 if flip else 1
+        side_sign = -1 if flip else 1
         if expected_answer is not None:
-            return ShownQuestion(expected=sign * expected_answer)
-        return ShownQuestion(item=item, shown=tuple(system for system in systems if system is not None)[::sign])
+            return ShownQuestion(expected=side_sign * expected_answer)
+        return ShownQuestion(item=item, shown=tuple(system for system in systems if system is not None)[::side_sign])
 
     def items(self) -> list[str]:
         """Return the labels of all items."""
@@ -233,9 +231,14 @@ class Drive:
     """Simulation of annotators who use a service. Events are processed in the order of a simulated clock."""
 
     def __init__(
-        self, service: Service, crowd: Crowd, file_reader: StudyFileReader, plan: StudyPlan, simulated_time: list[float]
+        self,
+        service: Service,
+        crowd: Crowd,
+        file_reader: StudyFileReader,
+        plan: StudyPlan,
+        simulated_seconds_cell: list[float],
     ) -> None:
-        self._service, self._crowd, self._file_reader, self._time = service, crowd, file_reader, simulated_time
+        self._service, self._crowd, self._file_reader, self._time = service, crowd, file_reader, simulated_seconds_cell
         self._most = plan.annotators.most
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = counting()
@@ -294,9 +297,9 @@ class Drive:
     def _act(self, habit: Habit, token: str, view: View) -> None:
         action: Act = Agree(digest=view.digest) if isinstance(view, Consent) else Begin()
         if isinstance(view, Ask):
-            values = self._crowd.values(habit, self._file_reader.question(view.assignment))
+            answer_of_aspect = self._crowd.values(habit, self._file_reader.question(view.assignment))
             answer_seconds = self._crowd.seconds(habit)
-            action = Answer(assignment=view.assignment, values=values, seconds=answer_seconds)
+            action = Answer(assignment=view.assignment, values=answer_of_aspect, seconds=answer_seconds)
             self.last = self._time[0]
             self.work += answer_seconds
         next_view = self._service.act(token, action).result()

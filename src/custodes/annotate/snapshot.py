@@ -57,12 +57,12 @@ def reach_of(state: StudyState) -> Reach:
         if worker.batches < annotator_plan.batches
         or any(session.batch == worker.batches and session.number < annotator_plan.batch for session in worker.sessions)
     ]
-    n_free_answers, n_uncoverable_answers, labels_of_useful_annotators = 0, 0, set[str]()
+    n_unassigned_answers, n_uncoverable_answers, labels_of_useful_annotators = 0, 0, set[str]()
     for pair_index, target_answers in enumerate(assignments.engine.target):
         free_units = list(assignments.iterate_free_units(pair_index))
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
         max_answers_per_annotator_and_pair = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
-        n_free_answers += n_lacking_answers
+        n_unassigned_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
             n_possible_answers = min(
                 max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.assigned_units)
@@ -72,7 +72,7 @@ def reach_of(state: StudyState) -> Reach:
                 n_lacking_answers -= min(n_possible_answers, n_lacking_answers)
         n_uncoverable_answers += n_lacking_answers
     return Reach(
-        free=n_free_answers,
+        free=n_unassigned_answers,
         short=n_uncoverable_answers,
         able=tuple(worker.label for worker in able_annotators if worker.label in labels_of_useful_annotators),
         idle=len(able_annotators) - len(labels_of_useful_annotators),
@@ -80,7 +80,7 @@ def reach_of(state: StudyState) -> Reach:
 
 
 def _standstill(reach: Reach, *, has_links: bool) -> list[Note]:
-    advice, few_names = "raise the cap (Price and limits on the owner's page)", join_labels(reach.able)
+    advice, able_labels_text = "raise the cap (Price and limits on the owner's page)", join_labels(reach.able)
     depends_on_few = has_links and reach.free > 0 and len(reach.able) <= reach.idle
     return build_notes(
         (
@@ -93,9 +93,9 @@ def _standstill(reach: Reach, *, has_links: bool) -> list[Note]:
         (
             STANDSTILL,
             reach.there > 0 and reach.short == 0 and depends_on_few,
-            f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from {few_names}, "
-            f"because all other annotators ({reach.idle}) have reached their maximum. Remind {few_names}, exclude "
-            f"annotators who do not return (then the others may answer more), or {advice}",
+            f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
+            f"{able_labels_text}, because all other annotators ({reach.idle}) have reached their maximum. Remind "
+            f"{able_labels_text}, exclude annotators who do not return (then the others may answer more), or {advice}",
         ),
     )
 

@@ -53,8 +53,10 @@ class StudyState:
         self.paces: deque[float] = deque(maxlen=RECENT)
         self.last = 0
         self.gold: dict[int, tuple[str, int]] = {
-            gold_id: (control_kind, expected_answer)
-            for gold_id, control_kind, expected_answer in connection.execute("SELECT gold, kind, expected FROM gold")
+            control_question_id: (control_kind, expected_answer)
+            for control_question_id, control_kind, expected_answer in connection.execute(
+                "SELECT gold, kind, expected FROM gold"
+            )
         }
 
     @property

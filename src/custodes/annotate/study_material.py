@@ -90,8 +90,9 @@ class StudyMaterial:
             )
             for item_label, system, output_text in text_frame.select("item", "system", "text").iter_rows()
         }
-        item_labels = text_frame["item"].unique(maintain_order=True)
-        item_frame = study.items.item_rows(item_labels).select("item", "cluster", "group")
+        item_frame = study.items.item_rows(text_frame["item"].unique(maintain_order=True)).select(
+            "item", "cluster", "group"
+        )
         source_row_of_item = {
             source_row["item"]: source_row for source_row in study_outputs.sources.iter_rows(named=True)
         }
@@ -235,16 +236,20 @@ def load_images(material: StudyMaterial, *, progress: Progress) -> tuple[StudyMa
     )
     if not image_paths:
         return material, ()
-    medium_of_path = {path: medium(path) for path in progress(image_paths, total=len(image_paths), desc="images")}
+    medium_of_path = {
+        image_path: medium(image_path) for image_path in progress(image_paths, total=len(image_paths), desc="images")
+    }
 
     def with_names(item_or_output: T) -> T:
         return replace(
             item_or_output, images=tuple(medium_of_path[image_path].name for image_path in item_or_output.images)
         )
 
-    outputs = {item_and_system: with_names(output) for item_and_system, output in material.outputs.items()}
-    named_material = replace(material, items=tuple(map(with_names, material.items)), outputs=outputs)
-    return named_material, medium_of_path.values()
+    return replace(
+        material,
+        items=tuple(map(with_names, material.items)),
+        outputs={item_and_system: with_names(output) for item_and_system, output in material.outputs.items()},
+    ), medium_of_path.values()
 
 
 def medium(path: str) -> Medium:
@@ -358,8 +363,9 @@ def metric_signs(
             "these names"
         )
     metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
-    tie_threshold = human_threshold(metric_scores, None)
-    rater_comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
+    rater_comparison = compare_all_raters(
+        metric_study, scored_aspects[0], {"ties": human_threshold(metric_scores, None)}
+    )
     metric_preferences = rater_comparison.preferences.select_rater(1)
     sign_of_comparison: dict[tuple[object, ...], int] = {
         (metric_preferences.system_a[pair_index], metric_preferences.system_b[pair_index], item_index): preference_sign
@@ -370,7 +376,7 @@ def metric_signs(
     index_of_item = {item_label: item_index for item_index, item_label in enumerate(rater_comparison.items)}
     sign_matrix = np.array(
         [
-            [sign_of_comparison.get((*pair, index_of_item.get(item)), ABSENT) for item in material.labels()]
+            [sign_of_comparison.get((*pair, index_of_item.get(item_label)), ABSENT) for item_label in material.labels()]
             for pair in pairs
         ],
         dtype=np.int8,

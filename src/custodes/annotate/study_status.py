@@ -119,16 +119,16 @@ def status(path: str | Path) -> Status:
     >>> status(study).pairs["system_a"].to_list()
     ['Aster', 'Aster', 'Birch']
     """
-    study_path = study_file.check(path)
-    snapshot = snapshot_of_file(study_path)
+    snapshot = snapshot_of_file(study_file.check(path))
     study_forecast = forecast(snapshot)
-    status_part = Status.part(
-        study=_study(snapshot, study_forecast),
-        pairs=[_pair(pair) for pair in snapshot.pairs],
-        persons=[_person(person) for person in snapshot.annotators],
-    )
     return Status.from_parts(
-        [status_part],
+        [
+            Status.part(
+                study=_study(snapshot, study_forecast),
+                pairs=map(_pair, snapshot.pairs),
+                persons=map(_person, snapshot.annotators),
+            )
+        ],
         [*snapshot.notes, *_status_notes(snapshot, study_forecast)],
         provenance=study_provenance("status", path, seed=snapshot.plan.seed),
     )
@@ -215,7 +215,6 @@ def interval_columns(estimate_name: str, estimate_and_bounds: Sequence[float | N
 
 
 def _pair(pair: PairNow) -> dict[str, Any]:
-    better_system = {1: pair.first, -1: pair.second}.get(pair.decision or 0, "")
     return {
         "system_a": pair.first,
         "system_b": pair.second,
@@ -224,7 +223,7 @@ def _pair(pair: PairNow) -> dict[str, Any]:
         "wanted": pair.wanted,
         "looks_done": pair.looks_done,
         "looks": pair.looks,
-        "better": better_system,
+        "better": {1: pair.first, -1: pair.second}.get(pair.decision or 0, ""),
         "n": pair.n,
         **interval_columns(
             "margin", (pair.margin, pair.low, pair.high) if pair.margin is not None and not pair.is_open else None

@@ -75,12 +75,12 @@ def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
         if (match := ITSELF.search(output.text))
     ]
     if items_systems_and_matches:
-        systems = sorted({system for (_, system), _ in items_systems_and_matches})
+        affected_systems = sorted({system for (_, system), _ in items_systems_and_matches})
         matched_phrases = sorted({match[0].lower() for _, match in items_systems_and_matches})
         yield Problem(
             "warning",
             "names-itself",
-            f"{len(items_systems_and_matches)} outputs of {len(systems)} systems reveal their author "
+            f"{len(items_systems_and_matches)} outputs of {len(affected_systems)} systems reveal their author "
             f"({', '.join(matched_phrases[:3])}), which may bias annotators; exclude these items, or remove the "
             "words from the outputs of all systems",
             [item_label for (item_label, _), _ in items_systems_and_matches[:5]],
@@ -98,20 +98,20 @@ def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
             continue
         lower_system_name = system.lower()
         name_pattern = re.compile(rf"(?<!\w){re.escape(lower_system_name)}(?!\w)")
-        item_of_affected_output = [
+        affected_item_labels = [
             item_label
             for (item_label, _), lower_text in lower_text_of_item_and_system.items()
             if lower_system_name in lower_text
             and name_pattern.search(lower_text)
             and lower_system_name not in lower_context_of_item[item_label]
         ]
-        if item_of_affected_output:
+        if affected_item_labels:
             yield Problem(
                 "warning",
                 "names-system",
-                f"{len(item_of_affected_output)} outputs contain the name of the system {system!r}, which may bias "
+                f"{len(affected_item_labels)} outputs contain the name of the system {system!r}, which may bias "
                 "annotators; exclude these items, or remove the name",
-                item_of_affected_output[:5],
+                affected_item_labels[:5],
             )
 
 

@@ -239,10 +239,10 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     if latest_question is None or latest_question.unit is None or latest_question.answer_role == "second":
         return latest_question
     assignments = log.state.assignments
-    is_replaceable = assignments.is_present(latest_question.unit) and (
+    is_withdrawable = assignments.is_present(latest_question.unit) and (
         latest_question.value is not None or not assignments.is_settled(latest_question.unit)
     )
-    return latest_question if is_replaceable else None
+    return latest_question if is_withdrawable else None
 
 
 def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:

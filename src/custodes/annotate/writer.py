@@ -73,13 +73,13 @@ class Writer:
     def _run_waiting_jobs(self) -> None:
         """Run all waiting operations, at most `MOST`. An earlier call may have run them already."""
         waiting_jobs = [self._waiting_jobs.popleft() for _ in range(min(MOST, len(self._waiting_jobs)))]
-        jobs = [job for job in waiting_jobs if job[0].set_running_or_notify_cancel()]
-        if jobs:
-            self._run_jobs(jobs)
+        running_jobs = [job for job in waiting_jobs if job[0].set_running_or_notify_cancel()]
+        if running_jobs:
+            self._run_jobs(running_jobs)
 
     def _run_jobs(self, jobs: Sequence[Job]) -> None:
         """Run several operations in one transaction."""
-        has_begun = False
+        has_transaction_begun = False
         try:
             if self._is_stale:
                 self._reload_state()
@@ -90,11 +90,11 @@ class Writer:
                 self._run_read_only(jobs, self._problem)
                 return
             with transaction(self._connection):
-                has_begun = True
+                has_transaction_begun = True
                 results_and_errors = [self._try_operation(operation) for _, operation in jobs]
         except sqlite3.Error as problem:
             self._problem = problem
-            if has_begun:  # otherwise nothing has changed, and reloading a large study takes long
+            if has_transaction_begun:  # otherwise nothing has changed, and reloading a large study takes long
                 self._restore_state()
             _fail(jobs, _busy(problem))
         except BaseException as problem:

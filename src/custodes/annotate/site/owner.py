@@ -74,13 +74,13 @@ GROUP BY pair LIMIT ?1
 request is recorded."""
 
 
-async def rows_of(path: Path, statement: str, *parameters: object, max_rows: int = MOST) -> list[Row]:
+async def rows_of(path: Path, query: str, *parameters: object, max_rows: int = MOST) -> list[Row]:
     """Return rows of a study file, which is read over a read-only connection."""
 
     def read() -> list[Row]:
         with study_file.sqlite_errors(path), study_file.reading(path) as connection:
             connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(statement, (max_rows, *parameters))]
+            return [dict(row) for row in connection.execute(query, (max_rows, *parameters))]
 
     return await run_in_threadpool(read)
 
@@ -297,9 +297,9 @@ class Owner:
                     "there are no running results, because annotators rate outputs and do not compare pairs"
                 )
             await asyncio.wrap_future(service.peek())
-            running_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], max_rows=-1)
+            outcome_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], max_rows=-1)
             outcome_counts_of_pair = {
-                (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in running_rows
+                (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in outcome_rows
             }
             return await self._study(request, peeked=outcome_counts_of_pair)
         action_future = act_of(action_name, service, form_fields)

@@ -166,19 +166,19 @@ async def temporary_file_response(write_file: Callable[[Path], object], file_nam
     )
 
 
-def write_export_file(study: Path, zip_path: Path) -> None:
+def write_export_file(study_path: Path, zip_path: Path) -> None:
     """Export a study to a folder, and write a zip file of this folder."""
     import shutil
 
     from custodes.annotate.export_study import export
 
-    folder = export(study, zip_path.with_suffix(""))
+    folder = export(study_path, zip_path.with_suffix(""))
     shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name)
 
 
-def write_report_file(study: Path, report_path: Path) -> None:
+def write_report_file(study_path: Path, report_path: Path) -> None:
     """Write the report of a study as one HTML file. Raise `InputError` if the report could not be created."""
-    command_arguments = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(report_path), "--quiet"]
+    command_arguments = [sys.executable, "-m", "custodes", "report", str(study_path), "-o", str(report_path), "--quiet"]
     completed_process = subprocess.run(
         command_arguments, capture_output=True, encoding="utf-8", errors="replace", check=False
     )

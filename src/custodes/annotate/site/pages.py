@@ -204,9 +204,9 @@ def render_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str, not
     """Render the entry page of an open link: a description of the study, and a button that passes on the parameters of
     the link. If the plan needs the worker's id and the link lacks the id, the page has a field for it. `notice_key` is
     the key of a message to display."""
-    worker_id = plan.annotators.worker_id
-    typed = "" if worker_id in params else worker_id
-    return render("join.html", plan=plan, notice_key=notice_key, path=path, params=params, typed=typed)
+    worker_id_name = plan.annotators.worker_id
+    typed_parameter_name = "" if worker_id_name in params else worker_id_name
+    return render("join.html", plan=plan, notice_key=notice_key, path=path, params=params, typed=typed_parameter_name)
 
 
 def message(
