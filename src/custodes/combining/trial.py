@@ -144,8 +144,7 @@ class Trial:
 
 def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
     """Return the cross-validation: every method is fitted without each fold, and then predicts this fold."""
-    n_predictions = task.human.size * (3 + len(settings.methods))
-    check_memory("repeats", settings.repeats, float(settings.repeats) * n_predictions)
+    check_memory("repeats", settings.repeats, float(settings.repeats) * task.human.size * (3 + len(settings.methods)))
     initial_rng = deepcopy(rng)
     folds = outer_folds(task, settings.folds, repeats=settings.repeats, rng=rng)
     repeat_fold_pairs = jobs_of(folds)
@@ -171,11 +170,11 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         )
         for repeat, fold_number in repeat_fold_pairs
     ]
-    seconds, used, predictions_of_splits = fit_and_predict(
+    mean_seconds, mean_metrics_used, predictions_of_splits = fit_and_predict(
         task, settings, methods_and_best, splits, rng=rng, progress=progress, desc="combine"
     )
-    for (repeat, _), split, held_out in zip(repeat_fold_pairs, splits, predictions_of_splits, strict=True):
-        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = held_out
+    for (repeat, _), split, split_predictions in zip(repeat_fold_pairs, splits, predictions_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = split_predictions
     n_methods = len(settings.methods)
     outer_predictions = (
         {method.name: prediction_grid for method, prediction_grid in zip(methods_and_best, predictions[0], strict=True)}
@@ -190,8 +189,8 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         folds=folds,
         predicted=predictions[:, :n_methods],
         single=predictions[:, methods_and_best.index(BEST)],
-        seconds=seconds[:n_methods],
-        used=used[:n_methods],
+        seconds=mean_seconds[:n_methods],
+        used=mean_metrics_used[:n_methods],
         times=task.design.draw_weights(settings.resamples, rng, dtype=np.uint8),
         inner=choices.held_out_scores(
             task, settings, inner_fold_of_output, candidate_methods, outer_predictions, inner_rng, progress
