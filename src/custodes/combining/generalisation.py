@@ -204,7 +204,10 @@ def _systems(trial: Trial, methods: Sequence[Method], system_predictions: Withou
         SYSTEMS,
         methods,
         trial.prediction_moves(
-            system_predictions.predicted, system_fold_of_output, within=trial.folds, block=trial.folds
+            system_predictions.predicted,
+            system_fold_of_output,
+            groups_of_repeats=trial.folds,
+            blocks_of_repeats=trial.folds,
         ),
         seen_scores=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         resampled_unit="systems",
@@ -250,11 +253,13 @@ def _groups(
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
     compared_output_masks = [(fold_of_output >= 0) & (item_fold_of_output >= 0) for item_fold_of_output in trial.folds]
     fold_arguments: dict[str, Any] = {
-        "within": [
+        "groups_of_repeats": [
             np.where(is_compared_output, fold_of_output * len(trial.jobs) + item_fold_of_output, -1)
             for is_compared_output, item_fold_of_output in zip(compared_output_masks, trial.folds, strict=True)
         ],
-        "block": [np.where(is_compared_output, fold_of_output, -1) for is_compared_output in compared_output_masks],
+        "blocks_of_repeats": [
+            np.where(is_compared_output, fold_of_output, -1) for is_compared_output in compared_output_masks
+        ],
     }
     model_index_of_output = np.zeros_like(fold_of_output)
     method_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]

@@ -93,36 +93,40 @@ class Trial:
         """The objective of each method, followed by that of the best single metric, with influence values."""
         predictions_and_single = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
         return self.prediction_moves(
-            predictions_and_single[:, :, np.newaxis], np.zeros_like(self.folds[0]), within=self.folds, block=self.folds
+            predictions_and_single[:, :, np.newaxis],
+            np.zeros_like(self.folds[0]),
+            groups_of_repeats=self.folds,
+            blocks_of_repeats=self.folds,
         )
 
     def prediction_moves(
         self,
         predictions_of_repeats: Iterable[Floats],
-        model: Ints,
+        model_of_output: Ints,
         *,
-        within: Sequence[NDArray[Any]],
-        block: Sequence[NDArray[Any]],
+        groups_of_repeats: Sequence[NDArray[Any]],
+        blocks_of_repeats: Sequence[NDArray[Any]],
     ) -> Moves:
         """Return the objective of predictions (repeats, m, models, items, systems), averaged over repeats.
 
-        The result includes influence values. `model`, `within` and `block` are as in the function `moves`; every
-        repeat has its own `within` and `block`, with -1 for outputs that are not used.
+        The result includes influence values. `model_of_output` (items, systems) is `model` in the function `moves`.
+        Every repeat has its own `within` (in `groups_of_repeats`) and `block` (in `blocks_of_repeats`), with -1 for
+        outputs that are not used.
         """
         return Moves.mean(
             [
                 moves(
                     self.terms.objective,
-                    np.where(within_of_repeat >= 0, self.of.human, np.nan),
+                    np.where(group_of_output >= 0, self.of.human, np.nan),
                     predictions,
-                    model=model,
-                    within=within_of_repeat,
-                    block=block_of_repeat,
+                    model=model_of_output,
+                    within=group_of_output,
+                    block=block_of_output,
                     units=self.of.design.units,
                     n_units=self.of.design.n_units,
                 )
-                for predictions, within_of_repeat, block_of_repeat in zip(
-                    predictions_of_repeats, within, block, strict=True
+                for predictions, group_of_output, block_of_output in zip(
+                    predictions_of_repeats, groups_of_repeats, blocks_of_repeats, strict=True
                 )
             ]
         )
