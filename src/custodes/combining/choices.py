@@ -136,6 +136,6 @@ def _score_methods(
     )
 
 
-def _scores_by_method(scores: Sequence[Mapping[str, float]], methods: Sequence[Method]) -> dict[str, Floats]:
-    """Return the scores (folds,) of each method, by name; `scores` has the scores of all methods on each fold."""
-    return {method.name: np.array([fold_scores[method.name] for fold_scores in scores]) for method in methods}
+def _scores_by_method(scores_of_folds: Sequence[Mapping[str, float]], methods: Sequence[Method]) -> dict[str, Floats]:
+    """Return the scores (folds,) of each method, by name; `scores_of_folds` has the scores of methods on each fold."""
+    return {method.name: np.array([fold_scores[method.name] for fold_scores in scores_of_folds]) for method in methods}

@@ -262,12 +262,12 @@ def _groups(
         ],
     }
     model_index_of_output = np.zeros_like(fold_of_output)
-    method_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
+    seen_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
     return _rows(
         unit_noun,
         methods,
         trial.prediction_moves([predictions] * len(compared_output_masks), model_index_of_output, **fold_arguments),
-        seen_scores=trial.prediction_moves(method_predictions, model_index_of_output, **fold_arguments).value,
+        seen_scores=trial.prediction_moves(seen_predictions, model_index_of_output, **fold_arguments).value,
         resampled_unit="blocks",
         n_units=len(splits),
         fold_counts=(len(splits), len(splits)),

@@ -42,10 +42,10 @@ def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dic
     means_of_repeats = np.ma.stack(
         [np.ma.masked_invalid(fold_scores).mean(axis=0) for fold_scores in scores_of_repeats]
     ).filled(np.nan)
-    standard_deviations = (
+    sd_over_repeats = (
         means_of_repeats.std(axis=0, ddof=1) if len(means_of_repeats) > 1 else np.full(len(trial.methods), np.nan)
     )
-    return table_columns | {"spread": standard_deviations, "seconds": trial.seconds, "metrics_used": trial.used}
+    return table_columns | {"spread": sd_over_repeats, "seconds": trial.seconds, "metrics_used": trial.used}
 
 
 def difference_columns(trial: Trial) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def _select_raters(rater_scores: RaterScores, rater_indices: NDArray[np.intp]) -
     """Return the scores of the raters at the positions `rater_indices`."""
 
     def select_values(rater_values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(rater_values[i] for i in rater_indices)
+        return tuple(rater_values[rater_index] for rater_index in rater_indices)
 
     return replace(
         rater_scores,

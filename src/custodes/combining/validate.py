@@ -395,13 +395,17 @@ def _comparison(
 
 
 def _gains(
-    rivals: Sequence[_Rival], objectives_with_influences: Moves, target_task: Task, human: Floats, confidence: float
+    rivals: Sequence[_Rival],
+    objectives_with_influences: Moves,
+    target_task: Task,
+    compared_ratings: Floats,
+    confidence: float,
 ) -> dict[str, Any]:
     """Return columns with the gain over each single metric, with an interval over items and one over systems and items.
 
     If there are fewer than `LEAST_SYSTEMS` systems, the bounds of the second interval are NaN.
     """
-    is_compared_output = np.isfinite(human)
+    is_compared_output = np.isfinite(compared_ratings)
     rival_indices = np.arange(1, len(rivals) + 1)
     gains_with_influences = objectives_with_influences.contrast(np.zeros_like(rival_indices), rival_indices)
     n_of_resampled_unit = {
@@ -416,9 +420,9 @@ def _gains(
     )  # (rivals, items or systems) each
     if n_of_resampled_unit[SYSTEMS] < LEAST_SYSTEMS:
         lower_bounds[:, 1] = upper_bounds[:, 1] = np.nan
-    rival_roles = np.repeat([rival_role for rival_role, *_ in rivals], 2)
+    role_of_row = np.repeat([rival_role for rival_role, *_ in rivals], 2)
     return {
-        "rater": rival_roles,
+        "rater": role_of_row,
         "metric": np.repeat([rival_name for _, rival_name, _ in rivals], 2),
         "unseen": [*n_of_resampled_unit] * len(rivals),
         "n": [*n_of_resampled_unit.values()] * len(rivals),
@@ -427,6 +431,6 @@ def _gains(
         "gain_high": upper_bounds.ravel(),
         "conclusion": [
             conclusion(lower_bound) if rival_role == SINGLE else None
-            for rival_role, lower_bound in zip(rival_roles, lower_bounds.flat, strict=True)
+            for rival_role, lower_bound in zip(role_of_row, lower_bounds.flat, strict=True)
         ],
     }
