@@ -115,7 +115,7 @@ def is_collection(value: Any) -> TypeGuard[Iterable[Any]]:
 
 
 def value_list(
-    name: str, entries_or_text: str | Iterable[str], *, labels: Collection[str] = (), described: bool = False
+    name: str, entries_or_text: str | Iterable[str], *, labels: Collection[str] = (), allow_descriptions: bool = False
 ) -> list[str]:
     """Values of a repeatable argument: each entry holds one value or a comma list.
 
@@ -128,7 +128,7 @@ def value_list(
     labels : collection of str, default ()
         Labels of the data. A comma inside a label does not separate values, and neither does a comma inside `!label`,
         which excludes a label.
-    described : bool, default False
+    allow_descriptions : bool, default False
         Whether a value may be `NAME: text`. An entry with a colon is then a single value, whose text may contain
         commas.
 
@@ -144,7 +144,7 @@ def value_list(
 
     Examples
     --------
-    >>> value_list("aspects", ["coherence,fluency", "tone: warm, not stiff"], described=True)
+    >>> value_list("aspects", ["coherence,fluency", "tone: warm, not stiff"], allow_descriptions=True)
     ['coherence', 'fluency', 'tone: warm, not stiff']
     >>> value_list("metrics", "f(a,b),bleu", labels=["f(a,b)", "bleu"])
     ['f(a,b)', 'bleu']
@@ -152,15 +152,15 @@ def value_list(
     entries = [entries_or_text] if isinstance(entries_or_text, str) else entries_or_text
     if not is_collection(entries) or not all(isinstance(entry, str) for entry in entries):
         raise OptionError(f"{name}={short_repr(entries_or_text)}: must be a text or a list of texts")
-    return [value for entry in entries for value in _values(name, entry, labels, described=described)]
+    return [value for entry in entries for value in _values(name, entry, labels, allow_descriptions=allow_descriptions)]
 
 
-def _values(name: str, entry: str, labels: Collection[str], *, described: bool) -> Iterator[str]:
+def _values(name: str, entry: str, labels: Collection[str], *, allow_descriptions: bool) -> Iterator[str]:
     if entry in labels:
         yield entry
         return
     text_before_colon, colon, _ = entry.partition(":")
-    if described and colon:
+    if allow_descriptions and colon:
         if "," in text_before_colon:
             raise OptionError(
                 f"{name}={short_repr(entry)}: a comma precedes the colon, but a value with a colon must be "
@@ -291,11 +291,11 @@ def argument(name: str, value: Any, declared_type: Any) -> Any:
 def check_fields(record: Any, checks: Mapping[str, Callable[[Any], Any]] | None = None) -> None:
     """Convert the fields of a frozen dataclass to their declared types. `checks` has other conversions by field."""
     for field_name, field_type in argument_types(record.__class__).items():
-        field_value, check_function = getattr(record, field_name), (checks or {}).get(field_name)
+        field_value, converter = getattr(record, field_name), (checks or {}).get(field_name)
         object.__setattr__(
             record,
             field_name,
-            check_function(field_value) if check_function else argument(field_name, field_value, field_type),
+            converter(field_value) if converter else argument(field_name, field_value, field_type),
         )
 
 
@@ -364,7 +364,7 @@ def _numbers(value: Any) -> Any:
 def _mapping(convert_value: Callable[[Any], Any], value: Any) -> Any:
     if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
         return None
-    converted_value_of_name = {str(name): convert_value(member_value) for name, member_value in value.items()}
+    converted_value_of_name = {str(name): convert_value(value[name]) for name in value}
     return None if None in converted_value_of_name.values() else converted_value_of_name
 
 

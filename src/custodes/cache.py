@@ -100,11 +100,11 @@ class Cache(AbstractContextManager["Cache"]):
         )
         try:
             # Another run may create the file at the same time; once it has tables, it is complete.
-            queries = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
-            n_schema_tables, application_id, schema_version = (
-                connection.execute(query).fetchone()[0] for query in queries
+            n_tables, application_id, schema_version = (
+                connection.execute(query).fetchone()[0]
+                for query in ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
             )
-            if n_schema_tables and (application_id, schema_version) != (APPLICATION, VERSION):
+            if n_tables and (application_id, schema_version) != (APPLICATION, VERSION):
                 version_text = (
                     f"of version {schema_version}, not {VERSION}"
                     if application_id == APPLICATION
@@ -174,13 +174,13 @@ def cached_text(name: str, make: Callable[[], str]) -> str:
     'result'
     """
     cache_path = cache_folder() / name
-    if (cached_content := _read_text(cache_path)) is not None:
-        return cached_content
-    made_text = make()
+    if (stored_text := _read_text(cache_path)) is not None:
+        return stored_text
+    computed_text = make()
     with suppress(OSError, OptionError):
         cache_path.parent.mkdir(mode=ALONE, parents=True, exist_ok=True)
-        write_atomically(cache_path, _digest(made_text) + "\n" + made_text)
-    return made_text
+        write_atomically(cache_path, _digest(computed_text) + "\n" + computed_text)
+    return computed_text
 
 
 def cache_folder() -> Path:

@@ -93,7 +93,9 @@ def _run(argv: list[str]) -> int | None:
     if argv == ["--version"]:
         print_line(f"custodes {version('custodes')}")
     elif argv in ([], ["-h"], ["--help"]):
-        print(USAGE.format(verbs="\n\n".join(_format_verb_list(*group) for group in VERB_GROUPS.items())))
+        print(
+            USAGE.format(verbs="\n\n".join(_format_verb_list(heading, verbs) for heading, verbs in VERB_GROUPS.items()))
+        )
     else:
         from custodes.command_line import call
 

@@ -64,8 +64,8 @@ def _option_names(app: App, argv: Sequence[str]) -> set[str]:
     """Options of the verb of a command line."""
     return {
         option_name
-        for cli_argument in app.parse_commands(argv)[1][-1].assemble_argument_collection()
-        for option_name in cli_argument.names
+        for declared_option in app.parse_commands(argv)[1][-1].assemble_argument_collection()
+        for option_name in declared_option.names
     }
 
 
@@ -87,7 +87,7 @@ def replace_argument_names(message: str, options: set[str]) -> str:
 
 def _missing_name(problem: MissingArgumentError, argv: Sequence[str]) -> str:
     """The required option or argument that the command line does not contain, or '' if only its value is missing."""
-    if problem.argument is None or any(token.partition("=")[0] in problem.argument.names for token in argv):
+    if problem.argument is None or any(word.partition("=")[0] in problem.argument.names for word in argv):
         return ""
     return (
         problem.argument.name.removeprefix("--").upper()

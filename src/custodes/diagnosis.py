@@ -122,11 +122,12 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     >>> result.status
     0
     """
-    generator, seed = resolve_seed(rng)
+    seed_or_generator, recorded_seed = resolve_seed(rng)
     package_rows, extra_rows = _requirements(), list(_extras())
     demo = cu.read("demo")
     test_rows = [
-        _run_test(test_name, partial(test_function, demo, generator)) for test_name, test_function in TESTS.items()
+        _run_test(test_name, partial(test_function, demo, seed_or_generator))
+        for test_name, test_function in TESTS.items()
     ]
     # Packages that a newer Python includes are not required.
     test_rows += [
@@ -139,7 +140,7 @@ def doctor(*, rng: Rng = 0) -> Doctor:
         study="this installation",
         digest="",
         options={},
-        seed=seed,
+        seed=recorded_seed,
         versions=versions(),
     )
     return Doctor.from_parts(
@@ -250,13 +251,13 @@ def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl
 def _test_numbers(study: Any, rng: int | np.random.Generator) -> str:
     (metric_row,) = _agreement(study, 0, rng).to_dicts()
     difference_texts = [
-        f"{statistic}={metric_row[statistic]!r}, not {expected_value!r}"
-        for statistic, expected_value in KNOWN.items()
-        if not isclose(metric_row[statistic], expected_value)
+        f"{statistic_name}={metric_row[statistic_name]!r}, not {expected_value!r}"
+        for statistic_name, expected_value in KNOWN.items()
+        if not isclose(metric_row[statistic_name], expected_value)
     ]
     if difference_texts:
         raise ArithmeticError("; ".join(difference_texts))
-    return ", ".join(f"{statistic} {metric_row[statistic]:.4f}" for statistic in KNOWN)
+    return ", ".join(f"{statistic_name} {metric_row[statistic_name]:.4f}" for statistic_name in KNOWN)
 
 
 def _test_threads(study: Any, rng: int | np.random.Generator) -> str:
@@ -274,10 +275,9 @@ def _test_picture(study: Any, rng: int | np.random.Generator) -> str:
         cu.leaderboard(study, aspect="coherence", metrics="judge", resamples=20, rng=rng)
     )
     with tempfile.TemporaryDirectory() as folder:
-        svg_and_png_bytes = [
+        svg_bytes, png_bytes = (
             cu.plots.save(chart, Path(folder) / f"picture.{suffix}").read_bytes() for suffix in ("svg", "png")
-        ]
-    svg_bytes, png_bytes = svg_and_png_bytes
+        )
     if b"Aster" not in svg_bytes or not png_bytes.startswith(b"\x89PNG"):
         raise ValueError("the picture does not show the systems of the demo")
     return f"svg of {len(svg_bytes)} bytes, png of {len(png_bytes)} bytes"
@@ -334,10 +334,10 @@ def _test_annotate() -> str:
     from custodes.annotate.demo import run_demo
     from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent
 
-    with run_demo(port=0, folder=None) as running_demo, urlopen(running_demo.ask, timeout=20) as page:
+    with run_demo(port=0, folder=None) as running_demo, urlopen(running_demo.ask, timeout=20) as response:
         (service,), token = running_demo.site.services.values(), running_demo.ask.rpartition("/")[2]
-        if page.status != 200:
-            raise ValueError(f"the first page has status {page.status}")
+        if response.status != 200:
+            raise ValueError(f"the first page has status {response.status}")
         worker_view = service.view(token).result()
         while not isinstance(worker_view, Ask):
             worker_view = service.act(

@@ -25,10 +25,10 @@ class CustodesError(Exception):
     """Base class of errors that the user can correct. The message is one line; control characters are escaped."""
 
     def __str__(self) -> str:
-        text = escape_controls(" ".join(super().__str__().splitlines()))
-        if len(text) <= LONGEST:
-            return text
-        return f"{text[:HEAD]} [{len(text) - LONGEST} characters left out] {text[HEAD - LONGEST :]}"
+        message = escape_controls(" ".join(super().__str__().splitlines()))
+        if len(message) <= LONGEST:
+            return message
+        return f"{message[:HEAD]} [{len(message) - LONGEST} characters left out] {message[HEAD - LONGEST :]}"
 
 
 class InputError(CustodesError):

@@ -28,9 +28,12 @@ def fits_in_memory(n_bytes: float) -> bool:
     return n_bytes <= SHARE * machine_memory()
 
 
-def count_resample_values(resamples: int, units: float = 0.0) -> float:
-    """Number of eight-byte numbers that the resamples need, including a weight for each of the `units` clusters."""
-    return (1 + resamples) * (units + _NUMBERS)
+def count_resample_values(resamples: int, n_values_per_resample: float = 0.0) -> float:
+    """Number of eight-byte numbers that the resamples need.
+
+    Each resample needs its statistics and `n_values_per_resample` further numbers, such as the cluster weights.
+    """
+    return (1 + resamples) * (n_values_per_resample + _NUMBERS)
 
 
 def check_memory(option_name: str, option_value: int, n_numbers: float) -> None:

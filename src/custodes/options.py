@@ -122,11 +122,11 @@ class InputOptions:
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
-        n_counts = sum(map(is_counts, inputs))
+        n_count_files = sum(map(is_counts, inputs))
         reject(
             (not inputs, "there is no input; give a file, a folder, or the word demo"),
-            (n_counts == len(inputs), f"{join_labels(inputs)}: {NOT_ENOUGH}"),
-            (n_counts, f"{join_labels(inputs)}: counts cannot be joined with other data; give counts only"),
+            (n_count_files == len(inputs), f"{join_labels(inputs)}: {NOT_ENOUGH}"),
+            (n_count_files, f"{join_labels(inputs)}: counts cannot be joined with other data; give counts only"),
         )
         return read(*inputs, **self.reader_arguments, columns=self.column_mapping, schema=self.schema)
 
@@ -146,8 +146,8 @@ class InputOptions:
     @property
     def files(self) -> list[Any]:
         """The input files among the values of these options, including the files named in a schema."""
-        schema_options = {} if self.schema is None else Schema.load(self.schema).reading
-        return [*vars(self).values(), *schema_options.values()]
+        options_in_schema = {} if self.schema is None else Schema.load(self.schema).reading
+        return [*vars(self).values(), *options_in_schema.values()]
 
     @property
     def reader_arguments(self) -> dict[str, Any]:
@@ -373,7 +373,7 @@ def _flatten_lists(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
 
 
-def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> list[str | Path]:
+def input_files(inputs: Sequence[str], *option_values: Any, sidecars: bool = True) -> list[str | Path]:
     """Files that a command reads: the inputs, the tables next to the inputs, and all files given by options.
 
     `sidecars`: whether to include the tables of raters and probes next to the inputs (for scores, not for texts).
@@ -388,7 +388,7 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
         for main_path, part_name in path_part_pairs
         for sidecar_path in sidecar_tables(main_path, table_kind, part_name)
     ]
-    return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(options))]
+    return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(option_values))]
 
 
 def print_output_path(path: Path) -> None:

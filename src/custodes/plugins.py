@@ -24,10 +24,10 @@ def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
     [1, 2, 3]
     """
     return [
-        module_member
+        candidate
         for module_value in list(module.values())
-        for module_member in (module_value if isinstance(module_value, tuple) else (module_value,))
-        if isinstance(module_member, kind)
+        for candidate in (module_value if isinstance(module_value, tuple) else (module_value,))
+        if isinstance(candidate, kind)
     ]
 
 

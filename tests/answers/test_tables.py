@@ -152,7 +152,7 @@ DECLARED = [
 def test_points_and_differences_of_proportions_carry_their_unit(declared: Table) -> None:
     frame = declared.frame({name: None for name in declared.schema if name != declared.by}, "all", name="main")
     assert frame.columns == list(declared.schema)  # column names in files have no unit
-    (view,) = views(declared, frame, "title", every=True)
+    (view,) = views(declared, frame, "title", all_columns=True)
     assert [column["label"] for column in column_specs(declared.columns)] == list(
         view.labels
     )  # labels in papers and pages

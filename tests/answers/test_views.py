@@ -64,7 +64,7 @@ def test_the_best_values_are_marked_all_of_them_and_in_both_directions() -> None
 def test_a_table_may_be_set_in_another_way_unless_all_is_asked() -> None:
     table = Table(doc="One row.", by="", columns=COLUMNS, view=lambda frame: [View(title="own", header=(), rows=())])
     assert [view.title for view in views(table, FRAME, "m")] == ["own"]
-    assert [view.title for view in views(table, FRAME, "m", every=True)] == ["m"]
+    assert [view.title for view in views(table, FRAME, "m", all_columns=True)] == ["m"]
 
 
 def test_an_empty_table_without_aspects_is_one_empty_view() -> None:

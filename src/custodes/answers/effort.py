@@ -115,18 +115,18 @@ def effort(
             dimension: len(labels) for dimension, labels in zip(size_of_dimension, labels_by_dimension, strict=True)
         }
     n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
-    n_values_per_item = (
+    n_draws = (
         draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
         + REPLAY * draws_of_option["replications"] * n_pairs
-    )
-    n_values = n_values_per_item * max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"])
+    ) * (max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"]))
     cpu_seconds, megabytes = (
-        fixed_cost + cost_per_row * n_rows + cost_per_value * n_values
-        for fixed_cost, cost_per_row, cost_per_value in zip(START, PER_ROW, PER_DRAW, strict=True)
+        fixed_cost + cost_per_row * n_rows + cost_per_draw * n_draws
+        for fixed_cost, cost_per_row, cost_per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
     if draws_of_option["resamples"]:
-        n_resample_values = count_resample_values(draws_of_option["resamples"], size_of_dimension["items"] / 8)
-        megabytes = max(megabytes, 8e-6 * n_resample_values)
+        megabytes = max(
+            megabytes, 8e-6 * count_resample_values(draws_of_option["resamples"], size_of_dimension["items"] / 8)
+        )
     return Effort(
         question=question,
         seconds=cpu_seconds * PASSES[question],

@@ -117,7 +117,7 @@ def _html_table(view: View) -> str:
     column_styles = [
         f' style="text-align:{"right" if is_number_column else "left"}"' for is_number_column in view.numeric
     ]
-    header_cells = "".join(
+    header_html = "".join(
         f"<th{column_style}>{_plain(column_label)}</th>"
         for column_label, column_style in zip(view.labels, column_styles, strict=True)
     )
@@ -132,7 +132,7 @@ def _html_table(view: View) -> str:
     omission_html = f"<p>{_plain(view.more)}</p>" if view.more else ""
     return (
         f'<table><caption style="text-align:left">'
-        f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body_html}</tbody></table>"
+        f"{_plain(view.title)}</caption><thead><tr>{header_html}</tr></thead><tbody>{body_html}</tbody></table>"
         f"{omission_html}"
     )
 
@@ -339,12 +339,12 @@ def _significantly_best(table_rows: pl.DataFrame, label_column_names: Sequence[s
         table_rows.partition_by(label_column_names, maintain_order=True) if label_column_names else [table_rows]
     ):
         letters_by_row = group_rows[LETTERS].to_list()
-        has_comparison = (
+        is_compared_group = (
             len(letters_by_row) > 1
             and all(letters_by_row)
             and not any(row_letters[0].isdigit() for row_letters in letters_by_row)
         )
-        if has_comparison and not {*letters_by_row[0]} & {
+        if is_compared_group and not {*letters_by_row[0]} & {
             letter for row_letters in letters_by_row[1:] for letter in row_letters
         }:
             yield group_rows["place"][0]

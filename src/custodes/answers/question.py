@@ -96,10 +96,10 @@ class Option(NamedTuple):
     help: str
 
 
-def document_arguments(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def document_arguments(example_command: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Document all arguments of a function for `help` and the command line, and check the arguments in every call.
 
-    `example`: a command line that calls the function. `helps`: descriptions of the arguments of the function
+    `example_command`: a command line that calls the function. `helps`: descriptions of the arguments of the function
     (descriptions of shared arguments are in `HELP`). Arguments of `**options: Unpack[...]` become arguments of the
     function, with the defaults in `DEFAULTS`.
     """
@@ -127,7 +127,7 @@ def document_arguments(example: str, /, **helps: str) -> Callable[[Callable[P, T
 
         wrapper.__doc__ = with_sections(function, signature, helps)
         wrapper.__signature__ = signature  # type: ignore[attr-defined]
-        wrapper.example, wrapper.helps = example, helps  # type: ignore[attr-defined]
+        wrapper.example, wrapper.helps = example_command, helps  # type: ignore[attr-defined]
         return wrapper
 
     return decorate
@@ -172,23 +172,23 @@ def _read_data_argument(function: Callable[..., Any], data: Any) -> Any:
 
 
 def question(
-    example: str, /, *, equal_outputs: bool = False, **helps: str
+    example_command: str, /, *, accepts_equal_outputs: bool = False, **helps: str
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Turn a function that returns a result into a question: document it, and add a provenance to its result.
 
     The function receives as `rng` either the recorded seed or the caller's generator. The first argument of the
-    function is the data: a study, counts, or None. `equal_outputs`: whether the question can use items that stand for
-    several equal outputs (`n_outputs`).
+    function is the data: a study, counts, or None. `accepts_equal_outputs`: whether the question can use items
+    that stand for several equal outputs (`n_outputs`).
     """
 
     def decorate(ask: Callable[P, R]) -> Callable[P, R]:
         @wraps(ask)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
             options: dict[str, Any] = dict(kwargs)
-            options["rng"], seed = resolve_seed(options["rng"])
+            options["rng"], recorded_seed = resolve_seed(options["rng"])
             (data,) = args
             study = data if isinstance(data, Study) else None
-            if study and study.items.has_equal_outputs and not equal_outputs:
+            if study and study.items.has_equal_outputs and not accepts_equal_outputs:
                 raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
             if study:
                 options |= {
@@ -212,13 +212,13 @@ def question(
                     for option_name, option_value in options.items()
                     if option_name not in unrecorded_options
                 },
-                seed=seed,
+                seed=recorded_seed,
                 versions=versions(),
                 dropped=tuple(note for note in result.notes if note.count),
             )
             return result.with_provenance(provenance)
 
-        return document_arguments(example, **helps)(wrapper)
+        return document_arguments(example_command, **helps)(wrapper)
 
     return decorate
 

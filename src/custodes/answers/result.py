@@ -43,16 +43,15 @@ class Provenance:
     counted: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        value_of_printed_option = {"study": self.study, "digest": self.digest or None, **self.counted, **self.options}
-        # Options that are False are not printed: after `gate`, `status=False` would look like a failed gate.
-        value_of_given_option = {
-            option_name: option_value
-            for option_name, option_value in value_of_printed_option.items()
-            if option_value is not None and option_value is not False
-        }
+        value_of_entry = {"study": self.study, "digest": self.digest or None, **self.counted, **self.options}
         entry_texts = [
             self.question,
-            *(f"{option_name}={_text(option_value)}" for option_name, option_value in value_of_given_option.items()),
+            # Options that are False are not printed: after `gate`, `status=False` would look like a failed gate.
+            *(
+                f"{entry_name}={_text(entry_value)}"
+                for entry_name, entry_value in value_of_entry.items()
+                if entry_value is not None and entry_value is not False
+            ),
             f"seed={self.seed}",
             *(f"{package}={version}" for package, version in self.versions.items()),
         ]
@@ -139,10 +138,12 @@ class Result:
         for table_name in self.table_declarations() if table is None else [table]:
             frame, declaration = self.to_frame(table_name), self.table_declarations()[table_name]
             if table is not None:
-                yield from views(declaration, frame, table_name, every=True)
+                yield from views(declaration, frame, table_name, all_columns=True)
             elif declaration.essential and not frame.is_empty():
                 relevant_rows = declaration.rows(self) if declaration.rows else frame
-                yield from views(declaration, relevant_rows, table_name, left_out=frame.height - relevant_rows.height)
+                yield from views(
+                    declaration, relevant_rows, table_name, n_omitted_rows=frame.height - relevant_rows.height
+                )
 
     def note_texts(self) -> Iterator[str]:
         """The notes as sentences."""

@@ -195,7 +195,7 @@ class Table:
             column_name: TYPES.get(column.kind, pl.Float64) for column in self.columns for column_name in column.names
         }
 
-    def frame(self, data: TableData, by: str = "", *, name: str) -> pl.DataFrame:
+    def frame(self, data: TableData, row_label: str = "", *, name: str) -> pl.DataFrame:
         """A frame with the declared columns.
 
         Parameters
@@ -203,7 +203,7 @@ class Table:
         data : mapping or iterable of mappings
             Either a mapping from column names to an array, a sequence or a single value (which is repeated), or one
             mapping per row. NaN becomes null. Without data, the frame is empty.
-        by : str
+        row_label : str
             The label of all rows, in the column `by` of the table.
         name : str
             Name of the table in messages.
@@ -222,7 +222,7 @@ class Table:
             )
         if not data:
             return pl.DataFrame(schema=self.schema)
-        values_of_column = ({self.by: by} if self.by else {}) | dict(data)
+        values_of_column = ({self.by: row_label} if self.by else {}) | dict(data)
         missing_or_undeclared_names = sorted(values_of_column.keys() ^ self.schema.keys())
         if missing_or_undeclared_names:
             raise ValueError(
@@ -274,22 +274,26 @@ def _series(column_name: str, value_or_values: Any, dtype: Any, n_rows: int) -> 
 
 
 def with_interval(
-    name: str, draws: Floats, confidence: float, *, clusters: float | Floats, bounds: intervals.Bounds
+    name: str, estimate_and_draws: Floats, confidence: float, *, clusters: float | Floats, bounds: intervals.Bounds
 ) -> dict[str, Floats]:
     """The columns of an estimate and of its interval bounds.
 
-    Row 0 of `draws` (1 + B, ...) is the estimate; the other B rows come from resamples of clusters. `clusters` is the
-    (effective) number of clusters, one for all or one for each estimate, and `bounds` the range of the statistic.
+    Row 0 of `estimate_and_draws` (1 + B, ...) is the estimate; the other B rows come from resamples of clusters.
+    `clusters` is the (effective) number of clusters, one for all or one for each estimate, and `bounds` the range of
+    the statistic.
     """
     lower_bounds, upper_bounds = intervals.student_interval(
-        draws, confidence=confidence, n_units=clusters, bounds=bounds
+        estimate_and_draws, confidence=confidence, n_units=clusters, bounds=bounds
     )
-    return {name: draws[0], f"{name}_low": lower_bounds, f"{name}_high": upper_bounds}
+    return {name: estimate_and_draws[0], f"{name}_low": lower_bounds, f"{name}_high": upper_bounds}
 
 
-def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
+def with_sd(name: str, replicate_values: NDArray[Any]) -> dict[str, float]:
     """The mean over replications as a column, with the standard deviation (undefined for a single replication)."""
-    return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
+    return {
+        name: replicate_values.mean(),
+        f"{name}_sd": replicate_values.std(ddof=1) if len(replicate_values) > 1 else np.nan,
+    }
 
 
 def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:

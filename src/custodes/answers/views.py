@@ -25,22 +25,24 @@ DIGITS, WITH_SPREAD = 3, 2
 "Number of decimals of a number alone, and of a number with an interval or a standard deviation."
 
 
-def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:
+def views(
+    table: Table, frame: pl.DataFrame, name: str, *, all_columns: bool = False, n_omitted_rows: int = 0
+) -> Iterable[View]:
     """The views of a frame of a declared table.
 
-    The views have the essential columns with values, or all columns if `every`. `left_out` is the number of further
-    rows of the table, which are not in the frame.
+    The views have the essential columns with values, or all columns if `all_columns`. `n_omitted_rows` is the number of
+    further rows of the table, which are not in the frame.
     """
-    if table.view is not None and not every:
+    if table.view is not None and not all_columns:
         yield from table.view(frame)
         return
     for aspect_name, aspect_rows in split_by_aspect(frame, table.by):
         view_columns = [
             table_column
             for table_column in table.columns
-            if every or _is_shown(table_column, aspect_rows[table_column.name])
+            if all_columns or _is_shown(table_column, aspect_rows[table_column.name])
         ]
-        if table.order and not every:
+        if table.order and not all_columns:
             aspect_rows = aspect_rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
         columns_and_decimals = [(column, digits_of_column(aspect_rows, column)) for column in view_columns]
         yield View(
@@ -53,7 +55,9 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
             ),
             numeric=tuple(column.is_number for column in view_columns),
             best=frozenset(_best(aspect_rows, view_columns)),
-            more=f"{left_out} of {frame.height + left_out} rows not shown (--table {name})" if left_out else "",
+            more=f"{n_omitted_rows} of {frame.height + n_omitted_rows} rows not shown (--table {name})"
+            if n_omitted_rows
+            else "",
         )
 
 
@@ -112,8 +116,9 @@ def _is_shown(column: Column, column_series: pl.Series) -> bool:
     A column of labels, a column with intervals, or a column with a `best` direction is displayed even if all its values
     are undefined.
     """
-    is_reported = not column.is_number or column.interval or bool(column.best)
-    return column.essential and (is_reported or bool(column_series.count()))
+    return column.essential and (
+        not column.is_number or column.interval or bool(column.best) or bool(column_series.count())
+    )
 
 
 def _best(table_rows: pl.DataFrame, view_columns: Sequence[Column]) -> Iterable[tuple[int, int]]:

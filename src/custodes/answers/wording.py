@@ -101,9 +101,9 @@ def _zero_without_sign(text: str) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _significant_decimals(size: float, min_decimals: int) -> int:
+def _significant_decimals(absolute_value: float, min_decimals: int) -> int:
     """Number of decimals that display two significant digits of a positive number; at least `min_decimals`."""
-    return min(MOST_DIGITS + 1, max(min_decimals, 1 - floor(log10(size))))
+    return min(MOST_DIGITS + 1, max(min_decimals, 1 - floor(log10(absolute_value))))
 
 
 def number(value: float | None, *, digits: int = 2) -> str:
@@ -132,8 +132,8 @@ def p_value_phrase(value: float | None) -> str:
     >>> p_value_phrase(0.0400), p_value_phrase(0.0002)
     ('p = .040', 'p ≤ .001')
     """
-    text = p_value(value)
-    return f"p {text}" if text.startswith("≤") else f"p = {text}"
+    p_value_text = p_value(value)
+    return f"p {p_value_text}" if p_value_text.startswith("≤") else f"p = {p_value_text}"
 
 
 def estimate_with_interval(row: Mapping[str, Any], name: str, **options: Any) -> str:
@@ -232,16 +232,16 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
     """
     if len(labels) > limit:
         return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
-    return " and ".join(list_part for list_part in (", ".join(labels[:-1]), *labels[-1:]) if list_part)
+    return " and ".join(filter(None, (", ".join(labels[:-1]), *labels[-1:])))
 
 
-def subject_with_verb(labels: Sequence[str], one: str, many: str) -> str:
-    """Names followed by the verb: `one` for a single name, `many` for several.
+def subject_with_verb(labels: Sequence[str], singular_verb: str, plural_verb: str) -> str:
+    """Names followed by the verb: `singular_verb` for a single name, `plural_verb` for several.
 
     >>> subject_with_verb(["bleu"], "is", "are"), subject_with_verb(["bleu", "rouge"], "is", "are")
     ('bleu is', 'bleu and rouge are')
     """
-    return f"{names(labels)} {one if len(labels) == 1 else many}"
+    return f"{names(labels)} {singular_verb if len(labels) == 1 else plural_verb}"
 
 
 def letter_ranges(row_letters: str | None) -> str:
@@ -257,20 +257,24 @@ def letter_ranges(row_letters: str | None) -> str:
     number_prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
     alphabet_positions = [ord(letter[0]) - ord("a") + 26 * int(letter[1:] or 0) for letter in letters]
     # In a run of consecutive letters, the position in the alphabet minus the position in the text is constant.
-    runs = groupby(range(len(letters)), key=lambda index: alphabet_positions[index] - index)
-    letters_of_runs = [[letters[index] for index in run_indices] for _, run_indices in runs]
-    has_range = any(len(run_letters) >= 4 for run_letters in letters_of_runs)
-    run_texts = [f"{run[0]}–{run[-1]}" if len(run) >= 4 else "".join(run) for run in letters_of_runs]
+    runs = [
+        [letters[index] for index in run_indices]
+        for _, run_indices in groupby(range(len(letters)), key=lambda index: alphabet_positions[index] - index)
+    ]
+    has_range = any(len(run_letters) >= 4 for run_letters in runs)
+    run_texts = [
+        f"{run_letters[0]}–{run_letters[-1]}" if len(run_letters) >= 4 else "".join(run_letters) for run_letters in runs
+    ]
     return number_prefix + (" " if has_range else "").join(run_texts)
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
+def plural(count: int, singular_noun: str, plural_noun: str | None = None) -> str:
     """A count with its noun.
 
     >>> plural(1, "pair"), plural(3, "pair")
     ('1 pair', '3 pairs')
     """
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    return f"{count} {singular_noun if count == 1 else plural_noun or singular_noun + 's'}"
 
 
 def sentence(message: str, labels: Iterable[str] = ()) -> str:

@@ -37,14 +37,14 @@ def nested_fold_scores(
     The inner folds of an outer fold are the other outer folds. The fit for a score uses neither the outer fold nor the
     inner fold that is scored.
     """
-    fold_pairs = [
+    repeats_and_fold_pairs = [
         (repeat, *fold_pair)
         for repeat, fold_of_output in enumerate(folds)
         for fold_pair in combinations(np.unique(fold_of_output[fold_of_output >= 0]).tolist(), 2)
     ]
     splits = [
         hold_out_fold(folds[repeat], held_out_folds, str((repeat, *held_out_folds)))
-        for repeat, *held_out_folds in fold_pairs
+        for repeat, *held_out_folds in repeats_and_fold_pairs
     ]
     single_methods = [method for method in candidate_methods if not method.mean_of]
     *_, predictions_of_splits = fit_and_predict(
@@ -52,7 +52,7 @@ def nested_fold_scores(
     )
     scores_of_repeat_and_outer_fold: dict[tuple[int, int], list[dict[str, float]]] = defaultdict(list)
     for (repeat, *held_out_folds), split, split_predictions in zip(
-        fold_pairs, splits, predictions_of_splits, strict=True
+        repeats_and_fold_pairs, splits, predictions_of_splits, strict=True
     ):
         for scored_inner_fold, outer_fold in (held_out_folds, held_out_folds[::-1]):
             is_scored_output = folds[repeat].ravel()[split.held] == scored_inner_fold
@@ -136,6 +136,6 @@ def _score_methods(
     )
 
 
-def _scores_by_method(scores: Sequence[Mapping[str, float]], methods: Sequence[Method]) -> dict[str, Floats]:
-    """Return the scores (folds,) of each method, by name; `scores` has the scores of all methods on each fold."""
-    return {method.name: np.array([fold_scores[method.name] for fold_scores in scores]) for method in methods}
+def _scores_by_method(scores_of_folds: Sequence[Mapping[str, float]], methods: Sequence[Method]) -> dict[str, Floats]:
+    """Return the scores (folds,) of each method, by name; `scores_of_folds` has the scores of methods on each fold."""
+    return {method.name: np.array([fold_scores[method.name] for fold_scores in scores_of_folds]) for method in methods}

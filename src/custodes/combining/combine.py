@@ -331,7 +331,7 @@ def combine(
     target_names = (
         [None]
         if target is None
-        else list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, described=True)))
+        else list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, allow_descriptions=True)))
     )
     if not target_names:
         raise OptionError("target is empty; give an aspect, or leave target out")
@@ -356,7 +356,7 @@ def combine(
             return error
 
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
-    n_workers = 1 if all(method.fast for method in settings.methods) else os.cpu_count()
+    n_workers = 1 if all(combining_method.fast for combining_method in settings.methods) else os.cpu_count()
     with limit_blas_threads(), ThreadPoolExecutor(n_workers) as thread_pool:
         results_or_errors = (
             list(progress(thread_pool.map(answer, target_names), total=len(target_names), desc="combine"))
@@ -401,10 +401,10 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     gain_columns, gain_notes, system_predictions = estimate_generalisation(trial, unseen_rng, progress)
     normalisation, training = training_data(task, settings, task.rated, model_rng, trial.inner)
     _, formula = training.learn(settings.methods[0])
-    base_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
+    model_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
     scores_of_repeats = trial.repeat_scores()
-    held_out_metric_ratings = held_out_ratings(trial)
-    favoritism_table, favoritism_notes = favoritism_columns(trial, held_out_metric_ratings, deepcopy(initial_rng))
+    method_ratings = held_out_ratings(trial)
+    favoritism_table, favoritism_notes = favoritism_columns(trial, method_ratings, deepcopy(initial_rng))
     trade_off_table: dict[str, Any] = {}
     trade_off_notes: list[Note] = []
     if EVEN_HANDED in settings.methods:
@@ -419,22 +419,22 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
         partiality=partiality_columns(trial, system_predictions),
         trade_off=trade_off_table,
         calibration=calibration_columns(task, formula),
-        weights=weight_columns(trial, formula, base_method, training, rng),
+        weights=weight_columns(trial, formula, model_method, training, rng),
         groups=group_columns(trial),
         path=path_columns(trial, metric_costs),
         pruning=pruning_columns(task, formula),
     )
-    first_comparison_row = table_frames["comparison"].row(0, named=True)
-    generalisation_rows = table_frames["generalisation"].filter(method=first_comparison_row["method"])
+    first_method_row = table_frames["comparison"].row(0, named=True)
+    generalisation_rows = table_frames["generalisation"].filter(method=first_method_row["method"])
     model = CombinedMetric.make(
         formula,
         of=task,
         scales=normalisation,
-        method=base_method.name,
+        method=model_method.name,
         objective=settings.objective,
         validation={"folds": settings.folds, "repeats": len(trial.folds)}
         | {
-            statistic_name: first_comparison_row[statistic_name]
+            statistic_name: first_method_row[statistic_name]
             for statistic_name in (*STATISTICS, "kendall_low", "kendall_high")
         }
         | {
@@ -442,6 +442,6 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
             "single": best_single_metric(task, training),
         },
     )
-    notes_on_fit = fit_notes(trial, formula, base_method, normalisation, scores_of_repeats)
+    notes_on_fit = fit_notes(trial, formula, model_method, normalisation, scores_of_repeats)
     notes = [*task.notes, *notes_on_fit, *gain_notes, *notes, *favoritism_notes, *trade_off_notes]
-    return Combine.from_parts([table_frames], notes, model=model, held_out=held_out_metric_ratings)
+    return Combine.from_parts([table_frames], notes, model=model, held_out=method_ratings)

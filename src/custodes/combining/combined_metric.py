@@ -113,9 +113,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         n_metrics, scale_widths = len(of.metrics.names), scales.high - scales.low
         clip_low, clip_high = scales.low + formula.low * scale_widths, scales.low + formula.high * scale_widths
         importances = np.broadcast_to(formula.importance, n_metrics)
-        used_metric_positions = formula.used_positions if len(formula.used_positions) else np.arange(n_metrics)
-        column_of_metric_position = {
-            metric_position: column_index for column_index, metric_position in enumerate(used_metric_positions.tolist())
+        used_metric_indices = formula.used_positions if len(formula.used_positions) else np.arange(n_metrics)
+        column_of_metric_index = {
+            metric_index: column_index for column_index, metric_index in enumerate(used_metric_indices.tolist())
         }
         return cls(
             format=FORMAT,
@@ -136,10 +136,10 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                     importance=float(importances[metric_index]),
                     fill=float(formula.fill[metric_index]),
                 )
-                for metric_index in used_metric_positions
+                for metric_index in used_metric_indices
             ),
             intercept=float(formula.intercept),
-            trees=formula.trees and formula.trees.renumber_columns(column_of_metric_position),
+            trees=formula.trees and formula.trees.renumber_columns(column_of_metric_index),
             share=float(formula.share),
             validation=dict(validation),
             provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
@@ -147,15 +147,14 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             calibration=of.kinds and of.kinds.calibration(np.broadcast_to(formula.shifts, len(of.kinds.names))),
         )
 
-    def with_provenance(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
-        """Return a copy with the digest of the study, the date, and the groups of items that were used in the fit."""
-        study_provenance = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
+    def with_provenance(self, digest: str, provenance_text: str, group: Patterns = None) -> CombinedMetric:
+        """Return a copy with the digest of the study, the provenance of the fit as text, and the groups of items."""
+        study_provenance = {"digest": digest, "made": provenance_text} | ({} if group is None else {"group": group})
         model = msgspec.structs.replace(self, provenance={**study_provenance, **self.provenance})
         return msgspec.structs.replace(model, digest=model._computed_digest())
 
     def _computed_digest(self) -> str:
-        content = msgspec.structs.replace(self, name="", digest="")
-        return digest(content)
+        return digest(msgspec.structs.replace(self, name="", digest=""))
 
     def save(self, path: str | Path) -> Path:
         """Write the model file atomically and return its path; raises `OptionError` if the file cannot be written."""

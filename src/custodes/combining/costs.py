@@ -68,10 +68,8 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
             cost_of_name, source_name = {str(metric_name): float(cost) for metric_name, cost in costs.items()}, "costs"
         except (TypeError, ValueError) as problem:
             raise OptionError(f"costs: give a number for each metric ({problem})") from None
-    metric_names, metric_rater_names = task.metrics.names, task.metrics.raters
-    unknown_metrics = [
-        metric_name for metric_name in cost_of_name if metric_name not in (*metric_names, *metric_rater_names)
-    ]
+    metric_names, rater_names = task.metrics.names, task.metrics.raters
+    unknown_metrics = [metric_name for metric_name in cost_of_name if metric_name not in (*metric_names, *rater_names)]
     if unknown_metrics and len(unknown_metrics) == len(cost_of_name):
         raise OptionError(
             f"{source_name}: no metric with a cost is in the data ({join_labels(unknown_metrics)}); metrics: "
@@ -80,7 +78,7 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     metric_costs = np.array(
         [
             cost_of_name.get(metric_name, cost_of_name.get(rater_name))
-            for metric_name, rater_name in zip(metric_names, metric_rater_names, strict=True)
+            for metric_name, rater_name in zip(metric_names, rater_names, strict=True)
         ],
         dtype=np.float64,
     )
@@ -101,7 +99,7 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         metric_names,
         [
             unit_of_metric.get(metric_name, unit_of_metric.get(rater_name, ""))
-            for metric_name, rater_name in zip(metric_names, metric_rater_names, strict=True)
+            for metric_name, rater_name in zip(metric_names, rater_names, strict=True)
         ],
     )
     if unequal_units_text:

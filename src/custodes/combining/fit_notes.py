@@ -18,15 +18,15 @@ from custodes.stats.arrays import Floats
 
 
 def fit_notes(
-    trial: Trial, formula: Formula, method: Method, normalisation: Normalisation, repeat_scores: Sequence[Floats]
+    trial: Trial, formula: Formula, method: Method, normalisation: Normalisation, scores_of_repeats: Sequence[Floats]
 ) -> list[Note]:
-    """Return notes on a fit; `repeat_scores` are the scores (folds, methods) of each repeat."""
+    """Return notes on a fit; `scores_of_repeats` has the scores (folds, methods) of each repeat."""
     task, settings = trial.of, trial.terms
     first_method_name = settings.methods[0].name
-    reversed_metrics = contradictions(task.metrics.names, task.directions, x=task.rows(np.arange(task.human.size)))
+    odd_direction_metrics = contradictions(task.metrics.names, task.directions, x=task.rows(np.arange(task.human.size)))
     n_unused_outputs = int((task.rated & (trial.folds[0] < 0)).sum())
     n_undefined_folds_of_method = dict(
-        zip(trial.methods, np.isnan(np.concatenate(repeat_scores)).sum(axis=0).tolist(), strict=True)
+        zip(trial.methods, np.isnan(np.concatenate(scores_of_repeats)).sum(axis=0).tolist(), strict=True)
     )
     undefined_folds_text = ", ".join(
         f"{method_name} {n_undefined_folds}"
@@ -37,8 +37,9 @@ def fit_notes(
     general_notes = build_notes(
         (
             "direction",
-            len(reversed_metrics),
-            f"{join_labels(reversed_metrics)}: the direction contradicts the usual direction; check higher_is_better",
+            len(odd_direction_metrics),
+            f"{join_labels(odd_direction_metrics)}: the direction contradicts the usual direction; check "
+            "higher_is_better",
         ),
         (
             "same-items",
@@ -57,7 +58,7 @@ def fit_notes(
             f"{method.name} is too slow for bootstrap refits, so the weights have no intervals",
         ),
     )
-    model_notes = build_notes(
+    target_notes = build_notes(
         ("auto", bool(formula.chosen), f"{first_method_name} chose {formula.chosen} on all data"),
         (
             "not-in-folds",
@@ -79,7 +80,7 @@ def fit_notes(
         ),
         aspect=aspect_of(task.target),
     )
-    return [*general_notes, *model_notes, *few_clusters_notes(task.design.n_units, settings.resamples)]
+    return [*general_notes, *target_notes, *few_clusters_notes(task.design.n_units, settings.resamples)]
 
 
 def _metrics_beyond_scale(task: Task, normalisation: Normalisation) -> list[str]:

@@ -62,30 +62,30 @@ def estimate_generalisation(
         return {}, [], None
     system_predictions: WithoutSystems | None = None
     is_item_in_fold = np.asarray((trial.folds[0] >= 0).any(axis=1))
-    method_indices = np.array(
+    method_and_single_indices = np.array(
         [*(settings.methods.index(method) for method in combining_methods), len(settings.methods)]
     )
     column_mappings = [
         _rows(
             ITEMS if settings.folds == "item" else settings.folds,
             combining_methods,
-            trial.moves.contrast(method_indices),
+            trial.moves.contrast(method_and_single_indices),
             seen_scores=np.full(len(combining_methods), np.nan),
             resampled_unit="units",
             n_units=len(np.unique(trial.of.design.units[is_item_in_fold])),
-            folds=(trial.n_folds, 0),
+            fold_counts=(trial.n_folds, 0),
             confidence=settings.confidence,
         )
     ]
     note_rules_counts_and_messages: list[tuple[str, int, str]] = []
     if settings.folds == "item" and settings.unseen != "none":
         tested_methods = tuple(method for method in combining_methods if method.fast or settings.unseen == "all")
-        slow_methods = [method.name for method in combining_methods if method not in tested_methods]
+        slow_method_names = [method.name for method in combining_methods if method not in tested_methods]
         slow_text = (
-            f"fits of {', '.join(slow_methods)} are slow, so these methods are not tested on unseen systems and data "
-            "sets; to test them, set unseen='all'"
+            f"fits of {', '.join(slow_method_names)} are slow, so these methods are not tested on unseen systems and "
+            "data sets; to test them, set unseen='all'"
         )
-        note_rules_counts_and_messages.append(("unseen-not-tried", len(slow_methods), slow_text))
+        note_rules_counts_and_messages.append(("unseen-not-tried", len(slow_method_names), slow_text))
         if tested_methods:
             predictions_or_reason = without_systems(trial, (*tested_methods, BEST), rng, progress)
             system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
@@ -122,7 +122,7 @@ def _rows(
     seen_scores: Floats,
     resampled_unit: Over,
     n_units: int,
-    folds: tuple[int, int],
+    fold_counts: tuple[int, int],
     confidence: float,
 ) -> dict[str, Any]:
     """Return table rows of the methods for one type of held-out unit.
@@ -130,12 +130,12 @@ def _rows(
     - `scores_with_influences`: objective of each method, followed by that of the best single metric.
     - `seen_scores` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
     - `resampled_unit`: what is resampled for the interval; `n_units` is the number of resampled units.
-    - `folds`: number of folds over items, and number of folds over systems or data sets.
+    - `fold_counts`: number of folds over items, and number of folds over systems or data sets.
 
     """
     n_methods = len(methods)
     gains_with_influences = scores_with_influences.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
-    gain_columns = gains_with_influences.columns("gain", resampled_unit, confidence=confidence, folds=folds)
+    gain_columns = gains_with_influences.columns("gain", resampled_unit, confidence=confidence, folds=fold_counts)
     return {
         "unseen": [unseen_name] * n_methods,
         "method": [method.name for method in methods],
@@ -190,8 +190,10 @@ def without_systems(
     *_, predictions_of_splits = fit_and_predict(
         task, trial.terms, methods, splits, rng=rng, progress=progress, desc="unseen systems"
     )
-    for (repeat, _, fold), split, held_out in zip(repeats_and_folds, splits, predictions_of_splits, strict=True):
-        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, fold, split.held] = held_out
+    for (repeat, _, system_fold), split, split_predictions in zip(
+        repeats_and_folds, splits, predictions_of_splits, strict=True
+    ):
+        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, system_fold, split.held] = split_predictions
     return WithoutSystems(tuple(method.name for method in methods), predictions, fold_of_system)
 
 
@@ -202,12 +204,15 @@ def _systems(trial: Trial, methods: Sequence[Method], system_predictions: Withou
         SYSTEMS,
         methods,
         trial.prediction_moves(
-            system_predictions.predicted, system_fold_of_output, within=trial.folds, block=trial.folds
+            system_predictions.predicted,
+            system_fold_of_output,
+            groups_of_repeats=trial.folds,
+            blocks_of_repeats=trial.folds,
         ),
         seen_scores=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         resampled_unit="systems",
         n_units=int((system_predictions.fold >= 0).sum()),
-        folds=(trial.n_folds, system_predictions.predicted.shape[2]),
+        fold_counts=(trial.n_folds, system_predictions.predicted.shape[2]),
         confidence=trial.terms.confidence,
     )
 
@@ -225,8 +230,10 @@ def _groups(
         label for label, is_rated in zip(label_of_item, np.asarray(task.rated.any(axis=1)), strict=True) if is_rated
     }
     n_datasets = len(set(task.design.dataset))
-    is_dataset = len(set(zip(task.design.dataset, label_of_item, strict=True))) == len(set(label_of_item)) == n_datasets
-    if len(rated_labels - {""}) < 2 or (column_name == "group" and is_dataset):
+    groups_are_datasets = (
+        len(set(zip(task.design.dataset, label_of_item, strict=True))) == len(set(label_of_item)) == n_datasets
+    )
+    if len(rated_labels - {""}) < 2 or (column_name == "group" and groups_are_datasets):
         return ""
     try:
         fold_of_output = labelled_folds(task, label_of_item, f"unseen {unit_noun}")
@@ -246,21 +253,23 @@ def _groups(
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
     compared_output_masks = [(fold_of_output >= 0) & (item_fold_of_output >= 0) for item_fold_of_output in trial.folds]
     fold_arguments: dict[str, Any] = {
-        "within": [
+        "groups_of_repeats": [
             np.where(is_compared_output, fold_of_output * len(trial.jobs) + item_fold_of_output, -1)
             for is_compared_output, item_fold_of_output in zip(compared_output_masks, trial.folds, strict=True)
         ],
-        "block": [np.where(is_compared_output, fold_of_output, -1) for is_compared_output in compared_output_masks],
+        "blocks_of_repeats": [
+            np.where(is_compared_output, fold_of_output, -1) for is_compared_output in compared_output_masks
+        ],
     }
     model_index_of_output = np.zeros_like(fold_of_output)
-    method_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
+    seen_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
     return _rows(
         unit_noun,
         methods,
         trial.prediction_moves([predictions] * len(compared_output_masks), model_index_of_output, **fold_arguments),
-        seen_scores=trial.prediction_moves(method_predictions, model_index_of_output, **fold_arguments).value,
+        seen_scores=trial.prediction_moves(seen_predictions, model_index_of_output, **fold_arguments).value,
         resampled_unit="blocks",
         n_units=len(splits),
-        folds=(len(splits), len(splits)),
+        fold_counts=(len(splits), len(splits)),
         confidence=trial.terms.confidence,
     )

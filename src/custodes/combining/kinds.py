@@ -61,8 +61,8 @@ def kinds_of(study: Study, design: Design, rated: Bools, column_name: str) -> Ki
             f"{OPTION}={column_name!r}: all rated outputs are of one kind; give a column with at least two values"
         )
     if all(
-        len(np.unique(kinds_of_system[is_rated_output])) <= 1
-        for kinds_of_system, is_rated_output in zip(kind_of_output.T, rated.T, strict=True)
+        len(np.unique(output_kinds_of_system[is_rated_output])) <= 1
+        for output_kinds_of_system, is_rated_output in zip(kind_of_output.T, rated.T, strict=True)
     ):
         raise OptionError(
             f"{OPTION}={column_name!r}: all outputs of each system are of one kind, so a calibration would favour "

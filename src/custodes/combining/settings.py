@@ -9,7 +9,7 @@ from typing import Literal
 from custodes.arguments import check_at_least, check_between
 from custodes.combining.methods import EVEN_HANDED, Method
 from custodes.combining.task import Task
-from custodes.errors import OptionError
+from custodes.errors import OptionError, reject
 from custodes.stats.learning.objective import Objective
 
 Unseen = Literal["fast", "all", "none"]
@@ -47,7 +47,7 @@ class Terms:
 
     def check(self, task: Task) -> None:
         """Raise `OptionError` for settings that do not fit a task."""
-        refused_conditions = (
+        reject(
             (
                 self.objective == "accuracy" and not (task.rated.sum(axis=1) > 1).any(),
                 "objective='accuracy' compares outputs of an item, but annotators rated only one output of each "
@@ -64,6 +64,3 @@ class Terms:
                 "the held-out system; choose other folds",
             ),
         )
-        for is_refused, message in refused_conditions:
-            if is_refused:
-                raise OptionError(message)

@@ -42,10 +42,10 @@ def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dic
     means_of_repeats = np.ma.stack(
         [np.ma.masked_invalid(fold_scores).mean(axis=0) for fold_scores in scores_of_repeats]
     ).filled(np.nan)
-    standard_deviations = (
+    sd_over_repeats = (
         means_of_repeats.std(axis=0, ddof=1) if len(means_of_repeats) > 1 else np.full(len(trial.methods), np.nan)
     )
-    return table_columns | {"spread": standard_deviations, "seconds": trial.seconds, "metrics_used": trial.used}
+    return table_columns | {"spread": sd_over_repeats, "seconds": trial.seconds, "metrics_used": trial.used}
 
 
 def difference_columns(trial: Trial) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
     If favoritism cannot be computed, return no columns, and a note with the reason.
     """
     task, settings = trial.of, trial.terms
-    why_no_favoritism = (
+    reasons_and_conditions = (
         (
             "folds='system': different models predict the systems of an item, so favoritism is not computed",
             settings.folds == "system",
@@ -144,7 +144,7 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
             not (task.rated.sum(axis=1) > 1).any(),
         ),
     )
-    for reason, applies in why_no_favoritism:
+    for reason, applies in reasons_and_conditions:
         if applies:
             return {}, build_notes(("no-favoritism", True, reason), aspect=aspect_of(task.target))
     human_score_rows = _score_rows(task, HUMAN, task.human)
@@ -160,18 +160,18 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
 
 
 def weight_columns(
-    trial: Trial, formula: Formula, base_method: Method, training: TrainingData, rng: np.random.Generator
+    trial: Trial, formula: Formula, model_method: Method, training: TrainingData, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return columns with the weights of normalised metrics, with intervals from refits on resampled clusters.
 
     If the model consists only of trees, the weights are importances. Importances are never negative and increase with
     repeated rows, so that a bootstrap gives no valid interval for importances.
     """
-    weights = formula.importance if base_method.family == "importances" else formula.weights
+    weights = formula.importance if model_method.family == "importances" else formula.weights
     refitted_weights = [
-        base_method.refits(training.resample_clusters(rng)).weights
+        model_method.refits(training.resample_clusters(rng)).weights
         for _ in range(min(trial.terms.resamples, REFITS))
-        if base_method.refits
+        if model_method.refits
     ]
     metric_order = np.argsort(-round_for_sorting(np.abs(weights)), kind="stable")
     return {

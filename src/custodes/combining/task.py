@@ -99,10 +99,10 @@ def task(selected_study: Study, target: str | None) -> Task:
     if set(aspects) != set(selected_study.aspects):
         selected_study = selected_study.select(aspect=list(aspects))
     rater_scores = select_rater_scores(selected_study, selected_study, "aspects")
-    for rater_name, human_or_metric, aspect in zip(
+    for rater_name, rater_kind, aspect in zip(
         rater_scores.names, rater_scores.kinds, rater_scores.rater_aspects, strict=True
     ):
-        if human_or_metric != METRIC and rater_name in rater_scores.constant:
+        if rater_kind != METRIC and rater_name in rater_scores.constant:
             raise InputError(
                 f"{selected_study.name}: human ratings{label_of(aspect)} are constant, so nothing can be learned; "
                 "select another aspect"
@@ -197,7 +197,7 @@ def _select_raters(rater_scores: RaterScores, rater_indices: NDArray[np.intp]) -
     """Return the scores of the raters at the positions `rater_indices`."""
 
     def select_values(rater_values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(rater_values[i] for i in rater_indices)
+        return tuple(rater_values[rater_index] for rater_index in rater_indices)
 
     return replace(
         rater_scores,
@@ -284,8 +284,8 @@ def _ratings(selected_study: Study, rater_scores: RaterScores, aspects: tuple[st
     """Return the human ratings (items, systems), and whether these come from verdicts."""
     human_scores_of_aspect = {
         rater_scores.rater_aspects[rater_index]: rater_scores.scores[rater_index]
-        for rater_index, human_or_metric in enumerate(rater_scores.kinds)
-        if human_or_metric != METRIC
+        for rater_index, rater_kind in enumerate(rater_scores.kinds)
+        if rater_kind != METRIC
     }
     aspects_with_verdicts = [aspect for aspect in aspects if aspect not in human_scores_of_aspect]
     if not aspects_with_verdicts:

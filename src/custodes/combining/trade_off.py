@@ -28,30 +28,30 @@ def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) 
 
     There are no columns if partiality is undefined for all methods.
     """
-    seen_rates = _held_out_rates(trial)
-    if np.isnan(seen_rates).all():
+    seen_partialities = _held_out_rates(trial)
+    if np.isnan(seen_partialities).all():
         return {}
-    unseen_rates = np.full_like(seen_rates, np.nan)
+    unseen_partialities = np.full_like(seen_partialities, np.nan)
     if system_predictions is not None:
-        rates_of_tested_methods = _unseen_rates(trial.of, system_predictions, trial.terms.confidence)
+        tested_partialities = _unseen_rates(trial.of, system_predictions, trial.terms.confidence)
         _, method_indices, tested_indices = np.intersect1d(
             trial.methods, system_predictions.methods, return_indices=True
         )
-        unseen_rates[:, method_indices] = rates_of_tested_methods[:, tested_indices]
-    unseen_columns = _columns(trial.of, unseen_rates)
+        unseen_partialities[:, method_indices] = tested_partialities[:, tested_indices]
+    unseen_columns = _columns(trial.of, unseen_partialities)
     return {
         "method": trial.methods,
-        **_columns(trial.of, seen_rates),
+        **_columns(trial.of, seen_partialities),
         **{f"unseen_{column_name}": column_values for column_name, column_values in unseen_columns.items()},
     }
 
 
 def trade_off_columns(
-    trial: Trial, strength: float, rng: np.random.Generator, progress: Progress
+    trial: Trial, chosen_strength: float, rng: np.random.Generator, progress: Progress
 ) -> tuple[dict[str, Any], list[Note]]:
     """Return notes, after columns with the agreement and largest partiality for each strength of the penalty.
 
-    `strength` is the strength that was chosen on all data.
+    `chosen_strength` is the strength that was chosen on all data.
     """
     if trial.terms.folds == "system":
         return {}, []
@@ -68,7 +68,7 @@ def trade_off_columns(
     step_indices = np.arange(len(STEPS))
     losses_with_influences = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
     del partiality_table_columns["method"]
-    chosen_step_index = STRENGTHS.index(strength)
+    chosen_step_index = STRENGTHS.index(chosen_strength)
     table_columns = {
         "penalty": STRENGTHS,
         "chosen": np.arange(len(STRENGTHS)) == chosen_step_index,
@@ -117,29 +117,29 @@ def _held_out_rates(trial: Trial) -> Floats:
 
 def _rates(task: Task, predictions: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
     """Return the partiality (3: estimate, low, high; m; systems) of predictions (m, items, systems)."""
-    scored_people = ScoredPeople(task.persons, units=task.design.units)
-    placements = [scored_people.placement(predicted_scores) for predicted_scores in predictions]
+    human_ratings = ScoredPeople(task.persons, units=task.design.units)
+    placements = [human_ratings.placement(predicted_scores) for predicted_scores in predictions]
     return rate_partiality(placements, confidence=confidence, systems=systems)
 
 
 def _unseen_rates(task: Task, system_predictions: WithoutSystems, confidence: float) -> Floats:
     """Return the partiality (3, methods, systems) to each system, by models fitted without this system."""
-    partiality_rates = np.full((3, len(system_predictions.methods), len(system_predictions.fold)), np.nan)
+    partialities = np.full((3, len(system_predictions.methods), len(system_predictions.fold)), np.nan)
     for system_fold in range(int(system_predictions.fold.max()) + 1):
         system_indices = np.flatnonzero(system_predictions.fold == system_fold)
-        partiality_rates[..., system_indices] = _rates(
+        partialities[..., system_indices] = _rates(
             task, system_predictions.predicted[0, :, system_fold], confidence, system_indices.tolist()
         )[..., system_indices]
-    return partiality_rates
+    return partialities
 
 
-def _columns(task: Task, partiality_rates: Floats) -> dict[str, Any]:
+def _columns(task: Task, partialities: Floats) -> dict[str, Any]:
     """Return the columns for partialities (3: estimate, low, high; table rows; systems)."""
     system_labels = np.array([*task.design.systems, ""], dtype=object)  # the last label is for the position -1
-    largest_partialities, lower_bounds, upper_bounds, system_positions = largest(100 * partiality_rates)
+    largest_partialities, lower_bounds, upper_bounds, system_of_largest = largest(100 * partialities)
     return {
         "largest_partiality": largest_partialities,
         "largest_partiality_low": lower_bounds,
         "largest_partiality_high": upper_bounds,
-        "system": system_labels[system_positions].tolist(),
+        "system": system_labels[system_of_largest].tolist(),
     }

@@ -107,5 +107,5 @@ def fit_and_predict(
     fits_of_splits = map_parts(
         fit, splits, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=uses_threads
     )
-    seconds, used, predictions = zip(*fits_of_splits, strict=True)
-    return np.mean(seconds, axis=0), np.mean(used, axis=0), list(predictions)
+    fit_seconds, used_metric_counts, predictions = zip(*fits_of_splits, strict=True)
+    return np.mean(fit_seconds, axis=0), np.mean(used_metric_counts, axis=0), list(predictions)

@@ -93,36 +93,40 @@ class Trial:
         """The objective of each method, followed by that of the best single metric, with influence values."""
         predictions_and_single = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
         return self.prediction_moves(
-            predictions_and_single[:, :, np.newaxis], np.zeros_like(self.folds[0]), within=self.folds, block=self.folds
+            predictions_and_single[:, :, np.newaxis],
+            np.zeros_like(self.folds[0]),
+            groups_of_repeats=self.folds,
+            blocks_of_repeats=self.folds,
         )
 
     def prediction_moves(
         self,
         predictions_of_repeats: Iterable[Floats],
-        model: Ints,
+        model_of_output: Ints,
         *,
-        within: Sequence[NDArray[Any]],
-        block: Sequence[NDArray[Any]],
+        groups_of_repeats: Sequence[NDArray[Any]],
+        blocks_of_repeats: Sequence[NDArray[Any]],
     ) -> Moves:
         """Return the objective of predictions (repeats, m, models, items, systems), averaged over repeats.
 
-        The result includes influence values. `model`, `within` and `block` are as in the function `moves`; every
-        repeat has its own `within` and `block`, with -1 for outputs that are not used.
+        The result includes influence values. `model_of_output` (items, systems) is `model` in the function `moves`.
+        Every repeat has its own `within` (in `groups_of_repeats`) and `block` (in `blocks_of_repeats`), with -1 for
+        outputs that are not used.
         """
         return Moves.mean(
             [
                 moves(
                     self.terms.objective,
-                    np.where(within_of_repeat >= 0, self.of.human, np.nan),
+                    np.where(group_of_output >= 0, self.of.human, np.nan),
                     predictions,
-                    model=model,
-                    within=within_of_repeat,
-                    block=block_of_repeat,
+                    model=model_of_output,
+                    within=group_of_output,
+                    block=block_of_output,
                     units=self.of.design.units,
                     n_units=self.of.design.n_units,
                 )
-                for predictions, within_of_repeat, block_of_repeat in zip(
-                    predictions_of_repeats, within, block, strict=True
+                for predictions, group_of_output, block_of_output in zip(
+                    predictions_of_repeats, groups_of_repeats, blocks_of_repeats, strict=True
                 )
             ]
         )
@@ -144,8 +148,7 @@ class Trial:
 
 def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
     """Return the cross-validation: every method is fitted without each fold, and then predicts this fold."""
-    n_predictions = task.human.size * (3 + len(settings.methods))
-    check_memory("repeats", settings.repeats, float(settings.repeats) * n_predictions)
+    check_memory("repeats", settings.repeats, float(settings.repeats) * task.human.size * (3 + len(settings.methods)))
     initial_rng = deepcopy(rng)
     folds = outer_folds(task, settings.folds, repeats=settings.repeats, rng=rng)
     repeat_fold_pairs = jobs_of(folds)
@@ -171,11 +174,11 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         )
         for repeat, fold_number in repeat_fold_pairs
     ]
-    seconds, used, predictions_of_splits = fit_and_predict(
+    mean_seconds, mean_metrics_used, predictions_of_splits = fit_and_predict(
         task, settings, methods_and_best, splits, rng=rng, progress=progress, desc="combine"
     )
-    for (repeat, _), split, held_out in zip(repeat_fold_pairs, splits, predictions_of_splits, strict=True):
-        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = held_out
+    for (repeat, _), split, split_predictions in zip(repeat_fold_pairs, splits, predictions_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = split_predictions
     n_methods = len(settings.methods)
     outer_predictions = (
         {method.name: prediction_grid for method, prediction_grid in zip(methods_and_best, predictions[0], strict=True)}
@@ -190,8 +193,8 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         folds=folds,
         predicted=predictions[:, :n_methods],
         single=predictions[:, methods_and_best.index(BEST)],
-        seconds=seconds[:n_methods],
-        used=used[:n_methods],
+        seconds=mean_seconds[:n_methods],
+        used=mean_metrics_used[:n_methods],
         times=task.design.draw_weights(settings.resamples, rng, dtype=np.uint8),
         inner=choices.held_out_scores(
             task, settings, inner_fold_of_output, candidate_methods, outer_predictions, inner_rng, progress

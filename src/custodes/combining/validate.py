@@ -249,15 +249,15 @@ def _validate_target(
             f"{study.name}: fewer than two outputs have ratings by annotators, the combined metric and the compared "
             f"single metrics ({join_labels(dict.fromkeys(rival_name for _, rival_name, _ in rivals))})"
         )
-    single_label_of_output = np.zeros(compared_ratings.shape, dtype=np.intp)
+    common_label_of_output = np.zeros(compared_ratings.shape, dtype=np.intp)
     scores_with_influences_of_statistic = {
         statistic_name: moves(
             statistic_name,  # type: ignore[arg-type]
             compared_ratings,
             compared_scores[:, np.newaxis],
-            model=single_label_of_output,
-            within=single_label_of_output,
-            block=single_label_of_output,
+            model=common_label_of_output,
+            within=common_label_of_output,
+            block=common_label_of_output,
             units=target_task.design.units,
             n_units=target_task.design.n_units,
         )
@@ -345,11 +345,11 @@ def _rivals(
     """
     rivals: list[_Rival] = []
     why_no_best_single = ""
-    best_single_field_values = combined_metric.validation.get("single")
-    if not isinstance(best_single_field_values, dict):
+    best_single_fields = combined_metric.validation.get("single")
+    if not isinstance(best_single_fields, dict):
         why_no_best_single = "the model file does not name the best single metric of the fit; fit the model again"
     else:
-        rater_name, aspect = str(best_single_field_values["metric"]), str(best_single_field_values["aspect"])
+        rater_name, aspect = str(best_single_fields["metric"]), str(best_single_fields["aspect"])
         metric_name = name_of(rater_name, aspect)
         single_scores = raw_scores(study, rater_name, aspect, target_task.design.items, target_task.design.systems)
         if single_scores is None:
@@ -358,7 +358,7 @@ def _rivals(
                 f"another name in these data, use rename"
             )
         else:
-            direction_sign = 1.0 if best_single_field_values["higher_is_better"] else -1.0
+            direction_sign = 1.0 if best_single_fields["higher_is_better"] else -1.0
             rivals.append((SINGLE, metric_name, direction_sign * single_scores))
     output_positions = np.flatnonzero(target_task.rated.ravel())
     metric_scores = target_task.rows(output_positions)
@@ -395,13 +395,17 @@ def _comparison(
 
 
 def _gains(
-    rivals: Sequence[_Rival], objectives_with_influences: Moves, target_task: Task, human: Floats, confidence: float
+    rivals: Sequence[_Rival],
+    objectives_with_influences: Moves,
+    target_task: Task,
+    compared_ratings: Floats,
+    confidence: float,
 ) -> dict[str, Any]:
     """Return columns with the gain over each single metric, with an interval over items and one over systems and items.
 
     If there are fewer than `LEAST_SYSTEMS` systems, the bounds of the second interval are NaN.
     """
-    is_compared_output = np.isfinite(human)
+    is_compared_output = np.isfinite(compared_ratings)
     rival_indices = np.arange(1, len(rivals) + 1)
     gains_with_influences = objectives_with_influences.contrast(np.zeros_like(rival_indices), rival_indices)
     n_of_resampled_unit = {
@@ -416,9 +420,9 @@ def _gains(
     )  # (rivals, items or systems) each
     if n_of_resampled_unit[SYSTEMS] < LEAST_SYSTEMS:
         lower_bounds[:, 1] = upper_bounds[:, 1] = np.nan
-    rival_roles = np.repeat([rival_role for rival_role, *_ in rivals], 2)
+    role_of_row = np.repeat([rival_role for rival_role, *_ in rivals], 2)
     return {
-        "rater": rival_roles,
+        "rater": role_of_row,
         "metric": np.repeat([rival_name for _, rival_name, _ in rivals], 2),
         "unseen": [*n_of_resampled_unit] * len(rivals),
         "n": [*n_of_resampled_unit.values()] * len(rivals),
@@ -427,6 +431,6 @@ def _gains(
         "gain_high": upper_bounds.ravel(),
         "conclusion": [
             conclusion(lower_bound) if rival_role == SINGLE else None
-            for rival_role, lower_bound in zip(rival_roles, lower_bounds.flat, strict=True)
+            for rival_role, lower_bound in zip(role_of_row, lower_bounds.flat, strict=True)
         ],
     }

@@ -465,7 +465,7 @@ def _option(section: str, key: str, default: str, help_text: str) -> inspect.Par
 def _value(option_name: str, value_type: Any, text_or_texts: Any) -> Any:
     """A text of the command line converted to a value of a plan; several texts are converted to a list."""
     is_list = get_origin(value_type) is tuple
-    entry_texts = value_list(option_name, text_or_texts, described=option_name in SINGLE) if is_list else []
+    entry_texts = value_list(option_name, text_or_texts, allow_descriptions=option_name in SINGLE) if is_list else []
     try:
         if float in members(value_type):
             with suppress(ValueError):

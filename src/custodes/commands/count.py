@@ -139,15 +139,17 @@ def count(
         "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
     if is_label_counts:
-        selection_options: dict[str, Any] = {
-            "human": human,
-            "metrics": metrics,
-            "systems": systems,
-            "aspect": aspect or None,
-            "orders": orders,
-        }
         _refuse_idle_options(
-            selection_options | score_options | {"batches": None}, "labels; name their columns with --columns"
+            {
+                "human": human,
+                "metrics": metrics,
+                "systems": systems,
+                "aspect": aspect or None,
+                "orders": orders,
+                **score_options,
+                "batches": None,
+            },
+            "labels; name their columns with --columns",
         )
     else:
         _refuse_idle_options({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
@@ -211,15 +213,17 @@ def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
 
 def _check_columns(column_names: Sequence[str], *, has_scores: bool) -> None:
     """Raise `OptionError` for a column that is missing, with the option that names it."""
-    missing_role_groups = [
-        alternative_groups[-1]
-        for alternative_groups in (SCORES if has_scores else VERDICTS)
-        if not any({*role_group} <= {*column_names} for role_group in alternative_groups)
+    missing_roles = [
+        role
+        for role_alternatives in (SCORES if has_scores else VERDICTS)
+        if not any({*roles} <= {*column_names} for roles in role_alternatives)
+        for role in role_alternatives[-1]
     ]
-    missing_roles = [role for role_group in missing_role_groups for role in role_group]
     if missing_roles:
         likely_column_of_role = {
-            role: next((name for name in column_names if name.lower() in ENGLISH.get(role, ())), "NAME")
+            role: next(
+                (column_name for column_name in column_names if column_name.lower() in ENGLISH.get(role, ())), "NAME"
+            )
             for role in missing_roles
         }
         column_options = [f"{role}={column_name}" for role, column_name in likely_column_of_role.items()]

@@ -110,7 +110,7 @@ class Judge:
     def __post_init__(self) -> None:
         check_fields(self)
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
-        object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
+        object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, allow_descriptions=True)))
         object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))
         object.__setattr__(self, "sampling", _normalize_sampling(self.sampling))
         check_storable("judge", (self.name, self.model, *self.aspects, *self.labels))

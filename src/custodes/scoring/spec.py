@@ -54,7 +54,7 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
     spec_texts: list[str] = []
     for spec_text in [specs] if isinstance(specs, str) else specs:
         n_specs_before = len(spec_texts)
-        for spec_or_rule in value_list("metrics", spec_text, described=True):
+        for spec_or_rule in value_list("metrics", spec_text, allow_descriptions=True):
             if (
                 len(spec_texts) > n_specs_before
                 and "@" in spec_texts[-1]

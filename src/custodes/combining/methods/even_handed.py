@@ -23,7 +23,7 @@ _CONFIDENCE = 0.95
 
 
 def penalised_formula(strength_index: int, training: TrainingData) -> Formula:
-    """Return the regression with the penalty of strength `STRENGTHS[step]`."""
+    """Return the regression with the penalty of strength `STRENGTHS[strength_index]`."""
     formula = formula_from_line(training, training.even_handed[strength_index])
     # The penalty shrinks predictions, so they are fitted to the scale of the ratings again.
     return (
@@ -69,8 +69,8 @@ def _largest_partiality(training: TrainingData, predictions: Floats) -> Floats:
     rating_grids[:, item_codes, system_codes] = np.concatenate([training.y[np.newaxis], predictions])
     cluster_of_item = np.zeros(len(rating_grids[0]), dtype=np.intp)
     cluster_of_item[item_codes] = np.unique(training.groups, return_inverse=True)[1]
-    scored_people = ScoredPeople(rating_grids[:1], units=cluster_of_item)
-    placements = [scored_people.placement(rating_grid) for rating_grid in rating_grids[1:]]
+    human_ratings = ScoredPeople(rating_grids[:1], units=cluster_of_item)
+    placements = [human_ratings.placement(rating_grid) for rating_grid in rating_grids[1:]]
     return 100 * largest(rate_partiality(placements, confidence=_CONFIDENCE)).size
 
 

@@ -84,8 +84,8 @@ def clip_and_scale(x: Floats, low: Floats | float, high: Floats | float) -> Floa
 
     NaN stays NaN. If the two limits of a metric are equal, the result is 0.
     """
-    width = np.subtract(high, low)
-    return np.asarray((np.clip(x, low, high) - low) / np.where(width > 0, width, 1.0))
+    limit_widths = np.subtract(high, low)
+    return np.asarray((np.clip(x, low, high) - low) / np.where(limit_widths > 0, limit_widths, 1.0))
 
 
 SHRINKAGE = 10
@@ -211,8 +211,8 @@ class TrainingData(ReadOnlyArrays):
         # the last position is for unknown kinds, -1
         kind_of_row = np.where(self.kinds >= 0, self.kinds, self.n_kinds)
         residual_sums, n_outputs_of_kind = (
-            np.bincount(kind_of_row, weights, minlength=self.n_kinds + 1)[: self.n_kinds]
-            for weights in (self.y - formula.predict(self.x), None)
+            np.bincount(kind_of_row, summed_values, minlength=self.n_kinds + 1)[: self.n_kinds]
+            for summed_values in (self.y - formula.predict(self.x), None)
         )
         return np.asarray(residual_sums / (n_outputs_of_kind + SHRINKAGE))
 

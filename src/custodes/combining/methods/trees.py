@@ -59,28 +59,29 @@ def xgboost_pruned(training: TrainingData) -> Formula:
         score_of_fold = training.fold_scores(predicted, fold_of_row)
         return float(np.nanmean(score_of_fold)) if np.isfinite(score_of_fold).any() else float("nan")
 
-    scaled_target, fold_of_row = training.target_standardisation[0], training.inner_folds()
-    pruning_steps, best_columns = boost.prune_columns(
-        training.x, scaled_target, fold_of_row, score=score, settings=boost.SETTINGS, seed=SEED
+    standardised_target, fold_of_row = training.target_standardisation[0], training.inner_folds()
+    pruning_steps, best_column_indices = boost.prune_columns(
+        training.x, standardised_target, fold_of_row, score=score, settings=boost.SETTINGS, seed=SEED
     )
-    return replace(trees_on(training, best_columns), pruned=pruning_steps)
+    return replace(trees_on(training, best_column_indices), pruned=pruning_steps)
 
 
-def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Formula:
+def fit_blend(training: TrainingData, best_metric_share: float, *, with_trees: bool) -> Formula:
     """Return the weighted mean of the best single metric, ridge regression and boosted trees.
 
-    The weight of the best single metric is `share`; ridge regression and boosted trees have half of the remaining
-    weight each. If `with_trees` is false, the trees are left out.
+    The weight of the best single metric is `best_metric_share`; ridge regression and boosted trees have half of the
+    remaining weight each. If `with_trees` is false, the trees are left out.
     """
     best_metric_formula, ridge_formula = training.learn(BEST)[1], training.learn(RIDGE)[1]
     ridge_lower_limits = np.asarray(ridge_formula.low)
     ridge_limit_widths = np.subtract(ridge_formula.high, ridge_formula.low)
-    component_share = (1 - share) / 2
+    regressor_share = (1 - best_metric_share) / 2
     linear_formula = replace(
         ridge_formula,
-        weights=component_share * ridge_formula.weights + share * best_metric_formula.weights * ridge_limit_widths,
-        intercept=component_share * ridge_formula.intercept
-        + share * (best_metric_formula.intercept + float(best_metric_formula.weights @ ridge_lower_limits)),
+        weights=regressor_share * ridge_formula.weights
+        + best_metric_share * best_metric_formula.weights * ridge_limit_widths,
+        intercept=regressor_share * ridge_formula.intercept
+        + best_metric_share * (best_metric_formula.intercept + float(best_metric_formula.weights @ ridge_lower_limits)),
     )
     if not with_trees:
         return linear_formula
@@ -90,9 +91,9 @@ def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Form
     trees_formula = trees_on(training, weighted_column_indices, ridge_formula.low, ridge_formula.high)
     return replace(
         linear_formula,
-        intercept=linear_formula.intercept + component_share * trees_formula.intercept,
+        intercept=linear_formula.intercept + regressor_share * trees_formula.intercept,
         trees=trees_formula.trees,
-        share=component_share * trees_formula.share,
+        share=regressor_share * trees_formula.share,
         importance=trees_formula.importance,
     )
 
@@ -120,8 +121,8 @@ BLEND = Method(
     label="best metric, ridge and boosted trees",
     doc="(`best` + `ridge` + `xgboost`) / 3 (*ours*)",
     family="both",
-    fit=partial(fit_blend, share=1 / 3, with_trees=True),
-    refits=partial(fit_blend, share=1 / 3, with_trees=False),
+    fit=partial(fit_blend, best_metric_share=1 / 3, with_trees=True),
+    refits=partial(fit_blend, best_metric_share=1 / 3, with_trees=False),
     mean_of=(BEST, RIDGE, XGBOOST),
     by_default=True,
 )
@@ -130,7 +131,7 @@ HALF_BLEND = Method(
     label="mean of the best metric and the blend",
     doc="(`best` + `blend`) / 2 (*ours*)",
     family="both",
-    fit=partial(fit_blend, share=2 / 3, with_trees=True),
-    refits=partial(fit_blend, share=2 / 3, with_trees=False),
+    fit=partial(fit_blend, best_metric_share=2 / 3, with_trees=True),
+    refits=partial(fit_blend, best_metric_share=2 / 3, with_trees=False),
     mean_of=(*[BEST] * 4, RIDGE, XGBOOST),
 )

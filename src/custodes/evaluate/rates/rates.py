@@ -274,7 +274,7 @@ class Rates(Result):
 
 @question(
     "custodes rates labels.csv --by category",
-    equal_outputs=True,
+    accepts_equal_outputs=True,
     by="Column whose values define slices; by=system compares systems.",
     consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
