@@ -149,7 +149,7 @@ def check_columns(
             f"{where}: column {missing_column_names[0]!r} is missing{hint_text}; columns: {join_labels(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
-    absent_column_names = [name for name in expected_column_names if name not in frame.columns]
+    absent_column_names = [column_name for column_name in expected_column_names if column_name not in frame.columns]
     for column_name in unexpected_column_names:
         if misspelling_text := suggestion(column_name, absent_column_names, cutoff=SLIP):
             raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
@@ -285,11 +285,11 @@ def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where:
     duplicate_rows = frame.filter(has_duplicate_key(frame, key_column_names))
     if duplicate_rows.is_empty():
         return
-    label_of_key_column = duplicate_rows.row(0, named=True)
+    first_duplicate_row = duplicate_rows.row(0, named=True)
     labels_text = ", ".join(
-        f"{column_name} {label_of_key_column[column_name]!r}"
+        f"{column_name} {first_duplicate_row[column_name]!r}"
         for column_name in key_column_names
-        if label_of_key_column[column_name] != ""
+        if first_duplicate_row[column_name] != ""
     )
     n_duplicate_keys = duplicate_rows.select(key_column_names).n_unique()
     duplicates_text = (
@@ -300,7 +300,7 @@ def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where:
     refuse(
         frame.select(
             pl.all_horizontal(
-                pl.col(column_name) == label_of_key_column[column_name] for column_name in key_column_names
+                pl.col(column_name) == first_duplicate_row[column_name] for column_name in key_column_names
             )
         ).to_series(),
         lambda row_numbers, _: f"{where}: {duplicates_text} {row_numbers} ({labels_text}); {hint}",
@@ -318,8 +318,9 @@ def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> p
     if key_hashes.n_unique() == len(key_hashes):
         return pl.repeat(False, len(key_hashes), dtype=pl.Boolean, eager=True)
     is_candidate_row = key_hashes.is_duplicated()
-    candidate_keys = frame.select(key_column_names).filter(is_candidate_row)
-    return is_candidate_row.scatter(is_candidate_row.arg_true(), candidate_keys.is_duplicated())
+    return is_candidate_row.scatter(
+        is_candidate_row.arg_true(), frame.select(key_column_names).filter(is_candidate_row).is_duplicated()
+    )
 
 
 def filter_rows(frame: pl.DataFrame, condition: pl.Expr | pl.Series) -> pl.DataFrame:
@@ -340,8 +341,7 @@ def format_counts(words: pl.Series) -> str:
     >>> format_counts(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
     """
-    word_counts = Counter(words).most_common()
-    return join_labels(f"{word} {n_occurrences}" for word, n_occurrences in word_counts)
+    return join_labels(f"{word} {n_occurrences}" for word, n_occurrences in Counter(words).most_common())
 
 
 def refuse(is_refused_row: pl.Series, build_message: Callable[[str, int], str]) -> None:

@@ -53,7 +53,10 @@ def from_parquet(file_bytes: bytes, name: str) -> pl.DataFrame:
         parquet_file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(file_bytes))
         metadata = parquet_file.metadata
         check_decompressed_size(
-            sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)),
+            sum(
+                metadata.row_group(row_group_index).total_byte_size
+                for row_group_index in range(metadata.num_row_groups)
+            ),
             len(file_bytes),
             name,
             SIZE_ADVICE,
@@ -136,5 +139,6 @@ def _from_arrow(arrow_table: Any, name: str) -> pl.DataFrame:
     if sum(column_byte_sizes) > LARGEST:
         raise _too_large_error(name)
     arrow_table = arrow_table.rename_columns(strip_column_names(arrow_table.schema.names, where=name))
-    categorical_selector = pl.col(pl.Categorical, pl.Enum)
-    return pl.DataFrame(pl.from_arrow(arrow_table)).with_columns(categorical_selector.cast(pl.String)).rechunk()
+    return (
+        pl.DataFrame(pl.from_arrow(arrow_table)).with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).rechunk()
+    )

@@ -99,10 +99,10 @@ def max_decompressed_size(compressed_size: int) -> int:
     return min(LARGEST, max(UNSUSPICIOUS_SIZE, MAX_RATIO * compressed_size))
 
 
-def check_decompressed_size(size: int, compressed_size: int, name: str, advice: str) -> None:
+def check_decompressed_size(decompressed_size: int, compressed_size: int, name: str, advice: str) -> None:
     """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
     largest_allowed_size = max_decompressed_size(compressed_size)
-    if size > largest_allowed_size:
+    if decompressed_size > largest_allowed_size:
         size_ratio_text = (
             ""
             if largest_allowed_size == LARGEST
@@ -152,8 +152,12 @@ def zip_archive(file_bytes: bytes, name: str) -> Any:
         archive = zip_module.ZipFile(io.BytesIO(file_bytes))
     except Exception:  # zipfile raises many types of error for damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
-    total_decompressed_size = sum(member_info.file_size for member_info in archive.infolist())
-    check_decompressed_size(total_decompressed_size, len(file_bytes), name, "if the file is genuine, unzip it")
+    check_decompressed_size(
+        sum(member_info.file_size for member_info in archive.infolist()),
+        len(file_bytes),
+        name,
+        "if the file is genuine, unzip it",
+    )
     return archive
 
 
