@@ -87,8 +87,10 @@ class LabelLayout:
     @property
     def assigned_columns(self) -> set[str]:
         """The columns with a role. The column of clusters is left out, because it may also define slices."""
-        rating_columns = (self.item, self.label, self.rater, self.kind, self.aspect, *self.human, *self.metrics)
-        return {*rating_columns, self.probability, self.n_outputs, self.repeat, self.invalid} - {""}
+        return {
+            *(self.item, self.label, self.rater, self.kind, self.aspect, *self.human, *self.metrics),
+            *(self.probability, self.n_outputs, self.repeat, self.invalid),
+        } - {""}
 
     @property
     def columns(self) -> Columns:
@@ -202,8 +204,10 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
 
     def has_one_cluster(item_column: str) -> bool:
         """Whether each item has one cluster, unlike prompts that several conversations share."""
-        key_rows = frame.select(name for name in {item_column, find_cluster_column(item_column)} if name).unique()
-        return not key_rows[item_column].is_duplicated().any()
+        item_cluster_rows = frame.select(
+            name for name in {item_column, find_cluster_column(item_column)} if name
+        ).unique()
+        return not item_cluster_rows[item_column].is_duplicated().any()
 
     metric_and_text_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
     candidate_key_tuples = chain(
@@ -252,20 +256,24 @@ def _may_be_key(column: pl.Series) -> bool:
 
 
 def _are_reviews(
-    frame: pl.DataFrame, reviewer_column: str, output_key: Sequence[str], output_columns: Sequence[str]
+    frame: pl.DataFrame, reviewer_column: str, output_key_columns: Sequence[str], output_columns: Sequence[str]
 ) -> bool:
     """Whether rows are reviews: an output has several reviewers, and all rows of an output have the same text and the
     same labels of judges."""
-    output_value_columns = [name for name in output_columns if name not in output_key]
+    output_value_columns = [name for name in output_columns if name not in output_key_columns]
     has_several_values_frame = (
         frame.drop_nulls([reviewer_column])
-        .group_by(output_key)
+        .group_by(output_key_columns)
         .agg(pl.col(reviewer_column, *output_value_columns).n_unique() > 1)
     )
     has_several_reviewers, *column_variation_flags = (
         has_several_values_frame.select(reviewer_column, *output_value_columns).max().row(0)
     )
-    return bool(has_several_reviewers) and not any(column_variation_flags) and frame[output_key[0]].null_count() == 0
+    return (
+        bool(has_several_reviewers)
+        and not any(column_variation_flags)
+        and frame[output_key_columns[0]].null_count() == 0
+    )
 
 
 def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
