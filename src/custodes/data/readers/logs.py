@@ -233,7 +233,7 @@ def log_reader(
     what: str,
     patterns: Sequence[str],
     depth: int,
-    contents: str,
+    missing_contents: str,
     is_log: Callable[[Path], bool],
     make: Callable[..., Study],
 ) -> PathReader:
@@ -247,7 +247,7 @@ def log_reader(
         Globs of the names of log files.
     depth
         Number of levels of subfolders that may contain log files.
-    contents
+    missing_contents
         The description of what is missing in a folder without a log, for the message.
     is_log
         Function that returns whether a file is a log, according to its name and its keys (see `has_keys`).
@@ -273,7 +273,7 @@ def log_reader(
             raise InputError(f"{source_name}: {what} has no parts; remove ::{part} from the path")
         log_paths = list(logs(path)) if path.is_dir() else [path]
         if not log_paths:
-            raise InputError(f"{source_name}: the folder does not hold {what}: {contents}")
+            raise InputError(f"{source_name}: the folder does not hold {what}: {missing_contents}")
         return make(log_paths, where=source_name, invalid=invalid)
 
     return PathReader(name=name, fits=fits, make=read)

@@ -126,14 +126,17 @@ def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_n
     n_unreadable = unreadable_rows.height
     examples_text = join_labels(
         (
-            f"{_format_word(verdict_text, system_names)} {f'{n:,} times from' if n > 1 else 'in'} row {first_row}"
-            for verdict_text, first_row, n in word_count_table.iter_rows()
+            f"{_format_word(verdict_text, system_names)} "
+            f"{f'{n_occurrences:,} times from' if n_occurrences > 1 else 'in'} row {first_row_number}"
+            for verdict_text, first_row_number, n_occurrences in word_count_table.iter_rows()
         ),
         limit=3,
     )
     if word_count_table.height == 1 and n_unreadable > 1:
-        verdict_text, first_row, _ = word_count_table.row(0)
-        examples_text = f"all {n_unreadable:,} are {_format_word(verdict_text, system_names)}, from row {first_row}"
+        verdict_text, first_row_number, _ = word_count_table.row(0)
+        examples_text = (
+            f"all {n_unreadable:,} are {_format_word(verdict_text, system_names)}, from row {first_row_number}"
+        )
     return f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read ({examples_text})"
 
 

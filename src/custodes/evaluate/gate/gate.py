@@ -336,10 +336,14 @@ def gate(
         sample = Sample(comparison=comparison, times=lookup_cluster_weights(comparison), flips=draw_flips(comparison))
         return [estimate_rule(rule, metric_name, sample) for rule in rules]
 
-    estimates_of_aspects = map_parts(estimate_rules, comparisons, rng=generator, progress=progress, desc="gate")
+    rule_estimates_of_aspects = map_parts(estimate_rules, comparisons, rng=generator, progress=progress, desc="gate")
     simultaneous_tests = simultaneous_intervals(
-        [rule_estimate.estimate for aspect_estimates in estimates_of_aspects for rule_estimate in aspect_estimates],
-        [rule.threshold for rule in rules] * len(estimates_of_aspects),
+        [
+            rule_estimate.estimate
+            for aspect_estimates in rule_estimates_of_aspects
+            for rule_estimate in aspect_estimates
+        ],
+        [rule.threshold for rule in rules] * len(rule_estimates_of_aspects),
         confidence=confidence,
     )
     test_values_of_aspects = np.stack(
@@ -362,7 +366,7 @@ def gate(
             ],
         )
         for comparison, aspect_estimates, estimates_bounds_and_p in zip(
-            comparisons, estimates_of_aspects, test_values_of_aspects, strict=True
+            comparisons, rule_estimates_of_aspects, test_values_of_aspects, strict=True
         )
     ]
     return Gate.from_parts(tables_of_aspects, [note for comparison in comparisons for note in comparison.notes])

@@ -241,7 +241,9 @@ class Ledger:
             )
         label_entries = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
         if (
-            missing_output_digests := {output_digest for entry in label_entries for output_digest in entry.labels}
+            missing_output_digests := {
+                output_digest for label_entry in label_entries for output_digest in label_entry.labels
+            }
             - label_of_output.keys()
         ):
             raise InputError(
