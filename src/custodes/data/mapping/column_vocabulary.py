@@ -285,14 +285,14 @@ def kind_words(column: pl.Series) -> pl.Series | None:
     return None if kind_series.null_count() or kind_series.is_empty() else kind_series.alias(column.name)
 
 
-def looks_human(name: str, *, declared: bool = False) -> bool:
-    """Whether the name of a rater looks human. For a `declared` metric, the words in `HUMAN_FIRST` do not count.
+def looks_human(name: str, *, is_declared_metric: bool = False) -> bool:
+    """Whether the name of a rater looks human. The words in `HUMAN_FIRST` do not count for a declared metric.
 
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
     """
     word_stems = [stem(word) for word in split_name(name)]
-    has_human_word = not HUMAN.isdisjoint(word_stems) or (not declared and word_stems[0] in HUMAN_FIRST)
+    has_human_word = not HUMAN.isdisjoint(word_stems) or (not is_declared_metric and word_stems[0] in HUMAN_FIRST)
     return has_human_word and MACHINE.isdisjoint(word_stems)
 
 

@@ -82,13 +82,13 @@ def suggest_mapping(
     declared: Columns,
     reads: Callable[[pl.DataFrame, Columns, int], bool],
     wrong: str,
-    nested: Collection[str] = (),
+    flattened_columns: Collection[str] = (),
 ) -> str:
     """Advice such as `; try --column item=doc_id ...`, with the first guess that reads the table; '' if there is none.
 
-    `declared` is the mapping of the user, which is a part of all guesses. `nested` are the columns from nested cells. A
-    guess that would drop a score column because of invalid cells is not suggested. The advice then names the cell to
-    correct, unless the message `wrong` already names that cell.
+    `declared` is the mapping of the user, which is a part of all guesses. `flattened_columns` are the columns from
+    nested cells. A guess that would drop a score column because of invalid cells is not suggested. The advice then
+    names the cell to correct, unless the message `wrong` already names that cell.
     """
     first_rows = frame.head(GUESS_ROWS)
     has_score_columns = any(looks_like_score(name) for name in first_rows.columns if is_number(first_rows[name]))
@@ -98,11 +98,11 @@ def suggest_mapping(
         # texts alone would drop the scores, which does not matter if there is only one system
         if not has_score_columns or _has_one_system(frame, mapping)
     )
-    mappings = chain(guesses(first_rows, declared, nested), text_mappings)
+    mappings = chain(guesses(first_rows, declared, flattened_columns), text_mappings)
     has_verdict_columns = find_side_pairs(first_rows.columns) and find_columns("winner", first_rows.columns)
     if not has_score_columns and not has_verdict_columns and score_text_roles(frame.head(SAMPLE_ROWS), []):
         sorted_text_mappings = sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping))
-        mappings = chain(sorted_text_mappings, guesses(first_rows, declared, nested))
+        mappings = chain(sorted_text_mappings, guesses(first_rows, declared, flattened_columns))
     for mapping in mappings:
         min_n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
@@ -152,7 +152,7 @@ def format_options(columns: Columns) -> str:
     return " ".join([*option_texts, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
 
 
-def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
+def guesses(frame: pl.DataFrame, declared: Columns, flattened_columns: Collection[str] = ()) -> Iterator[Columns]:
     """Mappings that may read a table of verdicts, a long table, a wide table, or a table of one system; the likeliest
     first."""
     declared_columns = set(declared.roles.values())
@@ -215,7 +215,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
                 score_columns,
                 {**candidates_of_role, "aspect": aspect_columns},
                 declared,
-                nested,
+                flattened_columns,
             )
         )
         yield from _complete_guesses(
@@ -341,7 +341,7 @@ def _long_layouts(
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
-    nested: Collection[str],
+    flattened_columns: Collection[str],
 ) -> Guess:
     """Layouts with one row per rating."""
     score_columns = [
@@ -367,7 +367,7 @@ def _half_long_layouts(
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
-    nested: Collection[str],
+    flattened_columns: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
     column_of_further_role = assign_roles(column_of_key_role, candidates_of_role, ("rater", "repeat"))
@@ -402,7 +402,7 @@ def _wide_layouts(
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
-    nested: Collection[str],
+    flattened_columns: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
     column_of_further_role = {
@@ -415,9 +415,11 @@ def _wide_layouts(
         for name in number_columns
         if name not in column_of_further_role.values() and (name == "score" or name not in TABLE_ROLES)
     ]
-    object_patterns, ungrouped_columns = nested_patterns(frame, [name for name in score_columns if name in nested])
+    object_patterns, ungrouped_columns = nested_patterns(
+        frame, [name for name in score_columns if name in flattened_columns]
+    )
     if object_patterns:
-        score_columns = ungrouped_columns + [name for name in score_columns if name not in nested]
+        score_columns = ungrouped_columns + [name for name in score_columns if name not in flattened_columns]
     human_patterns, human_columns = people_patterns(frame, score_columns)
     # Numbers that are not scores, such as the latency of a request, match no pattern.
     other_number_columns = [
@@ -440,9 +442,11 @@ def _wide_layouts(
     elif human_columns:
         return
     average_columns = find_averages(score_columns)
-    if average_columns or other_number_columns or nested:
+    if average_columns or other_number_columns or flattened_columns:
         non_average_columns = [
-            name for name in score_columns if name not in average_columns and (not nested or frame[name].n_unique() > 1)
+            name
+            for name in score_columns
+            if name not in average_columns and (not flattened_columns or frame[name].n_unique() > 1)
         ]
         if non_average_columns:
             yield {**column_of_key_role, **column_of_further_role}, (f"{{rater:{','.join(non_average_columns)}}}",)

@@ -178,11 +178,11 @@ def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], output_co
     remaining_columns = [name for name in free_columns if name not in output_columns]
     column_of_role: dict[str, str] = {}
     for role in ("references", "source", "context", "images"):
-        may_be_list = role in ("references", "images")
+        may_hold_lists = role in ("references", "images")
         text_columns = [
             name
             for name in remaining_columns
-            if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
+            if is_text(frame[name]) or (may_hold_lists and frame[name].dtype == pl.List(pl.String))
         ]
         role_words = CORE.get(role, frozenset())
         columns_or_globs = [

@@ -94,16 +94,17 @@ def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdi
     """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with the phrase
     `{position}`, displayed positions. The meaning with fewer contradictions between the orders comes first."""
     for column_pair in combinations(verdict_columns[:CHOICES], 2):
-        prefix, suffix = commonprefix(column_pair), commonprefix([name[::-1] for name in column_pair])[::-1]  # noqa: RUF071
-        if {name[len(prefix) : len(name) - len(suffix)].lower() for name in column_pair} in ORDER_LABELS:
-            winner_pattern = f"{escape_braces(prefix)}{{order}}{escape_braces(suffix)}"
+        common_prefix = commonprefix(column_pair)  # noqa: RUF071
+        common_suffix = commonprefix([name[::-1] for name in column_pair])[::-1]  # noqa: RUF071
+        if {name[len(common_prefix) : len(name) - len(common_suffix)].lower() for name in column_pair} in ORDER_LABELS:
+            winner_pattern = f"{escape_braces(common_prefix)}{{order}}{escape_braces(common_suffix)}"
             first_verdicts, second_verdicts = (
                 frame[name].cast(pl.String).str.replace_all(r"[\W_]", "").str.to_lowercase() for name in column_pair
             )
-            has_two_letters = first_verdicts.is_in(LETTERS) & second_verdicts.is_in(LETTERS)
+            has_letters_in_both = first_verdicts.is_in(LETTERS) & second_verdicts.is_in(LETTERS)
             verdict_mappings = [{"winner": winner_pattern}, {"winner": winner_pattern, "phrase": "{position}"}]
-            are_positions_likely = (has_two_letters & (first_verdicts != second_verdicts)).sum() > (
-                has_two_letters & (first_verdicts == second_verdicts)
+            are_positions_likely = (has_letters_in_both & (first_verdicts != second_verdicts)).sum() > (
+                has_letters_in_both & (first_verdicts == second_verdicts)
             ).sum()
             yield from (
                 (column_of_verdict_role, RATERS)

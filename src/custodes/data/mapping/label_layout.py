@@ -285,7 +285,7 @@ def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[s
         if normalise_name(name) == version_name or ("_" in version_name and _ends_in(split_name(name), [version_name]))
     ]
     model_columns = [name for name in find_columns("system", free_columns) if name not in version_columns]
-    varying_columns = [
+    varying_column_lists = [
         [name for name in column_names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1]
         for column_names in (model_columns, version_columns)
     ]
@@ -295,4 +295,4 @@ def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[s
     constant_version_columns = [
         name for name in version_columns if frame[name].n_unique() == 1 and not frame[name].null_count()
     ]
-    return tuple(chain(*varying_columns)) or (*constant_model_columns[:1], *constant_version_columns[:1])
+    return tuple(chain(*varying_column_lists)) or (*constant_model_columns[:1], *constant_version_columns[:1])

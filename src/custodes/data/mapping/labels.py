@@ -179,12 +179,12 @@ def _wide_layout(
         and (not has_binary_judge or name in binary_columns or SCORE & set(split_name(name)))
     ]
     # Without a judge, the words or the name of a column must show that the column holds human labels.
-    look_like_labels = all(
+    are_human_columns_labels = all(
         _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
     may_be_text_table = find_columns("text", frame.columns) or not human_columns
-    has_human_labels = look_like_labels or _have_common_words([words_of_column[name] for name in human_columns])
+    has_human_labels = are_human_columns_labels or _have_common_words([words_of_column[name] for name in human_columns])
     if not judge_columns and (may_be_text_table or not has_human_labels):
         return None
     if not human_columns:
@@ -230,7 +230,7 @@ def _declared_wide_layout(
     has_judge_words = bool(metric_columns) and all(
         name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
     )
-    has_few_human_labels = all(
+    has_few_label_words = all(
         name in words_of_column
         and _has_few_words(words_of_column[name])
         and not (parse_numbers(frame[name]) % 1 > 0).any()
@@ -241,7 +241,7 @@ def _declared_wide_layout(
         or has_rater_twice
         or placeholder_roles - {"rater", "kind", "aspect"}
         or (may_be_rating_table and not (has_word_labels or is_review_table or has_judge_words))
-        or not has_few_human_labels
+        or not has_few_label_words
         or not (human_columns or any(name in binary_columns for name in metric_columns))
     ):
         return None

@@ -133,10 +133,10 @@ def interpret_verdicts(
     needs_order = has_orders | ~rater_labels.is_in(rater_labels.filter(is_position_cell).unique().to_list())
     order_signs, notes = pl.repeat(1.0, frame.height, eager=True), list[Note]()
     if needs_order.any():
-        read_order_signs, notes = read_orders(
+        inferred_order_signs, notes = read_orders(
             verdict_table.filter(needs_order), frame.filter(needs_order), where=where, is_own_format=is_own_format
         )
-        order_signs = order_signs.scatter(needs_order.arg_true(), read_order_signs)
+        order_signs = order_signs.scatter(needs_order.arg_true(), inferred_order_signs)
     if has_orders and (order_signs != 0).any():
         refuse(
             is_position_cell & (order_signs == 0),

@@ -24,7 +24,7 @@ Labels = tuple[pl.DataFrame, list[Note]]
 OUTPUT_KEY = ["item", "system", "repeat"]
 
 
-def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed: bool) -> Study:
+def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layout_guessed: bool) -> Study:
     """A study of labels. The ratings are codes of labels, `Study.labels` has the words, and `Study.attributes` has the
     remaining columns.
 
@@ -34,8 +34,8 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     layout : LabelLayout
     where : str
         Name of the table in messages.
-    guessed : bool
-        Whether to note how the columns were read.
+    is_layout_guessed : bool
+        Whether the layout was guessed; a note then says how the columns were read.
 
     Raises
     ------
@@ -79,7 +79,9 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     note_message = f"{where}: read as labels with {layout}" + "".join(
         f"; {message_part}" for message_part in message_parts if message_part
     )
-    same_label_column_names = _columns_with_same_labels(frame, layout, non_system_slice_names) if guessed else []
+    same_label_column_names = (
+        _columns_with_same_labels(frame, layout, non_system_slice_names) if is_layout_guessed else []
+    )
     missing_rater_text, missing_field = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
     complete_layout = replace(layout, **{missing_field: tuple(same_label_column_names)})  # type: ignore[arg-type]
     repeated_id_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
@@ -88,15 +90,15 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
             "repeated-ids",
             n_repeating_rows,
             f"{where}: {n_repeating_rows} rows repeat a value of {repeated_id_column}, so items are numbers of rows, "
-            f"and each row counts as a separate output; if {repeated_id_column} names the output, keep one row for each "
-            "of its values",
+            f"and each row counts as a separate output; if {repeated_id_column} names the output, keep one row for "
+            "each of its values",
         ),
-        ("label-columns", guessed, note_message),
+        ("label-columns", is_layout_guessed, note_message),
         (
             "labels-as-slices",
             len(same_label_column_names),
-            f"{where}: the labels in {join_labels(same_label_column_names)} are read as slices; if {missing_rater_text} "
-            f"gave them, read them with {complete_layout}",
+            f"{where}: the labels in {join_labels(same_label_column_names)} are read as slices; if "
+            f"{missing_rater_text} gave them, read them with {complete_layout}",
         ),
     )
     return replace(

@@ -39,7 +39,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Label = str | int | float
 
 
-def layout_type(fields: Any) -> Any:
+def layout_type(layout: Any) -> Any:
     """The msgspec type of a JSON layout: `{field: type}`, `{field: (type, default)}`, `{str: type}` for objects with
     any keys, `[type]`, or a type.
 
@@ -47,14 +47,14 @@ def layout_type(fields: Any) -> Any:
     >>> msgspec.convert({"name": "a", "more": 1}, tag).score is None
     True
     """
-    if isinstance(fields, list):
-        return list[layout_type(fields[0])]  # type: ignore[misc]
-    if not isinstance(fields, dict):
-        return fields
-    if list(fields) == [str]:
-        return dict[str, layout_type(fields[str])]  # type: ignore[misc]
+    if isinstance(layout, list):
+        return list[layout_type(layout[0])]  # type: ignore[misc]
+    if not isinstance(layout, dict):
+        return layout
+    if list(layout) == [str]:
+        return dict[str, layout_type(layout[str])]  # type: ignore[misc]
     struct_field_tuples: list[Any] = []
-    for field_name, field_layout in fields.items():
+    for field_name, field_layout in layout.items():
         if isinstance(field_layout, tuple):
             field_type, default_value = layout_type(field_layout[0]), field_layout[1]
             struct_field_tuples.append(
@@ -152,9 +152,9 @@ class LogRecords:
 
     def load(self, path: Path, name: str) -> bytes:
         """Read one file of the log. The digest of the study includes the content of the file."""
-        data = log_bytes(path)
-        self.digest.update(f"{name}\0{len(data)}\0".encode() + data)
-        return data
+        file_bytes = log_bytes(path)
+        self.digest.update(f"{name}\0{len(file_bytes)}\0".encode() + file_bytes)
+        return file_bytes
 
     def lines(self, path: Path, name: str, layout: Any, *, what: str) -> Iterator[tuple[dict[str, Any], Any]]:
         """The object in each line of a file of JSON Lines, as decoded and in the declared layout."""

@@ -293,9 +293,9 @@ def _read_word_pairs(text: str, column_names: tuple[str, str], *, where: str, la
     return word_pair_table
 
 
-def _check_length(n_lines: int, n_expected: int, *, where: str) -> None:
-    if n_lines != n_expected:
-        raise InputError(f"{where}: {n_lines} lines, expected {n_expected} (one per line of the source)")
+def _check_length(n_lines: int, n_expected_lines: int, *, where: str) -> None:
+    if n_lines != n_expected_lines:
+        raise InputError(f"{where}: {n_lines} lines, expected {n_expected_lines} (one per line of the source)")
 
 
 def fits(path: Path) -> bool:

@@ -258,11 +258,12 @@ def _objection(
         return ""
     by_judge_advice_text = (
         "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise "
+        if len(judges) == 1
+        else ""
     )
     return (
         f"the outputs{group_text} with a human label are not a random sample with respect to the labels of {metric} "
-        f"(p = {p_value:.2g}); {by_judge_advice_text if len(judges) == 1 else ''}give inclusion probabilities, or label "
-        "a random sample"
+        f"(p = {p_value:.2g}); {by_judge_advice_text}give inclusion probabilities, or label a random sample"
     )
 
 

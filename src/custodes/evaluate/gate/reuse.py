@@ -367,8 +367,10 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
     """Return the state of the ledger, with sentences about the remaining power."""
     candidate_sequence, n_labels = _Sequence(ledger, level), len(tests.labels)
 
-    def until_text(n_further: int) -> str:
-        return f"until candidate {len(ledger.candidates) + n_further}" + (" or later" if n_further == HORIZON else "")
+    def until_text(n_more_candidates: int) -> str:
+        return f"until candidate {len(ledger.candidates) + n_more_candidates}" + (
+            " or later" if n_more_candidates == HORIZON else ""
+        )
 
     n_further_candidates = candidate_sequence.last_candidate(tests)
     event_text = f"true value {_gain(tests)} above the threshold"
