@@ -52,8 +52,10 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
                 else f"{{{field_name}}}"
                 for field_name, labels in labels_of_field.items()
             ]
-            fields_text = escape_braces(separator).join(placeholders)
-            pattern_text = f"{kind_prefix}{escape_braces(fixed_prefix)}{fields_text}{escape_braces(fixed_suffix)}"
+            pattern_text = (
+                f"{kind_prefix}{escape_braces(fixed_prefix)}{escape_braces(separator).join(placeholders)}"
+                f"{escape_braces(fixed_suffix)}"
+            )
             if match_columns(pattern_text, column_names).keys() == set(human_column_names):
                 return pattern_text
     return f"human:{{rater:{','.join(human_column_names)}}}"
@@ -372,11 +374,10 @@ def with_kinds(
     if "kind" in mapped_table.columns or "rater" not in mapped_table.columns or not rater_role_words:
         return mapped_table, []
     rater_labels = label_column(mapped_table, "rater", where=where, empty=True)
-    unique_rater_labels = rater_labels.unique(maintain_order=True)
     is_column_of_metrics = bool(rater_role_words & METRIC_ROLES)
     metric_labels = [
         rater_label
-        for rater_label in unique_rater_labels
+        for rater_label in rater_labels.unique(maintain_order=True)
         if (not looks_human(rater_label) if is_column_of_metrics else is_model_name(rater_label))
     ]
     row_kinds = rater_labels.is_in(metric_labels).replace_strict(

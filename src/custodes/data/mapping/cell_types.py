@@ -105,8 +105,7 @@ def is_index(column: pl.Series) -> bool:
     """Whether the cells are row numbers."""
     if column.len() < FEWEST or not is_number(column) or column.null_count() or column.n_unique() < column.len():
         return False
-    numbers = column.cast(pl.Float64)
-    return bool((numbers.diff().drop_nulls() == 1).all())
+    return bool((column.cast(pl.Float64).diff().drop_nulls() == 1).all())
 
 
 def holds_judgements(column: pl.Series) -> bool:
@@ -164,11 +163,9 @@ def may_be_systems(column: pl.Series) -> bool:
 
 def has_another_role(name: str, *roles: str) -> bool:
     """Whether a column has the name of a role other than `roles`."""
-    usual_names_of_other_roles = (usual_names for role, usual_names in NAMES.items() if role not in roles)
-    return bool(
-        set(lookup_names(name))
-        & {usual_name for usual_names in usual_names_of_other_roles for usual_name in usual_names}
-    )
+    return not {
+        usual_name for role, usual_names in NAMES.items() if role not in roles for usual_name in usual_names
+    }.isdisjoint(lookup_names(name))
 
 
 def has_text_role(name: str) -> bool:
@@ -184,8 +181,11 @@ def is_category(column: pl.Series) -> bool:
     rating."""
     if not CATEGORIES.isdisjoint(split_name(column.name)) or is_fact(column.name):
         return True
-    has_few_values = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)
-    return has_few_values and not looks_like_machine(column.name)
+    return (
+        column.n_unique() <= max(2, CATEGORY * column.len())
+        and not is_prose(column)
+        and not looks_like_machine(column.name)
+    )
 
 
 def may_be_labels(column: pl.Series) -> bool:
@@ -236,8 +236,11 @@ def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
     """
     for column_name in column_names:
         n_filled_cells, n_numbers = count_filled_cells(frame[column_name])
-        is_named_like_description = not (CATEGORIES | IDS).isdisjoint(split_name(column_name))
-        if is_named_like_description or n_numbers == n_filled_cells or not is_text(frame[column_name]):
+        if (
+            not (CATEGORIES | IDS).isdisjoint(split_name(column_name))
+            or n_numbers == n_filled_cells
+            or not is_text(frame[column_name])
+        ):
             continue
         cells = frame[column_name].str.strip_chars()
         is_invalid_cell = (

@@ -308,8 +308,7 @@ def looks_like_person(name: str) -> bool:
 
 def looks_like_machine(label: str) -> bool:
     """Whether a label names a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
-    words = split_name(label)
-    return any(stem(word) in MACHINE | SCORERS or MODELS.match(word) for word in words)
+    return any(stem(word) in MACHINE | SCORERS or MODELS.match(word) for word in split_name(label))
 
 
 def is_model_name(label: str) -> bool:

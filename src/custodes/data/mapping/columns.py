@@ -189,8 +189,10 @@ class Columns:
                         f"`{role}`; remove one of them"
                     )
             if "rater" in label_by_role:
-                rater_kind = label_by_role.get("kind") or kind_of_label(label_by_role["rater"]) or "metric"
-                label_by_role = {**label_by_role, "kind": rater_kind}
+                label_by_role = {
+                    **label_by_role,
+                    "kind": label_by_role.get("kind") or kind_of_label(label_by_role["rater"]) or "metric",
+                }
             verdict_frames.append(
                 frame.drop(label_by_role_of_column).with_columns(
                     *(pl.lit(label).alias(role) for role, label in label_by_role.items()),
@@ -375,11 +377,10 @@ class Columns:
             and "system" not in mapped_table.columns
         )
         key_column_names = [name for name in ROW_KEYS if name in mapped_table.columns]
-        has_scores = match_of_score_column or {"rater", "score"} <= set(mapped_table.columns)
         if (
             has_no_system_name
             and "item" in key_column_names
-            and has_scores
+            and (match_of_score_column or {"rater", "score"} <= set(mapped_table.columns))
             and not mapped_table.select(key_column_names).is_duplicated().any()
         ):
             system_name = PurePath(where).name.partition(".")[0]

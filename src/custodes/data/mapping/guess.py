@@ -101,8 +101,10 @@ def suggest_mapping(
     mappings = chain(guesses(first_rows, declared, flattened_columns), text_mappings)
     has_verdict_columns = find_side_pairs(first_rows.columns) and find_columns("winner", first_rows.columns)
     if not has_score_columns and not has_verdict_columns and score_text_roles(frame.head(SAMPLE_ROWS), []):
-        sorted_text_mappings = sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping))
-        mappings = chain(sorted_text_mappings, guesses(first_rows, declared, flattened_columns))
+        mappings = chain(
+            sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping)),
+            guesses(first_rows, declared, flattened_columns),
+        )
     for mapping in mappings:
         min_n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
@@ -270,10 +272,9 @@ def _complete_guesses(declared: Columns, layouts: Guess, column_names: Sequence[
     """Guesses, with the user's mapping added. Columns with the name of their role, and patterns without a match, are
     left out."""
     for column_of_role, patterns in layouts:
-        allowed_role_pairs = (("source", "item"), ("winner", "system_a"))
         roles_sharing_column = {
             role
-            for role, other_role in allowed_role_pairs
+            for role, other_role in (("source", "item"), ("winner", "system_a"))
             if column_of_role.get(role) == column_of_role.get(other_role)
         }
         if len(set(column_of_role.values())) == len({*column_of_role} - roles_sharing_column):

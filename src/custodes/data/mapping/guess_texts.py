@@ -265,8 +265,9 @@ def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None
     key_table = frame.select(pl.col(item_column).cast(pl.String).alias("item"), *system_expressions)
     has_one_system = system_column is None or frame[system_column].n_unique() < 2
     is_crossed_item = key_table.group_by("item").len()["len"] > 1
-    are_keys_unique = not key_table.is_duplicated().any()
-    return are_keys_unique and (has_one_system or is_crossed_item.sum() >= MIN_CROSSED_SHARE * is_crossed_item.len())
+    return not key_table.is_duplicated().any() and (
+        has_one_system or is_crossed_item.sum() >= MIN_CROSSED_SHARE * is_crossed_item.len()
+    )
 
 
 def _key_candidates(
@@ -301,8 +302,9 @@ def _key_candidates(
 
 def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per output, whose text is in a column that is named like an output."""
-    text_columns = _output_columns(frame, free_columns)[:CHOICES]
-    for text_column in [declared_roles["text"]] if "text" in declared_roles else text_columns:
+    for text_column in (
+        [declared_roles["text"]] if "text" in declared_roles else _output_columns(frame, free_columns)[:CHOICES]
+    ):
         column_of_item_role = _item_text_roles(frame, free_columns, [text_column])
         for column_of_key_role, is_certain in _key_candidates(
             frame,
@@ -312,10 +314,9 @@ def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declar
         ):
             non_key_columns = {text_column, *(name for role, name in column_of_item_role.items() if role != "source")}
             if non_key_columns.isdisjoint(column_of_key_role.values()):
-                has_clear_text_name = "system" in column_of_key_role or not set(lookup_names(text_column)) & UNCLEAR
                 yield (
                     {**column_of_key_role, "text": text_column, **column_of_item_role},
-                    is_certain and has_clear_text_name,
+                    is_certain and ("system" in column_of_key_role or UNCLEAR.isdisjoint(lookup_names(text_column))),
                 )
 
 
@@ -387,9 +388,15 @@ def _pair_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_rol
         source_column = column_of_item_role.get("source")
         remaining_columns = [name for name in free_columns if name not in pair_columns]
         for item_column in _item_candidates(frame, remaining_columns, source_column)[:1]:
-            column_of_pair_role = dict(zip(("system_a", "system_b", *PAIR), pair_columns, strict=True))
             is_certain = item_column == source_column or item_column in find_columns("item", [item_column])
-            yield {"item": item_column, **column_of_pair_role, **column_of_item_role}, is_certain
+            yield (
+                {
+                    "item": item_column,
+                    **dict(zip(("system_a", "system_b", *PAIR), pair_columns, strict=True)),
+                    **column_of_item_role,
+                },
+                is_certain,
+            )
 
 
 def _item_row_roles(

@@ -137,9 +137,8 @@ def _name_layouts(
 def _word_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
     """Layouts with one column of verdicts."""
     for verdict_column in verdict_columns[:2]:
-        has_negative_number = parse_numbers(frame[verdict_column]).lt(0).any()
         for role in ("preference", "winner") if verdict_column == "preference" else ("winner", "preference"):
-            if role == verdict_column or role == "winner" or has_negative_number:
+            if role == verdict_column or role == "winner" or parse_numbers(frame[verdict_column]).lt(0).any():
                 yield {role: verdict_column}, (*RATERS, "order")
 
 

@@ -160,10 +160,12 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         (column_of_role["system"],) if "system" in column_of_role else _system_columns(frame, undeclared_columns)
     )
     undeclared_columns = [name for name in undeclared_columns if name not in system_columns]
-    rater_aspect_columns = [layout.rater, layout.kind, layout.aspect]
     declared_repeat_column = column_of_role.get("repeat", "")
     fixed_key_columns = list(
-        filter(None, dict.fromkeys([*system_columns, *rater_aspect_columns, declared_repeat_column]))
+        filter(
+            None,
+            dict.fromkeys([*system_columns, layout.rater, layout.kind, layout.aspect, declared_repeat_column]),
+        )
     )
     repeat_columns = [""] if declared_repeat_column else ["", *find_columns("repeat", undeclared_columns)[:1]]
     item_column = column_of_role.get("item") or layout.item

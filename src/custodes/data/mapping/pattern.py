@@ -87,8 +87,10 @@ class ColumnPattern:
         if is_path(pattern_text):
             first_role, second_role = PATHS[kind_prefix]
             path_text = text_after_kind.replace("*", f"{{{first_role}}}", 1).replace("*", f"{{{second_role}}}", 1)
-            list_path_text = f"{path_text}.{{{second_role}:{POSITION}}}"
-            unprefixed_texts = [list_path_text, path_text] if text_after_kind.count("*") == 1 else [path_text]
+            unprefixed_texts = [
+                *([f"{path_text}.{{{second_role}:{POSITION}}}"] if text_after_kind.count("*") == 1 else []),
+                path_text,
+            ]
         return [
             cls._parse_text(pattern_text, pattern_text),
             *(cls._parse_text(pattern_text, text, kind=kind_prefix) for text in unprefixed_texts),
@@ -331,7 +333,6 @@ def melt_scores(
         what="output",
         hint="one row per output; number the runs in a column 'repeat'",
     )
-    score_series_list = [number_column(frame, name, where=where) for name in label_by_role_of_column]
     label_column_names = dict.fromkeys(
         name for label_by_role in label_by_role_of_column.values() for name in label_by_role
     )
@@ -345,7 +346,7 @@ def melt_scores(
                 ),
                 score=score_series,
             )
-            for score_series in score_series_list
+            for score_series in (number_column(frame, name, where=where) for name in label_by_role_of_column)
         ]
     )
 

@@ -184,8 +184,7 @@ def propose_phrases(cells: pl.Series) -> str:
     if chosen_templates and any(n_cells_of_tie_phrase.values()):
         chosen_templates.append(f"{{tie:*{max(TIES, key=n_cells_of_tie_phrase.__getitem__)}*}}")
     n_cells, n_unread_cells = sum(count_of_cell.values()), sum(count_of_unread_cell.values())
-    reads_enough_cells = n_cells - n_unread_cells >= MIN_COVERAGE * n_cells
-    return "|".join(chosen_templates) if chosen_templates and reads_enough_cells else ""
+    return "|".join(chosen_templates) if chosen_templates and n_cells - n_unread_cells >= MIN_COVERAGE * n_cells else ""
 
 
 def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:

@@ -202,8 +202,10 @@ def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str)
         f"{where}: no column names the item, so each row is an item of its own, and verdicts in different rows are "
         "not matched; if a column has the item, map it to the role item"
     )
-    item_expression = pl.format("{}/{}", pl.lit(where), pl.int_range(1, pl.len() + 1))
-    return frame.with_columns(item=item_expression), [Note(rule="row-is-item", message=message)]
+    return (
+        frame.with_columns(item=pl.format("{}/{}", pl.lit(where), pl.int_range(1, pl.len() + 1))),
+        [Note(rule="row-is-item", message=message)],
+    )
 
 
 def _item_columns(column_names: Sequence[str]) -> list[str]:

@@ -83,11 +83,10 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
     for sample in (
         sample for file in files for _, sample in log_records.lines(file, file.name, SAMPLE, what=FORMAT_NAME)
     ):
-        result_names = (sample.evaluation_result_id, sample.evaluation_name)
         aggregate_result = next(
             (
                 result_of_evaluation_and_name[evaluation_and_name]
-                for result_name in result_names
+                for result_name in (sample.evaluation_result_id, sample.evaluation_name)
                 if (evaluation_and_name := (sample.evaluation_id, result_name)) in result_of_evaluation_and_name
             ),
             None,
@@ -129,9 +128,10 @@ def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
                 log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever"
             )
             for result in aggregate.evaluation_results:
-                result_names = filter(None, (result.evaluation_name, result.evaluation_result_id))
                 result_of_evaluation_and_name |= {
-                    (aggregate.evaluation_id, result_name): result for result_name in result_names
+                    (aggregate.evaluation_id, result_name): result
+                    for result_name in (result.evaluation_name, result.evaluation_result_id)
+                    if result_name
                 }
     return result_of_evaluation_and_name
 
@@ -222,8 +222,6 @@ def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: st
     mean_table = rating_rows.group_by("rater", "aspect", maintain_order=True).agg(pl.col("score").mean(), pl.len())
     for mean_row in mean_table.iter_rows(named=True):
         rater_row = row_of_rater[mean_row["rater"]]
-        min_score = "-Infinity" if rater_row["low"] is None else rater_row["low"]
-        max_score = "Infinity" if rater_row["high"] is None else rater_row["high"]
         metric_details = {"rater": mean_row["rater"], "aspect": mean_row["aspect"], "kind": rater_row["kind"]}
         evaluation_results.append(
             {
@@ -234,8 +232,8 @@ def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: st
                     "metric_name": _result_name(mean_row),
                     "lower_is_better": not rater_row["higher_is_better"],
                     "score_type": "continuous",
-                    "min_score": min_score,
-                    "max_score": max_score,
+                    "min_score": "-Infinity" if rater_row["low"] is None else rater_row["low"],
+                    "max_score": "Infinity" if rater_row["high"] is None else rater_row["high"],
                     "additional_details": {
                         detail_name: detail_text for detail_name, detail_text in metric_details.items() if detail_text
                     },

@@ -134,8 +134,11 @@ def _columns_with_same_labels(frame: pl.DataFrame, layout: LabelLayout, column_n
 
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
     """The item, the system and the repeat of each row."""
-    row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
-    item_labels = label_column(frame, layout.item, where=where) if layout.item else row_numbers
+    item_labels = (
+        label_column(frame, layout.item, where=where)
+        if layout.item
+        else pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
+    )
     system_part_series_list = [label_column(frame, column_name, where=where) for column_name in layout.systems]
     file_stem = where.removesuffix(".gz").rpartition(".")[0] or where
     repeat_labels = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
@@ -228,9 +231,13 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
-    error_hint = "number the runs in a column, and name this column with repeat=NAME"
-    key_column_names = ["item", "system", "rater", "kind", "aspect", "repeat"]
-    check_unique(label_table, key_column_names, where=where, what="label", hint=error_hint)
+    check_unique(
+        label_table,
+        ["item", "system", "rater", "kind", "aspect", "repeat"],
+        where=where,
+        what="label",
+        hint="number the runs in a column, and name this column with repeat=NAME",
+    )
     invalid_reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
     return label_table, build_notes(
         (

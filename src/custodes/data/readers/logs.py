@@ -203,11 +203,14 @@ class LogRecords:
                 f"{first_duplicate_row['system']} more than once ({duplicate_rows.height} such scores); give one run "
                 "of each system"
             )
-        is_higher_better = ~pl.col("rater").is_in([*self.lower])
         return Study(
             ratings=Ratings.make(score_table, where=self.where)[0] if score_table.height else Ratings(),
             preferences=preferences or Preferences(),
-            raters=Raters(frame=Raters.infer(self.kinds).frame.with_columns(higher_is_better=is_higher_better)),
+            raters=Raters(
+                frame=Raters.infer(self.kinds).frame.with_columns(
+                    higher_is_better=~pl.col("rater").is_in([*self.lower])
+                )
+            ),
             items=Items.make(group_table, where=self.where)[0],
             outputs=outputs,
             notes=(

@@ -220,8 +220,9 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
-    pair_rows = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
-    verdict_rows = pair_rows.with_columns(rater=pl.lit(HUMAN_RATER), preference=1)
+    verdict_rows = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row").with_columns(
+        rater=pl.lit(HUMAN_RATER), preference=1
+    )
     return records.study(preferences=Preferences.make(verdict_rows, where=records.where)[0], sides=True)
 
 

@@ -236,8 +236,12 @@ def gate(
         ),
     )
     if not not_worse_than:
-        ignored_reason = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
-        refuse_ignored_argument(gate, ignored_reason, margin=margin, statistic=statistic)
+        refuse_ignored_argument(
+            gate,
+            "it applies only to the test of not_worse_than; name a metric in not_worse_than",
+            margin=margin,
+            statistic=statistic,
+        )
     if statistic is not None:
         check_one_of("statistic", statistic, (*STATISTICS, *OF_LABELS))
     study = study.with_cache()
@@ -283,8 +287,9 @@ def gate(
             " --not-worse-than)",
         )
     )
-    metric_names = [metric_name, *(rule.against for rule in rules if rule.against is not None)]
-    selection_options = selection_arguments(setting) | {"metrics": metric_names}
+    selection_options = selection_arguments(setting) | {
+        "metrics": [metric_name, *(rule.against for rule in rules if rule.against is not None)]
+    }
     tested_metric_study = study.select(**selection_options, one_side=rule_kind != SCORED)
     if rule_kind == ALONE:
         rows_of_aspect, judge_notes = judge_rows(

@@ -309,8 +309,9 @@ def _tests(
     if statistic == CORRECTED_RATE:
         return _rate_tests(make_test, outputs, judge, settings, rule, "" if is_binary else two_labels_text)
     if rule.against is not None:
-        judge_pair = (judge, judge_of_name[rule.against])
-        return [_difference(make_test, outputs, judge_pair, settings, statistic, two_labels_text)]
+        return [
+            _difference(make_test, outputs, (judge, judge_of_name[rule.against]), settings, statistic, two_labels_text)
+        ]
     judge_rates = judge.threshold_judge.rates(outputs, **settings)
     n_both_labels = judge_rates.n_both_labels
     measure = measure_functions(len(outputs.words), n_both_labels, ordered=outputs.ordered).get(statistic)
@@ -429,8 +430,10 @@ def _difference(
     if measure is None:
         return make_test(n=n_common_outputs, reason=two_labels_text)
     if not n_common_outputs:
-        reason = f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}"
-        return make_test(n=n_common_outputs, reason=reason)
+        return make_test(
+            n=n_common_outputs,
+            reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}",
+        )
     estimated_difference, influence_differences = 0.0, np.zeros(n_common_outputs)
     for difference_sign, threshold_judge in zip((1, -1), threshold_judges, strict=True):
         stratified_labels = threshold_judge.rates(outputs, is_common_output, **settings).pairs

@@ -185,8 +185,9 @@ def ledger_answer(
         if not record:
             return _ledger_state(ledger, tests, level)
         ledger, candidate = _with_candidate(ledger, tests, level)
-        new_entries = ledger.entries[len(earlier_ledger.entries) :]
-        ledger_file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in new_entries))
+        ledger_file.write(
+            b"".join(msgspec.json.encode(entry) + b"\n" for entry in ledger.entries[len(earlier_ledger.entries) :])
+        )
     return _build_answer(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
 
 
