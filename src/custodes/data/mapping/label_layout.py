@@ -263,13 +263,13 @@ def _are_reviews(
     """Whether rows are reviews: an output has several reviewers, and all rows of an output have the same text and the
     same labels of judges."""
     output_value_columns = [name for name in output_columns if name not in output_key_columns]
-    has_several_values_frame = (
+    variation_flag_frame = (
         frame.drop_nulls([reviewer_column])
         .group_by(output_key_columns)
         .agg(pl.col(reviewer_column, *output_value_columns).n_unique() > 1)
     )
     has_several_reviewers, *column_variation_flags = (
-        has_several_values_frame.select(reviewer_column, *output_value_columns).max().row(0)
+        variation_flag_frame.select(reviewer_column, *output_value_columns).max().row(0)
     )
     return (
         bool(has_several_reviewers)
