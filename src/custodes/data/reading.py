@@ -410,7 +410,7 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
         label_studies = [study for study in file_studies if study is not None]
         if len(label_studies) == len(file_studies):
             return replace(join(label_studies), name=table.name)
-    study = read_labels(table.frame, layout, where=table.name, guessed=not columns.patterns)
+    study = read_labels(table.frame, layout, where=table.name, is_layout_guessed=not columns.patterns)
     return _complete_study(study, table, columns, ())
 
 

@@ -296,8 +296,9 @@ def test_what_looks_human() -> None:
         "standard",
     ]
     assert [name for name in [*human, *non_human, ""] if looks_human(name)] == human
-    assert not looks_human("mqm", declared=True)  # a declared metric counts as human only if its name is unambiguous
-    assert looks_human("human_mqm", declared=True)
+    # a declared metric counts as human only if its name is unambiguous
+    assert not looks_human("mqm", is_declared_metric=True)
+    assert looks_human("human_mqm", is_declared_metric=True)
 
 
 def test_an_order_that_has_another_name_is_told_of() -> None:

@@ -52,8 +52,10 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
                 else f"{{{field_name}}}"
                 for field_name, labels in labels_of_field.items()
             ]
-            fields_text = escape_braces(separator).join(placeholders)
-            pattern_text = f"{kind_prefix}{escape_braces(fixed_prefix)}{fields_text}{escape_braces(fixed_suffix)}"
+            pattern_text = (
+                f"{kind_prefix}{escape_braces(fixed_prefix)}{escape_braces(separator).join(placeholders)}"
+                f"{escape_braces(fixed_suffix)}"
+            )
             if match_columns(pattern_text, column_names).keys() == set(human_column_names):
                 return pattern_text
     return f"human:{{rater:{','.join(human_column_names)}}}"
@@ -62,35 +64,35 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
 def _iter_common_forms(human_column_names: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], str, str]]:
     """Possible common forms of the names: the fixed start, the labels of one or two fields, the text between the
     fields, and the fixed end."""
-    name_word_lists = [re.split(r"([\W_]+)", name) for name in human_column_names]  # words at even places
-    prefix_words, suffix_words = list[str](), list[str]()
-    while all(words[:2] == name_word_lists[0][:2] and len(words) > 2 for words in name_word_lists) and not _is_label(
-        name_word_lists[0][0]
-    ):
-        prefix_words += name_word_lists[0][:2]
-        name_word_lists = [words[2:] for words in name_word_lists]
-    last_words = name_word_lists[0][-2:]
-    has_fixed_end = not last_words[-1] or (looks_human(last_words[-1]) and not _is_label(last_words[-1]))
-    if has_fixed_end and all(words[-2:] == last_words and len(words) > 2 for words in name_word_lists):
-        suffix_words, name_word_lists = last_words, [words[:-2] for words in name_word_lists]
-    if all(_is_aspect(word) for words in name_word_lists for word in words[::2]):
+    token_lists = [re.split(r"([\W_]+)", name) for name in human_column_names]  # words at even indices
+    prefix_tokens, suffix_tokens = list[str](), list[str]()
+    while all(
+        name_tokens[:2] == token_lists[0][:2] and len(name_tokens) > 2 for name_tokens in token_lists
+    ) and not _is_label(token_lists[0][0]):
+        prefix_tokens += token_lists[0][:2]
+        token_lists = [name_tokens[2:] for name_tokens in token_lists]
+    last_tokens = token_lists[0][-2:]
+    may_be_suffix = not last_tokens[-1] or (looks_human(last_tokens[-1]) and not _is_label(last_tokens[-1]))
+    if may_be_suffix and all(name_tokens[-2:] == last_tokens and len(name_tokens) > 2 for name_tokens in token_lists):
+        suffix_tokens, token_lists = last_tokens, [name_tokens[:-2] for name_tokens in token_lists]
+    if all(_is_aspect(word) for name_tokens in token_lists for word in name_tokens[::2]):
         yield (
-            "".join(prefix_words),
-            {"aspect": ["".join(words) for words in name_word_lists]},
+            "".join(prefix_tokens),
+            {"aspect": ["".join(name_tokens) for name_tokens in token_lists]},
             "",
-            "".join(suffix_words),
+            "".join(suffix_tokens),
         )
     for is_rater_last in (True, False):
         aspect_rater_splits = [
             aspect_rater_split
-            for words in name_word_lists
-            if (aspect_rater_split := _split_words(words, is_rater_last=is_rater_last))
+            for name_tokens in token_lists
+            if (aspect_rater_split := _split_words(name_tokens, is_rater_last=is_rater_last))
         ]
         aspect_labels, separators, rater_labels = (
-            [aspect_rater_split[split_index] for aspect_rater_split in aspect_rater_splits] for split_index in range(3)
+            [aspect_rater_split[part_index] for aspect_rater_split in aspect_rater_splits] for part_index in range(3)
         )
         if (
-            len(aspect_rater_splits) == len(name_word_lists)
+            len(aspect_rater_splits) == len(token_lists)
             and len(set(separators)) == 1
             and _is_plausible(rater_labels, aspect_labels)
         ):
@@ -99,37 +101,41 @@ def _iter_common_forms(human_column_names: Sequence[str]) -> Iterator[tuple[str,
                 if is_rater_last
                 else {"rater": rater_labels, "aspect": aspect_labels}
             )
-            yield "".join(prefix_words), labels_of_field, separators[0], "".join(suffix_words)
+            yield "".join(prefix_tokens), labels_of_field, separators[0], "".join(suffix_tokens)
 
 
-def _split_words(words: list[str], *, is_rater_last: bool) -> tuple[str, ...] | None:
-    """The aspect, the separator and the rater in a name that is given as a list of words.
+def _split_words(name_tokens: list[str], *, is_rater_last: bool) -> tuple[str, ...] | None:
+    """The aspect, the separator and the rater in a name that is given as a list of words and separators.
 
     The rater begins with a word that looks like a rater, or is the part after a known aspect.
     """
     direction_step = 1 if is_rater_last else -1
-    words = words[::direction_step]
-    word_positions = range(2, len(words), 2)
-    likely_rater_positions = [
-        *(position for position in word_positions if looks_like_rater(words[position])),
-        *(position for position in word_positions if _is_aspect(words[0]) and not _is_aspect(words[position])),
+    name_tokens = name_tokens[::direction_step]
+    word_indices = range(2, len(name_tokens), 2)
+    likely_rater_indices = [
+        *(word_index for word_index in word_indices if looks_like_rater(name_tokens[word_index])),
+        *(
+            word_index
+            for word_index in word_indices
+            if _is_aspect(name_tokens[0]) and not _is_aspect(name_tokens[word_index])
+        ),
     ]
-    if not likely_rater_positions:
+    if not likely_rater_indices:
         return None
-    rater_position = likely_rater_positions[0]
+    rater_index = likely_rater_indices[0]
     return tuple(
-        "".join(role_words[::direction_step])
-        for role_words in (
-            words[: rater_position - 1],
-            words[rater_position - 1 : rater_position],
-            words[rater_position:],
+        "".join(part_tokens[::direction_step])
+        for part_tokens in (
+            name_tokens[: rater_index - 1],
+            name_tokens[rater_index - 1 : rater_index],
+            name_tokens[rater_index:],
         )
     )
 
 
 def _is_label(word: str) -> bool:
     """Whether a word may be the label of an aspect or a rater: a known aspect, or a word with a number."""
-    return _is_aspect(word) or any(sign.isdigit() for sign in word)
+    return _is_aspect(word) or any(character.isdigit() for character in word)
 
 
 def _is_aspect(word: str) -> bool:
@@ -186,14 +192,16 @@ def people_patterns(frame: pl.DataFrame, score_column_names: Sequence[str]) -> t
     """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would mix
     the ratings of several aspects, there is no pattern."""
     average_column_names = find_averages(score_column_names)
-    rating_column_names = [column_name for column_name in score_column_names if column_name not in average_column_names]
+    non_average_column_names = [
+        column_name for column_name in score_column_names if column_name not in average_column_names
+    ]
     human_column_names = [
         column_name
-        for column_name in rating_column_names
+        for column_name in non_average_column_names
         if looks_human(column_name) or (_has_aspect_and_rater(column_name) and has_half_steps(frame[column_name]))
     ]
-    aspect_column_names = [column_name for column_name in human_column_names if ASPECTS & name_stems(column_name)]
-    for candidate_column_names in dict.fromkeys([tuple(human_column_names), tuple(aspect_column_names)]):
+    human_names_with_aspect = [column_name for column_name in human_column_names if ASPECTS & name_stems(column_name)]
+    for candidate_column_names in dict.fromkeys([tuple(human_column_names), tuple(human_names_with_aspect)]):
         pattern = people_pattern(candidate_column_names, score_column_names) if candidate_column_names else ""
         if "{aspect" in pattern or not pooled_aspects(candidate_column_names):
             return ((pattern,) if candidate_column_names else ()), list(candidate_column_names)
@@ -285,22 +293,22 @@ an aspect must then be listed by name; if there are more, the pattern reads no a
 def metric_column_patterns(
     score_column_names: Sequence[str],
     human_column_names: Sequence[str],
-    spare_column_names: Sequence[str] = (),
+    excluded_column_names: Sequence[str] = (),
     aspects: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Patterns of the metric columns. Metric columns are all remaining columns except averages and columns that look
     like human ratings.
 
-    The patterns do not match the numeric columns `spare_column_names`. `aspects` are the aspects of the human ratings;
-    metrics may also rate these aspects.
+    The patterns do not match the numeric columns `excluded_column_names`. `aspects` are the aspects of the human
+    ratings; metrics may also rate these aspects.
     """
-    remaining_column_names = [
+    non_human_column_names = [
         column_name for column_name in score_column_names if column_name not in human_column_names
     ]
     average_column_names = find_averages(score_column_names)
     metric_column_names = [
         column_name
-        for column_name in remaining_column_names
+        for column_name in non_human_column_names
         if column_name not in average_column_names and not looks_human(column_name)
     ]
     if not metric_column_names:
@@ -317,7 +325,7 @@ def metric_column_patterns(
             f"{{rater}}{separator}{{aspect:{aspects_text}}}",
         ):
             label_by_role_of_column = match_columns(
-                f"metric:{pattern_text}", [*metric_column_names, *spare_column_names]
+                f"metric:{pattern_text}", [*metric_column_names, *excluded_column_names]
             )
             has_few_unmatched_metrics = len(metric_column_names) - len(label_by_role_of_column) <= MOST_NAMED
             if (
@@ -328,11 +336,11 @@ def metric_column_patterns(
                 return f"metric:{pattern_text}", *metric_column_patterns(
                     score_column_names,
                     [*human_column_names, *label_by_role_of_column],
-                    [*spare_column_names, *label_by_role_of_column],
+                    [*excluded_column_names, *label_by_role_of_column],
                 )
     return (
         ("metric:{rater}",)
-        if metric_column_names == remaining_column_names and not spare_column_names
+        if metric_column_names == non_human_column_names and not excluded_column_names
         else (f"metric:{{rater:{','.join(metric_column_names)}}}",)
     )
 
@@ -366,11 +374,10 @@ def with_kinds(
     if "kind" in mapped_table.columns or "rater" not in mapped_table.columns or not rater_role_words:
         return mapped_table, []
     rater_labels = label_column(mapped_table, "rater", where=where, empty=True)
-    unique_rater_labels = rater_labels.unique(maintain_order=True)
     is_column_of_metrics = bool(rater_role_words & METRIC_ROLES)
     metric_labels = [
         rater_label
-        for rater_label in unique_rater_labels
+        for rater_label in rater_labels.unique(maintain_order=True)
         if (not looks_human(rater_label) if is_column_of_metrics else is_model_name(rater_label))
     ]
     row_kinds = rater_labels.is_in(metric_labels).replace_strict(

@@ -66,8 +66,8 @@ MIN_PROSE_BLANKS = 4
 
 def is_number(column: pl.Series) -> bool:
     """Whether all cells are numbers or empty, and at least one is a number."""
-    n_cells, n_numbers = count_filled_cells(column)
-    return 0 < n_cells == n_numbers
+    n_filled_cells, n_numbers = count_filled_cells(column)
+    return 0 < n_filled_cells == n_numbers
 
 
 def scored_pairs(frame: pl.DataFrame) -> list[str]:
@@ -76,13 +76,12 @@ def scored_pairs(frame: pl.DataFrame) -> list[str]:
     >>> scored_pairs(pl.DataFrame({"rm_chosen": [1.5], "rm_rejected": [0.5], "text_chosen": ["a"]}))
     ['rm']
     """
-    names = [name.removesuffix("_chosen") for name in frame.columns if name.endswith("_chosen")]
     return [
-        name
-        for name in names
-        if f"{name}_rejected" in frame.columns
-        and not (is_fact(name) or looks_human(name) or SIZES & set(split_name(name)))
-        and all(is_number(frame[f"{name}_{side}"]) for side in ("chosen", "rejected"))
+        metric_name
+        for metric_name in (name.removesuffix("_chosen") for name in frame.columns if name.endswith("_chosen"))
+        if f"{metric_name}_rejected" in frame.columns
+        and not (is_fact(metric_name) or looks_human(metric_name) or SIZES & set(split_name(metric_name)))
+        and all(is_number(frame[f"{metric_name}_{side}"]) for side in ("chosen", "rejected"))
     ]
 
 
@@ -94,16 +93,19 @@ def looks_like_score(name: str) -> bool:
 def may_be_scores(column: pl.Series) -> bool:
     """Whether a column may hold scores. Row numbers, and properties of a request or text such as the number of tokens,
     are not scores."""
-    has_other_name = is_fact(column.name) or find_columns("item", [column.name]) or SIZES & name_stems(column.name)
-    return is_number(column) and not has_other_name and column.n_unique() > 1 and not is_index(column)
+    return (
+        is_number(column)
+        and not (is_fact(column.name) or find_columns("item", [column.name]) or SIZES & name_stems(column.name))
+        and column.n_unique() > 1
+        and not is_index(column)
+    )
 
 
 def is_index(column: pl.Series) -> bool:
     """Whether the cells are row numbers."""
     if column.len() < FEWEST or not is_number(column) or column.null_count() or column.n_unique() < column.len():
         return False
-    numbers = column.cast(pl.Float64)
-    return bool((numbers.diff().drop_nulls() == 1).all())
+    return bool((column.cast(pl.Float64).diff().drop_nulls() == 1).all())
 
 
 def holds_judgements(column: pl.Series) -> bool:
@@ -161,11 +163,9 @@ def may_be_systems(column: pl.Series) -> bool:
 
 def has_another_role(name: str, *roles: str) -> bool:
     """Whether a column has the name of a role other than `roles`."""
-    usual_names_of_other_roles = (usual_names for role, usual_names in NAMES.items() if role not in roles)
-    return bool(
-        set(lookup_names(name))
-        & {usual_name for usual_names in usual_names_of_other_roles for usual_name in usual_names}
-    )
+    return not {
+        usual_name for role, usual_names in NAMES.items() if role not in roles for usual_name in usual_names
+    }.isdisjoint(lookup_names(name))
 
 
 def has_text_role(name: str) -> bool:
@@ -181,8 +181,11 @@ def is_category(column: pl.Series) -> bool:
     rating."""
     if not CATEGORIES.isdisjoint(split_name(column.name)) or is_fact(column.name):
         return True
-    has_few_values = column.n_unique() <= max(2, CATEGORY * column.len()) and not is_prose(column)
-    return has_few_values and not looks_like_machine(column.name)
+    return (
+        column.n_unique() <= max(2, CATEGORY * column.len())
+        and not is_prose(column)
+        and not looks_like_machine(column.name)
+    )
 
 
 def may_be_labels(column: pl.Series) -> bool:
@@ -196,9 +199,11 @@ def may_be_labels(column: pl.Series) -> bool:
 def is_informative(frame: pl.DataFrame, column_name: str, item_column_name: str) -> bool:
     """Whether the numbers of a column may be scores: the column has the name of a score, or its numbers do not merely
     number the items."""
-    is_item_number = frame[column_name].n_unique() == frame[item_column_name].n_unique() < frame.height
+    may_number_items = frame[column_name].n_unique() == frame[item_column_name].n_unique() < frame.height
     return (
-        looks_like_score(column_name) or not is_item_number or varies_within_items(frame, column_name, item_column_name)
+        looks_like_score(column_name)
+        or not may_number_items
+        or varies_within_items(frame, column_name, item_column_name)
     )
 
 
@@ -209,16 +214,16 @@ def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name:
     )
 
 
-def cluster_role(frame: pl.DataFrame, item: str) -> dict[str, str]:
+def cluster_role(frame: pl.DataFrame, item_column_name: str) -> dict[str, str]:
     """The role `cluster` for a column of documents or dialogues with several items each, if there is one."""
-    n_items = frame[item].n_unique()
+    n_items = frame[item_column_name].n_unique()
     cluster_column_names = [
         column_name
         for column_name in frame.columns
-        if column_name != item
+        if column_name != item_column_name
         and normalise_name(column_name) in CLUSTERS
         and 1 < frame[column_name].n_unique() < n_items
-        and frame.select(item, column_name).n_unique() == n_items
+        and frame.select(item_column_name, column_name).n_unique() == n_items
     ]
     return {"cluster": cluster_column_names[0]} if cluster_column_names else {}
 
@@ -230,9 +235,12 @@ def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
     rating.
     """
     for column_name in column_names:
-        n_cells, n_numbers = count_filled_cells(frame[column_name])
-        has_description_name = not (CATEGORIES | IDS).isdisjoint(split_name(column_name))
-        if has_description_name or n_numbers == n_cells or not is_text(frame[column_name]):
+        n_filled_cells, n_numbers = count_filled_cells(frame[column_name])
+        if (
+            not (CATEGORIES | IDS).isdisjoint(split_name(column_name))
+            or n_numbers == n_filled_cells
+            or not is_text(frame[column_name])
+        ):
             continue
         cells = frame[column_name].str.strip_chars()
         is_invalid_cell = (
@@ -241,11 +249,9 @@ def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
         n_cells_similar_to_numbers = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
         is_named_like_rating = looks_human(column_name) or name_stems(column_name) & (ASPECTS | SCORERS)
         has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
-        word_stems_of_cells = {
-            stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)
-        }
-        if 2 * (n_numbers + n_cells_similar_to_numbers) >= n_cells or (
-            is_named_like_rating and not has_prose and word_stems_of_cells.isdisjoint(PEOPLE_ROLES)
+        invalid_cell_stems = {stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)}
+        if 2 * (n_numbers + n_cells_similar_to_numbers) >= n_filled_cells or (
+            is_named_like_rating and not has_prose and invalid_cell_stems.isdisjoint(PEOPLE_ROLES)
         ):
             row_index = int(is_invalid_cell.arg_true()[0])
             return f"{column_name} {cells[row_index]!r} in row {row_index + 1}"

@@ -285,14 +285,14 @@ def kind_words(column: pl.Series) -> pl.Series | None:
     return None if kind_series.null_count() or kind_series.is_empty() else kind_series.alias(column.name)
 
 
-def looks_human(name: str, *, declared: bool = False) -> bool:
-    """Whether the name of a rater looks human. For a `declared` metric, the words in `HUMAN_FIRST` do not count.
+def looks_human(name: str, *, is_declared_metric: bool = False) -> bool:
+    """Whether the name of a rater looks human. The words in `HUMAN_FIRST` do not count for a declared metric.
 
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
     """
     word_stems = [stem(word) for word in split_name(name)]
-    has_human_word = not HUMAN.isdisjoint(word_stems) or (not declared and word_stems[0] in HUMAN_FIRST)
+    has_human_word = not HUMAN.isdisjoint(word_stems) or (not is_declared_metric and word_stems[0] in HUMAN_FIRST)
     return has_human_word and MACHINE.isdisjoint(word_stems)
 
 
@@ -308,8 +308,7 @@ def looks_like_person(name: str) -> bool:
 
 def looks_like_machine(label: str) -> bool:
     """Whether a label names a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
-    words = split_name(label)
-    return any(stem(word) in MACHINE | SCORERS or MODELS.match(word) for word in words)
+    return any(stem(word) in MACHINE | SCORERS or MODELS.match(word) for word in split_name(label))
 
 
 def is_model_name(label: str) -> bool:
@@ -318,9 +317,9 @@ def is_model_name(label: str) -> bool:
     `gpt-4`, `claude 3` and `llm` are names of models; `Claude` and `Bert` may be names of people.
     """
     words = split_name(label)
-    has_number = len(words) > 1 or any(character.isdigit() for character in label)
-    machine_words = {word for word in words if stem(word) in MACHINE and (has_number or len(word) < 4)}
-    return bool(machine_words) or (has_number and any(map(MODELS.match, words)))
+    has_several_words_or_digit = len(words) > 1 or any(character.isdigit() for character in label)
+    machine_words = {word for word in words if stem(word) in MACHINE and (has_several_words_or_digit or len(word) < 4)}
+    return bool(machine_words) or (has_several_words_or_digit and any(map(MODELS.match, words)))
 
 
 def kind_of_label(label: str) -> str:
@@ -355,19 +354,19 @@ def _is_average(name: str, stems_of_column: Mapping[str, set[str]]) -> bool:
         for other_name, other_stems in stems_of_column.items()
         if other_name != name and content_stems <= other_stems
     }
-    rating_column_names = [
+    averaged_column_names = [
         other_name
         for other_name, other_stems in stems_of_similar_column.items()
         if not other_stems & AVERAGES and (content_stems or looks_human(other_name))
     ]
     has_spread_word = bool(stems & (SPREADS - {"n"})) or (
-        "n" in stems and len(rating_column_names) < len(stems_of_similar_column)
+        "n" in stems and len(averaged_column_names) < len(stems_of_similar_column)
     )  # MOS_n is an aspect, not the rating by annotator n
-    has_rating_column = any(
-        looks_human(other_name) or content_stems & (ASPECTS | SHORT_ASPECTS) for other_name in rating_column_names
+    has_averaged_ratings = any(
+        looks_human(other_name) or content_stems & (ASPECTS | SHORT_ASPECTS) for other_name in averaged_column_names
     )
-    is_computed = has_spread_word or (bool(stems & AVERAGES) and has_rating_column and not looks_like_machine(name))
-    return bool(rating_column_names) and is_computed
+    is_computed = has_spread_word or (bool(stems & AVERAGES) and has_averaged_ratings and not looks_like_machine(name))
+    return bool(averaged_column_names) and is_computed
 
 
 def looks_like_rater(label: str) -> bool:
@@ -473,13 +472,13 @@ def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
         for name in column_names
         if not usual_name_of_column[name] and get_close_matches(normalise_name(name), [role], cutoff=SLIP)
     ]
-    column_names_by_rank = sorted(
+    ranked_column_names = sorted(
         filter(usual_name_of_column.get, column_names), key=lambda name: rank_of_usual_name[usual_name_of_column[name]]
     )
     column_names_with_role_word = [
         name for name in column_names if not usual_name_of_column[name] and _has_role_word(role, name)
     ]
-    return list(dict.fromkeys([*column_names_by_rank, *misspelled_column_names, *column_names_with_role_word]))
+    return list(dict.fromkeys([*ranked_column_names, *misspelled_column_names, *column_names_with_role_word]))
 
 
 def find_side_pairs(column_names: Sequence[str]) -> list[tuple[str, str]]:

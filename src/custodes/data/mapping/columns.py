@@ -104,10 +104,14 @@ class Columns:
             if isinstance(winner_name_or_pattern, str) and "{" in winner_name_or_pattern
             else ("rater",)
         )
-        score_patterns: Any = column_of_role.get("score")
-        if isinstance(score_patterns, str) and ("{" in score_patterns or score_patterns.startswith(KIND_PREFIXES)):
-            score_patterns = [score_patterns]
-        has_score_patterns = isinstance(score_patterns, Sequence) and not isinstance(score_patterns, str)
+        score_name_or_patterns: Any = column_of_role.get("score")
+        if isinstance(score_name_or_patterns, str) and (
+            "{" in score_name_or_patterns or score_name_or_patterns.startswith(KIND_PREFIXES)
+        ):
+            score_name_or_patterns = [score_name_or_patterns]
+        has_score_patterns = isinstance(score_name_or_patterns, Sequence) and not isinstance(
+            score_name_or_patterns, str
+        )
         reject(
             (
                 unknown_roles,
@@ -120,17 +124,17 @@ class Columns:
                 f"must not have {{system}}",
             ),
             (
-                has_score_patterns and not score_patterns,
+                has_score_patterns and not score_name_or_patterns,
                 "columns: score is empty; leave score out, or give at least one column or pattern",
             ),
         )
         if has_score_patterns:
-            patterns += score_patterns
+            patterns += score_name_or_patterns
             del column_of_role["score"]
         for role, name_or_pattern in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
             if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
                 raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
-        order_pattern = next(
+        pattern_with_order = next(
             (
                 pattern
                 for pattern in patterns
@@ -142,8 +146,8 @@ class Columns:
         text_pattern = column_mapping.text_pattern
         reject(
             (
-                order_pattern,
-                f"columns: pattern {order_pattern!r}: {{order}} is only allowed in a pattern for winner",
+                pattern_with_order,
+                f"columns: pattern {pattern_with_order!r}: {{order}} is only allowed in a pattern for winner",
             ),
             (
                 text_pattern and set(text_pattern.fields) != {"system"},
@@ -165,9 +169,9 @@ class Columns:
         winner_pattern_text = self.roles.get("winner", "")
         if "{" not in winner_pattern_text:
             return {}
-        role_like_names = {*TABLE_ROLES, *chain(*ROLE_SYNONYMS.values())}
+        role_names_and_synonyms = {*TABLE_ROLES, *chain(*ROLE_SYNONYMS.values())}
         free_column_names = [
-            name for name in column_names if name not in self.roles.values() and name not in role_like_names
+            name for name in column_names if name not in self.roles.values() and name not in role_names_and_synonyms
         ]
         return split_columns(ColumnPattern.readings(winner_pattern_text)[0], free_column_names)
 
@@ -185,8 +189,10 @@ class Columns:
                         f"`{role}`; remove one of them"
                     )
             if "rater" in label_by_role:
-                rater_kind = label_by_role.get("kind") or kind_of_label(label_by_role["rater"]) or "metric"
-                label_by_role = {**label_by_role, "kind": rater_kind}
+                label_by_role = {
+                    **label_by_role,
+                    "kind": label_by_role.get("kind") or kind_of_label(label_by_role["rater"]) or "metric",
+                }
             verdict_frames.append(
                 frame.drop(label_by_role_of_column).with_columns(
                     *(pl.lit(label).alias(role) for role, label in label_by_role.items()),
@@ -205,14 +211,15 @@ class Columns:
 
     def merge_defaults(self, defaults: Columns) -> Columns:
         """This mapping, with the mapping `defaults` added. Roles and patterns of this mapping take precedence."""
-        merged_column_of_role = {**defaults.roles, **self.roles}
-        column_of_role = {
-            role: merged_column_of_role[role]
-            for role in ROLES
-            if role in merged_column_of_role and not (role == "score" and self.patterns)
-        }
-        patterns = self.patterns or (() if "score" in self.roles else defaults.patterns)
-        return Columns(roles=column_of_role, patterns=patterns)
+        column_of_role = {**defaults.roles, **self.roles}
+        return Columns(
+            roles={
+                role: column_of_role[role]
+                for role in ROLES
+                if role in column_of_role and not (role == "score" and self.patterns)
+            },
+            patterns=self.patterns or (() if "score" in self.roles else defaults.patterns),
+        )
 
     def with_named_properties(self, frame: pl.DataFrame) -> Columns:
         """The mapping, with the columns `cluster`, `group` and `dataset` of a table of items and systems added, if each
@@ -221,13 +228,13 @@ class Columns:
         if "item" not in old_name_of_new_name or {"system", "system_a", "model_a"}.isdisjoint(old_name_of_new_name):
             return self
         item_column_name = old_name_of_new_name["item"]
-        added_roles: dict[str, str] = {
+        column_of_added_role: dict[str, str] = {
             name: name
             for name in ("cluster", "group", "dataset")
             if old_name_of_new_name.get(name) == name
             and frame.select(item_column_name, name).n_unique() == frame[item_column_name].n_unique()
         }
-        return replace(self, roles={**self.roles, **added_roles}) if added_roles else self
+        return replace(self, roles={**self.roles, **column_of_added_role}) if column_of_added_role else self
 
     def expand_nested(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
@@ -242,20 +249,18 @@ class Columns:
         ]
         return flatten_nested(frame, unmatched_names) if unmatched_names and nested_columns(frame) else frame
 
-    def check(self, column_names_of_table: Sequence[Sequence[str]]) -> None:
+    def check(self, column_name_lists: Sequence[Sequence[str]]) -> None:
         """Raise `OptionError` for a column that exists in no table, and for a pattern that matches no column.
 
-        `column_names_of_table` has the names of the columns of each table.
+        `column_name_lists` has the names of the columns of each table.
         """
         lone_role = next((role for role in PAIR if role in self.roles and not set(PAIR) <= set(self.roles)), None)
         if lone_role is not None:
             raise OptionError(f"columns: {lone_role} is mapped without {PAIR[1 - PAIR.index(lone_role)]}; map both")
-        if not column_names_of_table:
+        if not column_name_lists:
             raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
         all_column_names = list(
-            dict.fromkeys(
-                column_name for table_column_names in column_names_of_table for column_name in table_column_names
-            )
+            dict.fromkeys(column_name for table_column_names in column_name_lists for column_name in table_column_names)
         )
         for role, name_or_pattern in self.roles.items():
             if role == "phrase":
@@ -265,13 +270,13 @@ class Columns:
                         "columns: phrase needs a column of winners; map winner to the column with the phrases"
                     )
             elif role == "text" and self.text_pattern:
-                if not any(self.texts(table_column_names).systems for table_column_names in column_names_of_table):
+                if not any(self.texts(table_column_names).systems for table_column_names in column_name_lists):
                     raise OptionError(
                         f"columns: text={name_or_pattern!r} matches no column that is still without a role; columns: "
                         f"{join_labels(all_column_names, limit=MAX_LISTED)}"
                     )
             elif not expand_name(name_or_pattern, all_column_names) and not (
-                role == "winner" and any(map(self.verdict_columns, column_names_of_table))
+                role == "winner" and any(map(self.verdict_columns, column_name_lists))
             ):
                 raise OptionError(
                     f"columns: {role}={name_or_pattern!r}: no such "
@@ -280,13 +285,11 @@ class Columns:
                 )
         free_column_names = {
             column_name: None
-            for table_column_names in column_names_of_table
+            for table_column_names in column_name_lists
             for column_name in _unmapped_columns(self.old_names(table_column_names))
         }
         matched_patterns = {
-            pattern
-            for table_column_names in column_names_of_table
-            for pattern in self.match_patterns(table_column_names)
+            pattern for table_column_names in column_name_lists for pattern in self.match_patterns(table_column_names)
         }
         unmatched_pattern = next((pattern for pattern in self.patterns if pattern not in matched_patterns), "")
         reject(
@@ -369,16 +372,15 @@ class Columns:
             note_message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes += build_notes(("nameless-systems", True, note_message))
         item_table = self._extract_item_table(frame, mapped_table, where=where)
-        has_one_system = (
+        has_no_system_name = (
             not any("system" in label_by_role for _, label_by_role in match_of_score_column.values())
             and "system" not in mapped_table.columns
         )
         key_column_names = [name for name in ROW_KEYS if name in mapped_table.columns]
-        has_scores = match_of_score_column or {"rater", "score"} <= set(mapped_table.columns)
         if (
-            has_one_system
+            has_no_system_name
             and "item" in key_column_names
-            and has_scores
+            and (match_of_score_column or {"rater", "score"} <= set(mapped_table.columns))
             and not mapped_table.select(key_column_names).is_duplicated().any()
         ):
             system_name = PurePath(where).name.partition(".")[0]
@@ -440,12 +442,12 @@ class Columns:
             *_overridden_columns(column_of_role, column_names),
             *(text_columns.assigned_columns(column_names) if text_columns else ()),
         }
-        column_of_new_name = {
+        column_of_row_role = {
             role: name
             for role, name in column_of_role.items()
             if role not in FACTS and not (text_columns and role in TEXTS)
         }
-        return {**column_of_new_name, **{name: name for name in column_names if name not in changed_or_dropped_names}}
+        return {**column_of_row_role, **{name: name for name in column_names if name not in changed_or_dropped_names}}
 
     def split(self, column_names: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
@@ -470,8 +472,8 @@ def _overridden_columns(column_of_role: Mapping[str, str], column_names: Sequenc
     """The columns that are named like a role although a different column is mapped to this role. The values are the
     roles."""
     role_of_name = {name: role for role in column_of_role for name in (role, *ROLE_SYNONYMS.get(role, ()))}
-    used_names = set(column_of_role.values())
-    return {name: role_of_name[name] for name in column_names if name in role_of_name and name not in used_names}
+    mapped_names = set(column_of_role.values())
+    return {name: role_of_name[name] for name in column_names if name in role_of_name and name not in mapped_names}
 
 
 def _unmapped_columns(column_names: Iterable[str]) -> list[str]:

@@ -82,13 +82,13 @@ def suggest_mapping(
     declared: Columns,
     reads: Callable[[pl.DataFrame, Columns, int], bool],
     wrong: str,
-    nested: Collection[str] = (),
+    flattened_columns: Collection[str] = (),
 ) -> str:
     """Advice such as `; try --column item=doc_id ...`, with the first guess that reads the table; '' if there is none.
 
-    `declared` is the mapping of the user, which is a part of all guesses. `nested` are the columns from nested cells. A
-    guess that would drop a score column because of invalid cells is not suggested. The advice then names the cell to
-    correct, unless the message `wrong` already names that cell.
+    `declared` is the mapping of the user, which is a part of all guesses. `flattened_columns` are the columns from
+    nested cells. A guess that would drop a score column because of invalid cells is not suggested. The advice then
+    names the cell to correct, unless the message `wrong` already names that cell.
     """
     first_rows = frame.head(GUESS_ROWS)
     has_score_columns = any(looks_like_score(name) for name in first_rows.columns if is_number(first_rows[name]))
@@ -98,17 +98,19 @@ def suggest_mapping(
         # texts alone would drop the scores, which does not matter if there is only one system
         if not has_score_columns or _has_one_system(frame, mapping)
     )
-    mappings = chain(guesses(first_rows, declared, nested), text_mappings)
+    mappings = chain(guesses(first_rows, declared, flattened_columns), text_mappings)
     has_verdict_columns = find_side_pairs(first_rows.columns) and find_columns("winner", first_rows.columns)
     if not has_score_columns and not has_verdict_columns and score_text_roles(frame.head(SAMPLE_ROWS), []):
-        texts_with_systems_first = sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping))
-        mappings = chain(texts_with_systems_first, guesses(first_rows, declared, nested))
+        mappings = chain(
+            sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping)),
+            guesses(first_rows, declared, flattened_columns),
+        )
     for mapping in mappings:
-        n_systems = 1 if _has_one_system(frame, mapping) else 2
+        min_n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
             mapping != declared
-            and reads(first_rows, mapping, n_systems)
-            and (frame.height <= GUESS_ROWS or reads(frame, mapping, n_systems))
+            and reads(first_rows, mapping, min_n_systems)
+            and (frame.height <= GUESS_ROWS or reads(frame, mapping, min_n_systems))
         ):
             free_column_names = [
                 name for name in frame.columns if name not in mapping.roles.values() and name not in TABLE_ROLES
@@ -125,22 +127,22 @@ def suggest_mapping(
                     "--columns 'metric:{rater:NAME}'"
                 )
             advice_text = f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
-            by_system = replace(mapping, patterns=("metric:{system}",))
-            if n_systems == 1 and mapping.patterns == ("{rater}",) and reads(first_rows, by_system, 2):
+            per_system_mapping = replace(mapping, patterns=("metric:{system}",))
+            if min_n_systems == 1 and mapping.patterns == ("{rater}",) and reads(first_rows, per_system_mapping, 2):
                 advice_text += (
-                    f", or, if each of these columns has the scores of one system, {format_options(by_system)}"
+                    f", or, if each of these columns has the scores of one system, {format_options(per_system_mapping)}"
                 )
             return advice_text
     return ""
 
 
-def _has_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
+def _has_one_system(frame: pl.DataFrame, mapping: Columns) -> bool:
     """Whether a mapping names no column of systems, or a column with only one system."""
-    if {"output_a", "system_a"} & guess.roles.keys() or any(
-        "{system" in column_or_pattern for column_or_pattern in (guess.roles.get("text", ""), *guess.patterns)
+    if {"output_a", "system_a"} & mapping.roles.keys() or any(
+        "{system" in name_or_pattern for name_or_pattern in (mapping.roles.get("text", ""), *mapping.patterns)
     ):
         return False
-    system_column_name = guess.roles.get("system", "system")
+    system_column_name = mapping.roles.get("system", "system")
     return system_column_name not in frame.columns or frame[system_column_name].n_unique() < 2
 
 
@@ -152,7 +154,7 @@ def format_options(columns: Columns) -> str:
     return " ".join([*option_texts, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
 
 
-def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
+def guesses(frame: pl.DataFrame, declared: Columns, flattened_columns: Collection[str] = ()) -> Iterator[Columns]:
     """Mappings that may read a table of verdicts, a long table, a wide table, or a table of one system; the likeliest
     first."""
     declared_columns = set(declared.roles.values())
@@ -167,57 +169,69 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     number_columns = [
         name for name in free_columns if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])
     ]
-    has_system_pairs = any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(free_columns))
+    has_system_column_pair = any(
+        set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(free_columns)
+    )
     item_columns, system_columns = _key_candidates(frame, free_columns, candidates_of_role)
     yield from _complete_guesses(
         declared, verdict_layouts(frame, free_columns, candidates_of_role, item_columns), frame.columns
     )
-    if (candidates_of_role["winner"] and has_system_pairs) or any(
+    if (candidates_of_role["winner"] and has_system_column_pair) or any(
         are_systems(frame.head(SAMPLE_ROWS), column_pair) for column_pair in find_side_pairs(free_columns)
     ):
         return  # no other layout is possible
-    text_roles = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_columns])
+    column_of_text_role = (
+        {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_columns])
+    )
     # If every row is a different item, no two systems can be compared.
     item_columns.sort(key=lambda item_column: frame[item_column].n_unique() == frame.height)
-    possible_key_roles = [
+    key_mappings = [
         {"item": item_column, "system": system_column, **cluster_role(frame, item_column)}
         for item_column, system_column in product(item_columns, system_columns)
         if item_column != system_column
     ]
-    single_system_key_roles = list[dict[str, str]]()
+    single_system_key_mappings = list[dict[str, str]]()
     if "system" not in (*declared.roles, *frame.columns):
         yield from _complete_guesses(declared, system_column_layouts(frame, free_columns), frame.columns)
-        if not has_system_pairs and not declared.patterns and any(may_be_scores(column) for column in frame):
-            single_system_key_roles = _single_system_keys(frame, free_columns, number_columns, text_roles)
-    for make_layouts, key_roles in (
-        *product((_long_layouts, _half_long_layouts, _wide_layouts), possible_key_roles),
-        *product((_long_layouts, _wide_layouts), single_system_key_roles),
+        if not has_system_column_pair and not declared.patterns and any(may_be_scores(column) for column in frame):
+            single_system_key_mappings = _single_system_keys(frame, free_columns, number_columns, column_of_text_role)
+    for make_layouts, column_of_key_role in (
+        *product((_long_layouts, _half_long_layouts, _wide_layouts), key_mappings),
+        *product((_long_layouts, _wide_layouts), single_system_key_mappings),
     ):
-        item_column = key_roles["item"]
+        item_column = column_of_key_role["item"]
         score_columns = [
             name
             for name in number_columns
-            if name not in key_roles.values() and is_informative(frame, name, item_column)
+            if name not in column_of_key_role.values() and is_informative(frame, name, item_column)
         ]
         aspect_columns = [
             name
             for name in candidates_of_role["aspect"]
             if normalise_name(name) != "question" or varies_within_items(frame, name, item_column)
         ]
-        roles_and_patterns = list(
+        layouts = list(
             make_layouts(
-                frame, key_roles, score_columns, {**candidates_of_role, "aspect": aspect_columns}, declared, nested
+                frame,
+                column_of_key_role,
+                score_columns,
+                {**candidates_of_role, "aspect": aspect_columns},
+                declared,
+                flattened_columns,
             )
         )
         yield from _complete_guesses(
             declared,
-            chain(_add_text_roles(roles_and_patterns, text_roles, declared), roles_and_patterns),
+            chain(_add_text_roles(layouts, column_of_text_role, declared), layouts),
             frame.columns,
         )
 
 
 def _single_system_keys(
-    frame: pl.DataFrame, free_columns: Sequence[str], number_columns: Sequence[str], text_roles: Mapping[str, str]
+    frame: pl.DataFrame,
+    free_columns: Sequence[str],
+    number_columns: Sequence[str],
+    column_of_text_role: Mapping[str, str],
 ) -> list[dict[str, str]]:
     """Candidate mappings of the item in a table of one system. A constant column may hold the name of the system."""
     constant_system_columns = [
@@ -234,48 +248,50 @@ def _single_system_keys(
             for name in free_columns
             if split_name(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))
         ),
-        *([text_roles["source"]] if "source" in text_roles else []),
+        *([column_of_text_role["source"]] if "source" in column_of_text_role else []),
     ]
-    system_role = {"system": constant_system_columns[0]} if constant_system_columns else {}
-    return [{"item": item_column, **system_role} for item_column in dict.fromkeys(item_columns)]
+    column_of_system_role = {"system": constant_system_columns[0]} if constant_system_columns else {}
+    return [{"item": item_column, **column_of_system_role} for item_column in dict.fromkeys(item_columns)]
 
 
 def _add_text_roles(
-    layouts: Sequence[tuple[dict[str, str], tuple[str, ...]]], text_roles: Mapping[str, str], declared: Columns
+    layouts: Sequence[tuple[dict[str, str], tuple[str, ...]]], column_of_text_role: Mapping[str, str], declared: Columns
 ) -> Guess:
     """Layouts of scores, with the text columns of the table added. The source may serve as the item."""
-    for roles, patterns in layouts:
-        added_roles = {
+    for column_of_role, patterns in layouts:
+        column_of_added_role = {
             role: name
-            for role, name in text_roles.items()
-            if name not in roles.values() or (role == "source" and name == roles["item"])
+            for role, name in column_of_text_role.items()
+            if name not in column_of_role.values() or (role == "source" and name == column_of_role["item"])
         }
-        if "text" in added_roles and (patterns or declared.patterns or "score" in roles):
-            yield {**roles, **added_roles}, patterns
+        if "text" in column_of_added_role and (patterns or declared.patterns or "score" in column_of_role):
+            yield {**column_of_role, **column_of_added_role}, patterns
 
 
 def _complete_guesses(declared: Columns, layouts: Guess, column_names: Sequence[str]) -> Iterator[Columns]:
     """Guesses, with the user's mapping added. Columns with the name of their role, and patterns without a match, are
     left out."""
-    for roles, patterns in layouts:
-        allowed_role_pairs = (("source", "item"), ("winner", "system_a"))
+    for column_of_role, patterns in layouts:
         roles_sharing_column = {
-            role for role, other_role in allowed_role_pairs if roles.get(role) == roles.get(other_role)
+            role
+            for role, other_role in (("source", "item"), ("winner", "system_a"))
+            if column_of_role.get(role) == column_of_role.get(other_role)
         }
-        if len(set(roles.values())) == len({*roles} - roles_sharing_column):
-            guessed_roles = {
+        if len(set(column_of_role.values())) == len({*column_of_role} - roles_sharing_column):
+            column_of_guessed_role = {
                 role: name
-                for role, name in roles.items()
+                for role, name in column_of_role.items()
                 if (role != name or role in TEXTS or role in roles_sharing_column) and role not in declared.roles
             }
             all_patterns = tuple(dict.fromkeys((*declared.patterns, *patterns)))
-            guessed_mapping = Columns(roles={**guessed_roles, **declared.roles}, patterns=all_patterns)
+            guessed_mapping = Columns(roles={**column_of_guessed_role, **declared.roles}, patterns=all_patterns)
             matched_patterns = {
                 *declared.patterns,
                 *(() if "score" in declared.roles else guessed_mapping.match_patterns(column_names)),
             }
-            merged_patterns = tuple(pattern for pattern in all_patterns if pattern in matched_patterns)
-            yield Columns(roles=declared.roles, patterns=merged_patterns).merge_defaults(Columns(roles=guessed_roles))
+            yield Columns(
+                roles=declared.roles, patterns=tuple(pattern for pattern in all_patterns if pattern in matched_patterns)
+            ).merge_defaults(Columns(roles=column_of_guessed_role))
 
 
 def _key_candidates(
@@ -312,21 +328,21 @@ def _key_candidates(
         ),
         key=n_distinct_of_column.__getitem__,
     )
-    usual_columns = [
+    usual_system_columns = [
         name
         for name in candidates_of_role["system"]
         if n_distinct_of_column.get(name, 2) > 1 and not is_time(frame[name])
     ]
-    return item_columns[:CHOICES], list(dict.fromkeys([*usual_columns, *likely_system_columns]))[:CHOICES]
+    return item_columns[:CHOICES], list(dict.fromkeys([*usual_system_columns, *likely_system_columns]))[:CHOICES]
 
 
 def _long_layouts(
     frame: pl.DataFrame,
-    key_roles: dict[str, str],
+    column_of_key_role: dict[str, str],
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
-    nested: Collection[str],
+    flattened_columns: Collection[str],
 ) -> Guess:
     """Layouts with one row per rating."""
     score_columns = [
@@ -339,38 +355,38 @@ def _long_layouts(
         ]
     if not score_columns and len(number_columns) == 1 and not ASPECTS & name_stems(number_columns[0]):
         score_columns = list(number_columns)
-    further_roles = assign_roles(key_roles, candidates_of_role, ("rater", "aspect", "kind", "repeat"))
+    column_of_further_role = assign_roles(column_of_key_role, candidates_of_role, ("rater", "aspect", "kind", "repeat"))
     for score_column in score_columns[:2]:
-        if "rater" in further_roles and score_column not in further_roles.values():
-            yield {**key_roles, **further_roles, "score": score_column}, ()
-            yield {**key_roles, "rater": further_roles["rater"], "score": score_column}, ()
+        if "rater" in column_of_further_role and score_column not in column_of_further_role.values():
+            yield {**column_of_key_role, **column_of_further_role, "score": score_column}, ()
+            yield {**column_of_key_role, "rater": column_of_further_role["rater"], "score": score_column}, ()
 
 
 def _half_long_layouts(
     frame: pl.DataFrame,
-    key_roles: dict[str, str],
+    column_of_key_role: dict[str, str],
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
-    nested: Collection[str],
+    flattened_columns: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
-    further_roles = assign_roles(key_roles, candidates_of_role, ("rater", "repeat"))
-    aspect_columns = [name for name in number_columns if name not in further_roles.values()]
+    column_of_further_role = assign_roles(column_of_key_role, candidates_of_role, ("rater", "repeat"))
+    aspect_columns = [name for name in number_columns if name not in column_of_further_role.values()]
     if (
-        "rater" not in further_roles
+        "rater" not in column_of_further_role
         or any(map(looks_human, aspect_columns))
         or all(GENERIC.issuperset(split_name(name)) for name in aspect_columns)
     ):
         return
-    kind_prefix = "human:" if PEOPLE_ROLES & set(split_name(further_roles["rater"])) else ""
+    kind_prefix = "human:" if PEOPLE_ROLES & set(split_name(column_of_further_role["rater"])) else ""
     likely_rating_columns = [
         name
         for name in aspect_columns
         if set(split_name(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(split_name(name))
     ]
     rating_columns = likely_rating_columns or aspect_columns
-    assigned_columns = (*aspect_columns, *key_roles.values(), *further_roles.values())
+    assigned_columns = (*aspect_columns, *column_of_key_role.values(), *column_of_further_role.values())
     other_number_columns = [name for name in frame.columns if is_number(frame[name]) and name not in assigned_columns]
     common_prefix = re.sub(r"[^\W_]*$", "", commonprefix(rating_columns)) if len(rating_columns) > 1 else ""  # noqa: RUF071
     for pattern in (
@@ -378,37 +394,39 @@ def _half_long_layouts(
         f"{{aspect:{','.join(map(escape_braces, rating_columns))}}}",
     ):
         if match_columns(pattern, [*aspect_columns, *other_number_columns]).keys() == set(rating_columns):
-            yield {**key_roles, **further_roles}, (f"{kind_prefix}{pattern}",)
+            yield {**column_of_key_role, **column_of_further_role}, (f"{kind_prefix}{pattern}",)
 
 
 def _wide_layouts(
     frame: pl.DataFrame,
-    key_roles: dict[str, str],
+    column_of_key_role: dict[str, str],
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
-    nested: Collection[str],
+    flattened_columns: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
-    further_roles = {
+    column_of_further_role = {
         role: name
-        for role, name in assign_roles(key_roles, candidates_of_role, ("aspect", "repeat")).items()
+        for role, name in assign_roles(column_of_key_role, candidates_of_role, ("aspect", "repeat")).items()
         if name == role
     }
     score_columns = [
         name
         for name in number_columns
-        if name not in further_roles.values() and (name == "score" or name not in TABLE_ROLES)
+        if name not in column_of_further_role.values() and (name == "score" or name not in TABLE_ROLES)
     ]
-    object_patterns, ungrouped_columns = nested_patterns(frame, [name for name in score_columns if name in nested])
+    object_patterns, ungrouped_columns = nested_patterns(
+        frame, [name for name in score_columns if name in flattened_columns]
+    )
     if object_patterns:
-        score_columns = ungrouped_columns + [name for name in score_columns if name not in nested]
+        score_columns = ungrouped_columns + [name for name in score_columns if name not in flattened_columns]
     human_patterns, human_columns = people_patterns(frame, score_columns)
     # Numbers that are not scores, such as the latency of a request, match no pattern.
     other_number_columns = [
         name
         for name in frame.columns
-        if name not in (*key_roles.values(), *score_columns, *further_roles.values())
+        if name not in (*column_of_key_role.values(), *score_columns, *column_of_further_role.values())
         and is_number(frame[name])
         and name not in TABLE_ROLES
     ]
@@ -421,16 +439,18 @@ def _wide_layouts(
         metric_patterns = metric_column_patterns(
             score_columns, human_columns, other_number_columns, sorted(aspects - {""})
         )
-        yield {**key_roles, **further_roles}, (*object_patterns, *human_patterns, *metric_patterns)
+        yield {**column_of_key_role, **column_of_further_role}, (*object_patterns, *human_patterns, *metric_patterns)
     elif human_columns:
         return
     average_columns = find_averages(score_columns)
-    if average_columns or other_number_columns or nested:
-        single_score_columns = [
-            name for name in score_columns if name not in average_columns and (not nested or frame[name].n_unique() > 1)
+    if average_columns or other_number_columns or flattened_columns:
+        non_average_columns = [
+            name
+            for name in score_columns
+            if name not in average_columns and (not flattened_columns or frame[name].n_unique() > 1)
         ]
-        if single_score_columns:
-            yield {**key_roles, **further_roles}, (f"{{rater:{','.join(single_score_columns)}}}",)
+        if non_average_columns:
+            yield {**column_of_key_role, **column_of_further_role}, (f"{{rater:{','.join(non_average_columns)}}}",)
         return
-    yield {**key_roles, **further_roles}, ()
-    yield {**key_roles, **further_roles}, ("{rater}",)
+    yield {**column_of_key_role, **column_of_further_role}, ()
+    yield {**column_of_key_role, **column_of_further_role}, ("{rater}",)

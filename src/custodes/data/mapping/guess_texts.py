@@ -89,10 +89,12 @@ Roles = Iterator[tuple[dict[str, str], bool]]
 def score_text_roles(frame: pl.DataFrame, assigned_columns: Sequence[str]) -> dict[str, str]:
     """Roles of the text columns in a table of scores: the output, and columns of prose that describe the item."""
     free_columns = [name for name in frame.columns if name not in assigned_columns and is_prose(frame[name])]
-    text_columns = (
+    output_columns = (
         ["text"] if "text" in frame.columns and is_text(frame["text"]) else find_columns("text", free_columns)[:1]
     )
-    return {"text": text_columns[0], **_item_text_roles(frame, free_columns, text_columns)} if text_columns else {}
+    return (
+        {"text": output_columns[0], **_item_text_roles(frame, free_columns, output_columns)} if output_columns else {}
+    )
 
 
 def names_output(name: str) -> bool:
@@ -138,16 +140,21 @@ def system_column_layouts(
             tuple[str, str, str], list[str]
         ] = {}  # texts before and after the system, and the rater
         for name, system_name in product(score_columns, system_names):
-            text_before, system_text, text_after = name.partition(system_name)
-            separator, rater = re.fullmatch(r"([\W_]*)(.*)", text_after).groups()  # type: ignore[union-attr]
-            if system_text and (separator or not rater) and "." not in rater and not text_before[-1:].isalnum():
-                column_names_of_name_parts.setdefault((text_before, separator, rater), []).append(name)
+            text_before, matched_system_name, text_after = name.partition(system_name)
+            separator, rater_name = re.fullmatch(r"([\W_]*)(.*)", text_after).groups()  # type: ignore[union-attr]
+            if (
+                matched_system_name
+                and (separator or not rater_name)
+                and "." not in rater_name
+                and not text_before[-1:].isalnum()
+            ):
+                column_names_of_name_parts.setdefault((text_before, separator, rater_name), []).append(name)
         rater_names_of_pattern_start: dict[str, list[str]] = {}
-        for (text_before, separator, rater), column_names in column_names_of_name_parts.items():
+        for (text_before, separator, rater_name), column_names in column_names_of_name_parts.items():
             if len(column_names) > 1:
-                kind_prefix = _kind_prefix(frame, text_before + rater, column_names)
+                kind_prefix = _kind_prefix(frame, text_before + rater_name, column_names)
                 pattern_start = f"{kind_prefix}{escape_braces(text_before)}{{system}}{escape_braces(separator)}"
-                rater_names_of_pattern_start.setdefault(pattern_start, []).append(escape_braces(rater))
+                rater_names_of_pattern_start.setdefault(pattern_start, []).append(escape_braces(rater_name))
         if rater_names_of_pattern_start:
             yield (
                 column_of_role,
@@ -171,11 +178,11 @@ def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], output_co
     remaining_columns = [name for name in free_columns if name not in output_columns]
     column_of_role: dict[str, str] = {}
     for role in ("references", "source", "context", "images"):
-        may_be_list = role in ("references", "images")
+        may_hold_lists = role in ("references", "images")
         text_columns = [
             name
             for name in remaining_columns
-            if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
+            if is_text(frame[name]) or (may_hold_lists and frame[name].dtype == pl.List(pl.String))
         ]
         role_words = CORE.get(role, frozenset())
         columns_or_globs = [
@@ -258,8 +265,9 @@ def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None
     key_table = frame.select(pl.col(item_column).cast(pl.String).alias("item"), *system_expressions)
     has_one_system = system_column is None or frame[system_column].n_unique() < 2
     is_crossed_item = key_table.group_by("item").len()["len"] > 1
-    are_keys_unique = not key_table.is_duplicated().any()
-    return are_keys_unique and (has_one_system or is_crossed_item.sum() >= MIN_CROSSED_SHARE * is_crossed_item.len())
+    return not key_table.is_duplicated().any() and (
+        has_one_system or is_crossed_item.sum() >= MIN_CROSSED_SHARE * is_crossed_item.len()
+    )
 
 
 def _key_candidates(
@@ -285,30 +293,30 @@ def _key_candidates(
         is_certain = has_usual_system_name and (
             item_column == source_column or item_column in find_columns("item", [item_column])
         )
-        has_several_systems = system_column is None or frame[system_column].n_unique() > 1
         yield (
             {"item": item_column, **({"system": system_column} if system_column else {})},
-            is_certain and (has_several_systems or len(usual_system_columns) == 1),
+            is_certain
+            and (system_column is None or frame[system_column].n_unique() > 1 or len(usual_system_columns) == 1),
         )
 
 
 def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per output, whose text is in a column that is named like an output."""
-    text_columns = _output_columns(frame, free_columns)[:CHOICES]
-    for text_column in [declared_roles["text"]] if "text" in declared_roles else text_columns:
-        item_column_of_role = _item_text_roles(frame, free_columns, [text_column])
-        for key_column_of_role, is_certain in _key_candidates(
+    for text_column in (
+        [declared_roles["text"]] if "text" in declared_roles else _output_columns(frame, free_columns)[:CHOICES]
+    ):
+        column_of_item_role = _item_text_roles(frame, free_columns, [text_column])
+        for column_of_key_role, is_certain in _key_candidates(
             frame,
             [name for name in free_columns if name != text_column],
-            item_column_of_role.get("source"),
+            column_of_item_role.get("source"),
             declared_roles,
         ):
-            non_key_columns = {text_column, *(name for role, name in item_column_of_role.items() if role != "source")}
-            if non_key_columns.isdisjoint(key_column_of_role.values()):
-                has_clear_text_name = "system" in key_column_of_role or not set(lookup_names(text_column)) & UNCLEAR
+            non_key_columns = {text_column, *(name for role, name in column_of_item_role.items() if role != "source")}
+            if non_key_columns.isdisjoint(column_of_key_role.values()):
                 yield (
-                    {**key_column_of_role, "text": text_column, **item_column_of_role},
-                    is_certain and has_clear_text_name,
+                    {**column_of_key_role, "text": text_column, **column_of_item_role},
+                    is_certain and ("system" in column_of_key_role or UNCLEAR.isdisjoint(lookup_names(text_column))),
                 )
 
 
@@ -338,7 +346,7 @@ def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decl
         if not do_most_end_in_answer and not output_columns:
             continue
         remaining_columns = [name for name in remaining_columns if name not in output_columns]
-        item_column_of_role = {
+        column_of_item_role = {
             role: reference_column
             for role, reference_column in _item_text_roles(frame, remaining_columns, []).items()
             if role == "references"
@@ -346,10 +354,10 @@ def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decl
         column_of_role = {
             "messages": conversation_column,
             **({"text": output_columns[0]} if output_columns else {}),
-            **item_column_of_role,
+            **column_of_item_role,
         }
-        for key_column_of_role, is_certain in _key_candidates(frame, remaining_columns, None, declared_roles):
-            yield {**key_column_of_role, **column_of_role}, is_certain
+        for column_of_key_role, is_certain in _key_candidates(frame, remaining_columns, None, declared_roles):
+            yield {**column_of_key_role, **column_of_role}, is_certain
         system_columns = _system_candidates(frame, remaining_columns)[0][:1]
         yield {**({"system": system_columns[0]} if system_columns else {}), **column_of_role}, bool(system_columns)
 
@@ -376,36 +384,42 @@ def _pair_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_rol
     system_name_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if are_systems(frame, name_pair)]
     for system_name_pair, text_name_pair in product(system_name_pairs, text_name_pairs):
         pair_columns = (*system_name_pair, *text_name_pair)
-        item_column_of_role = _item_text_roles(frame, free_columns, pair_columns)
-        source_column = item_column_of_role.get("source")
+        column_of_item_role = _item_text_roles(frame, free_columns, pair_columns)
+        source_column = column_of_item_role.get("source")
         remaining_columns = [name for name in free_columns if name not in pair_columns]
         for item_column in _item_candidates(frame, remaining_columns, source_column)[:1]:
-            column_of_pair_role = dict(zip(("system_a", "system_b", *PAIR), pair_columns, strict=True))
             is_certain = item_column == source_column or item_column in find_columns("item", [item_column])
-            yield {"item": item_column, **column_of_pair_role, **item_column_of_role}, is_certain
+            yield (
+                {
+                    "item": item_column,
+                    **dict(zip(("system_a", "system_b", *PAIR), pair_columns, strict=True)),
+                    **column_of_item_role,
+                },
+                is_certain,
+            )
 
 
 def _item_row_roles(
     frame: pl.DataFrame, free_columns: Sequence[str], output_columns: Sequence[str], declared_roles: Mapping[str, str]
 ) -> dict[str, str] | None:
     """Roles of a table with one row per item; None if every candidate column for the item has duplicate values."""
-    item_text_column_of_role = _item_text_roles(frame, free_columns, output_columns)
+    column_of_item_role = _item_text_roles(frame, free_columns, output_columns)
     remaining_columns = [name for name in free_columns if name not in output_columns]
     item_columns = (
         [declared_roles["item"]]
         if "item" in declared_roles
-        else _item_candidates(frame, remaining_columns, item_text_column_of_role.get("source"))
+        else _item_candidates(frame, remaining_columns, column_of_item_role.get("source"))
     )
     unique_item_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
     likely_item_columns = [
         name
         for name in unique_item_columns
-        if name == item_text_column_of_role.get("source") or find_columns("item", [name]) or is_index(frame[name])
+        if name == column_of_item_role.get("source") or find_columns("item", [name]) or is_index(frame[name])
     ]
     if item_columns and not unique_item_columns:
         return None
     item_column = next(iter(likely_item_columns or unique_item_columns), "item")
-    return item_text_column_of_role if item_column == "item" else {"item": item_column, **item_text_column_of_role}
+    return column_of_item_role if item_column == "item" else {"item": item_column, **column_of_item_role}
 
 
 def _common_word_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
@@ -432,11 +446,11 @@ def _common_word_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decla
 
 def _iter_name_patterns(name: str) -> Iterator[str]:
     """Possible patterns of a name, with a word for outputs before or after the system."""
-    words_regex = "|".join(OUTPUT_WORDS)
-    prefix_match = re.match(rf"(?i)((?:.*[\W_])?(?:{words_regex})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
+    output_words_regex = "|".join(OUTPUT_WORDS)
+    prefix_match = re.match(rf"(?i)((?:.*[\W_])?(?:{output_words_regex})(?:[\W_]+|(?=\d+$|[ab]$)))(.+?)([)\]]?)$", name)
     if prefix_match:
         yield f"{escape_braces(prefix_match[1])}{{system}}{escape_braces(prefix_match[3])}"
-    suffix_match = re.match(rf"(?i)(.+?)([\W_]+(?:{words_regex}))$", name)
+    suffix_match = re.match(rf"(?i)(.+?)([\W_]+(?:{output_words_regex}))$", name)
     if suffix_match:
         yield f"{{system}}{escape_braces(suffix_match[2])}"
     parent_path, dot, last_key = name.rpartition(".")
@@ -449,8 +463,8 @@ def _iter_name_patterns(name: str) -> Iterator[str]:
 
 def _system_name_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and one text column per system that has the name of the system."""
-    item_column_of_role = _item_text_roles(frame, free_columns, [])
-    item_columns = {*item_column_of_role.values(), *find_columns("item", free_columns)}
+    column_of_item_role = _item_text_roles(frame, free_columns, [])
+    item_columns = {*column_of_item_role.values(), *find_columns("item", free_columns)}
     text_columns = [
         name
         for name in free_columns

@@ -40,7 +40,7 @@ def verdict_layouts(
     A column is tried as `preference` only if the column has this name or negative numbers. In a column `preference`, 0
     is a tie.
     """
-    column_pairs = [
+    system_column_pairs = [
         column_pair
         for column_pair in find_side_pairs(free_columns)
         if not all(is_prose(frame[name]) or names_output(name) for name in column_pair)
@@ -48,7 +48,7 @@ def verdict_layouts(
     first_rows = frame.head(SAMPLE_ROWS)
     phrase_pattern_of_column = {
         name: phrase_pattern
-        for name in (free_columns if column_pairs else ())
+        for name in (free_columns if system_column_pairs else ())
         if may_be_phrases(first_rows[name])
         and not is_time(first_rows[name])
         and (phrase_pattern := propose_phrases(first_rows[name]))
@@ -64,56 +64,66 @@ def verdict_layouts(
         name for name in candidates_of_role["winner"] if name in first_rows.columns and not is_prose(first_rows[name])
     ]
     is_winner_pattern = bool(candidates_of_role["winner"]) and candidates_of_role["winner"][0] not in first_rows.columns
-    output_roles = pair_text_roles(first_rows, [])  # used if no columns name the systems
-    possible_pair_roles = [
-        {"system_a": first_column, "system_b": second_column} for first_column, second_column in column_pairs
-    ] or ([output_roles] if output_roles else [])
-    for pair_roles, item_column in product(possible_pair_roles, [*item_columns, *id_columns[:1]]):
-        verdict_columns = [name for name in winner_columns if name not in (item_column, *pair_roles.values())]
-        phrase_columns = [name for name in phrase_pattern_of_column if name not in (item_column, *pair_roles.values())]
-        for verdict_roles, further_roles in (
+    column_of_output_role = pair_text_roles(first_rows, [])  # used if no columns name the systems
+    pair_mappings = [
+        {"system_a": first_column, "system_b": second_column} for first_column, second_column in system_column_pairs
+    ] or ([column_of_output_role] if column_of_output_role else [])
+    for column_of_pair_role, item_column in product(pair_mappings, [*item_columns, *id_columns[:1]]):
+        verdict_columns = [name for name in winner_columns if name not in (item_column, *column_of_pair_role.values())]
+        phrase_columns = [
+            name for name in phrase_pattern_of_column if name not in (item_column, *column_of_pair_role.values())
+        ]
+        for column_of_verdict_role, roles_to_assign in (
             *([({}, (*RATERS, "order"))] if is_winner_pattern else []),
             *_order_layouts(frame, verdict_columns),
-            *_name_layouts(frame, pair_roles, verdict_columns, free_columns),
+            *_name_layouts(frame, column_of_pair_role, verdict_columns, free_columns),
             *_word_layouts(frame, verdict_columns),
             *_phrase_layouts(phrase_columns, phrase_pattern_of_column, has_order=bool(candidates_of_role["order"])),
         ):
-            roles = {"item": item_column, **pair_roles, **verdict_roles}
-            roles |= assign_roles(roles, candidates_of_role, further_roles)
-            text_roles = pair_text_roles(first_rows, [name for role, name in roles.items() if role != "item"])
-            yield from ((all_roles, ()) for all_roles in ([roles | text_roles, roles] if text_roles else [roles]))
+            column_of_role = {"item": item_column, **column_of_pair_role, **column_of_verdict_role}
+            column_of_role |= assign_roles(column_of_role, candidates_of_role, roles_to_assign)
+            column_of_text_role = pair_text_roles(
+                first_rows, [name for role, name in column_of_role.items() if role != "item"]
+            )
+            if column_of_text_role:
+                yield column_of_role | column_of_text_role, ()
+            yield column_of_role, ()
 
 
 def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
     """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with the phrase
     `{position}`, displayed positions. The meaning with fewer contradictions between the orders comes first."""
     for column_pair in combinations(verdict_columns[:CHOICES], 2):
-        prefix, suffix = commonprefix(column_pair), commonprefix([name[::-1] for name in column_pair])[::-1]  # noqa: RUF071
-        if {name[len(prefix) : len(name) - len(suffix)].lower() for name in column_pair} in ORDER_LABELS:
-            winner_pattern = f"{escape_braces(prefix)}{{order}}{escape_braces(suffix)}"
+        common_prefix = commonprefix(column_pair)  # noqa: RUF071
+        common_suffix = commonprefix([name[::-1] for name in column_pair])[::-1]  # noqa: RUF071
+        if {name[len(common_prefix) : len(name) - len(common_suffix)].lower() for name in column_pair} in ORDER_LABELS:
+            winner_pattern = f"{escape_braces(common_prefix)}{{order}}{escape_braces(common_suffix)}"
             first_verdicts, second_verdicts = (
                 frame[name].cast(pl.String).str.replace_all(r"[\W_]", "").str.to_lowercase() for name in column_pair
             )
-            are_both_letters = first_verdicts.is_in(LETTERS) & second_verdicts.is_in(LETTERS)
-            verdict_role_mappings = [{"winner": winner_pattern}, {"winner": winner_pattern, "phrase": "{position}"}]
-            are_positions_likely = (are_both_letters & (first_verdicts != second_verdicts)).sum() > (
-                are_both_letters & (first_verdicts == second_verdicts)
+            has_letters_in_both = first_verdicts.is_in(LETTERS) & second_verdicts.is_in(LETTERS)
+            verdict_mappings = [{"winner": winner_pattern}, {"winner": winner_pattern, "phrase": "{position}"}]
+            are_positions_likely = (has_letters_in_both & (first_verdicts != second_verdicts)).sum() > (
+                has_letters_in_both & (first_verdicts == second_verdicts)
             ).sum()
             yield from (
-                (verdict_roles, RATERS)
-                for verdict_roles in (verdict_role_mappings[::-1] if are_positions_likely else verdict_role_mappings)
+                (column_of_verdict_role, RATERS)
+                for column_of_verdict_role in (verdict_mappings[::-1] if are_positions_likely else verdict_mappings)
             )
 
 
 def _name_layouts(
-    frame: pl.DataFrame, pair_roles: Mapping[str, str], verdict_columns: Sequence[str], free_columns: Sequence[str]
+    frame: pl.DataFrame,
+    column_of_pair_role: Mapping[str, str],
+    verdict_columns: Sequence[str],
+    free_columns: Sequence[str],
 ) -> Verdicts:
     """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater.
 
     If a column such as `is_tie` marks ties, the column of winners does not have all verdicts.
     """
-    first_system_column = pair_roles.get("system_a", "")
-    if not first_system_column or any(is_number(frame[name]) for name in pair_roles.values()):
+    first_system_column = column_of_pair_role.get("system_a", "")
+    if not first_system_column or any(is_number(frame[name]) for name in column_of_pair_role.values()):
         return
     if WINNER_WORDS.isdisjoint(split_name(first_system_column)):
         yield from (
@@ -127,9 +137,8 @@ def _name_layouts(
 def _word_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
     """Layouts with one column of verdicts."""
     for verdict_column in verdict_columns[:2]:
-        has_negative_number = parse_numbers(frame[verdict_column]).lt(0).any()
         for role in ("preference", "winner") if verdict_column == "preference" else ("winner", "preference"):
-            if role == verdict_column or role == "winner" or has_negative_number:
+            if role == verdict_column or role == "winner" or parse_numbers(frame[verdict_column]).lt(0).any():
                 yield {role: verdict_column}, (*RATERS, "order")
 
 
@@ -162,15 +171,15 @@ def _rater_patterns(verdict_columns: Sequence[str], free_columns: Sequence[str])
 
 
 def assign_roles(
-    assigned_roles: Mapping[str, str], candidates_of_role: Mapping[str, Sequence[str]], roles: Sequence[str]
+    column_of_assigned_role: Mapping[str, str], candidates_of_role: Mapping[str, Sequence[str]], roles: Sequence[str]
 ) -> dict[str, str]:
     """For each of the roles, the first candidate column that is not used yet."""
-    further_roles: dict[str, str] = {}
+    column_of_further_role: dict[str, str] = {}
     for role in roles:
         unused_columns = [
             name
             for name in candidates_of_role[role]
-            if name not in assigned_roles.values() and name not in further_roles.values()
+            if name not in column_of_assigned_role.values() and name not in column_of_further_role.values()
         ]
-        further_roles |= {role: unused_columns[0]} if unused_columns else {}
-    return further_roles
+        column_of_further_role |= {role: unused_columns[0]} if unused_columns else {}
+    return column_of_further_role

@@ -87,8 +87,10 @@ class LabelLayout:
     @property
     def assigned_columns(self) -> set[str]:
         """The columns with a role. The column of clusters is left out, because it may also define slices."""
-        rating_columns = (self.item, self.label, self.rater, self.kind, self.aspect, *self.human, *self.metrics)
-        return {*rating_columns, self.probability, self.n_outputs, self.repeat, self.invalid} - {""}
+        return {
+            *(self.item, self.label, self.rater, self.kind, self.aspect, *self.human, *self.metrics),
+            *(self.probability, self.n_outputs, self.repeat, self.invalid),
+        } - {""}
 
     @property
     def columns(self) -> Columns:
@@ -158,10 +160,12 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         (column_of_role["system"],) if "system" in column_of_role else _system_columns(frame, undeclared_columns)
     )
     undeclared_columns = [name for name in undeclared_columns if name not in system_columns]
-    rater_aspect_columns = [layout.rater, layout.kind, layout.aspect]
     declared_repeat_column = column_of_role.get("repeat", "")
     fixed_key_columns = list(
-        filter(None, dict.fromkeys([*system_columns, *rater_aspect_columns, declared_repeat_column]))
+        filter(
+            None,
+            dict.fromkeys([*system_columns, layout.rater, layout.kind, layout.aspect, declared_repeat_column]),
+        )
     )
     repeat_columns = [""] if declared_repeat_column else ["", *find_columns("repeat", undeclared_columns)[:1]]
     item_column = column_of_role.get("item") or layout.item
@@ -202,8 +206,10 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
 
     def has_one_cluster(item_column: str) -> bool:
         """Whether each item has one cluster, unlike prompts that several conversations share."""
-        key_rows = frame.select(name for name in {item_column, find_cluster_column(item_column)} if name).unique()
-        return not key_rows[item_column].is_duplicated().any()
+        item_cluster_rows = frame.select(
+            name for name in {item_column, find_cluster_column(item_column)} if name
+        ).unique()
+        return not item_cluster_rows[item_column].is_duplicated().any()
 
     metric_and_text_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
     candidate_key_tuples = chain(
@@ -252,20 +258,24 @@ def _may_be_key(column: pl.Series) -> bool:
 
 
 def _are_reviews(
-    frame: pl.DataFrame, reviewer_column: str, output_key: Sequence[str], output_columns: Sequence[str]
+    frame: pl.DataFrame, reviewer_column: str, output_key_columns: Sequence[str], output_columns: Sequence[str]
 ) -> bool:
     """Whether rows are reviews: an output has several reviewers, and all rows of an output have the same text and the
     same labels of judges."""
-    output_value_columns = [name for name in output_columns if name not in output_key]
-    has_several_values_frame = (
+    output_value_columns = [name for name in output_columns if name not in output_key_columns]
+    variation_flag_frame = (
         frame.drop_nulls([reviewer_column])
-        .group_by(output_key)
+        .group_by(output_key_columns)
         .agg(pl.col(reviewer_column, *output_value_columns).n_unique() > 1)
     )
     has_several_reviewers, *column_variation_flags = (
-        has_several_values_frame.select(reviewer_column, *output_value_columns).max().row(0)
+        variation_flag_frame.select(reviewer_column, *output_value_columns).max().row(0)
     )
-    return bool(has_several_reviewers) and not any(column_variation_flags) and frame[output_key[0]].null_count() == 0
+    return (
+        bool(has_several_reviewers)
+        and not any(column_variation_flags)
+        and frame[output_key_columns[0]].null_count() == 0
+    )
 
 
 def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
@@ -277,7 +287,7 @@ def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[s
         if normalise_name(name) == version_name or ("_" in version_name and _ends_in(split_name(name), [version_name]))
     ]
     model_columns = [name for name in find_columns("system", free_columns) if name not in version_columns]
-    varying_columns = [
+    varying_column_lists = [
         [name for name in column_names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1]
         for column_names in (model_columns, version_columns)
     ]
@@ -287,4 +297,4 @@ def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[s
     constant_version_columns = [
         name for name in version_columns if frame[name].n_unique() == 1 and not frame[name].null_count()
     ]
-    return tuple(chain(*varying_columns)) or (*constant_model_columns[:1], *constant_version_columns[:1])
+    return tuple(chain(*varying_column_lists)) or (*constant_model_columns[:1], *constant_version_columns[:1])

@@ -101,10 +101,10 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     if any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(frame.columns)):
         return None  # verdicts on two systems
     if not declared and {*OWN_LAYOUT.assigned_columns, *OWN_LAYOUT.systems} <= set(frame.columns):
-        column_of_item_role: dict[str, Any] = {
+        column_of_optional_role: dict[str, Any] = {
             name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns
         }
-        return replace(OWN_LAYOUT, **column_of_item_role)
+        return replace(OWN_LAYOUT, **column_of_optional_role)
     sample_rows = frame.head(LAYOUT_ROWS) if frame.height <= LAYOUT_ROWS else frame.sample(LAYOUT_ROWS, seed=0)
     words_of_column = {
         name: label_words(sample_rows[name]) for name in frame.columns if _may_hold_labels(sample_rows[name])
@@ -179,13 +179,13 @@ def _wide_layout(
         and (not has_binary_judge or name in binary_columns or SCORE & set(split_name(name)))
     ]
     # Without a judge, the words or the name of a column must show that the column holds human labels.
-    has_label_names = all(
+    are_human_columns_labels = all(
         _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
-    may_be_texts = find_columns("text", frame.columns) or not human_columns
-    has_human_labels = has_label_names or _have_common_words([words_of_column[name] for name in human_columns])
-    if not judge_columns and (may_be_texts or not has_human_labels):
+    may_be_text_table = find_columns("text", frame.columns) or not human_columns
+    has_human_labels = are_human_columns_labels or _have_common_words([words_of_column[name] for name in human_columns])
+    if not judge_columns and (may_be_text_table or not has_human_labels):
         return None
     if not human_columns:
         judge_columns = [name for name in judge_columns if name in binary_columns]
@@ -222,7 +222,7 @@ def _declared_wide_layout(
     has_rater_twice = reviewer_column and (
         not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
     )
-    are_ratings_possible = "aspect" in placeholder_roles or "system" in (*declared.roles, *frame.columns)
+    may_be_rating_table = "aspect" in placeholder_roles or "system" in (*declared.roles, *frame.columns)
     has_word_labels = all(name in words_of_column for name in human_columns) and _has_only_words(
         frame[name] for name in human_columns or metric_columns
     )
@@ -230,7 +230,7 @@ def _declared_wide_layout(
     has_judge_words = bool(metric_columns) and all(
         name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
     )
-    has_few_human_labels = all(
+    has_few_label_words = all(
         name in words_of_column
         and _has_few_words(words_of_column[name])
         and not (parse_numbers(frame[name]) % 1 > 0).any()
@@ -240,8 +240,8 @@ def _declared_wide_layout(
         len(human_columns) + len(metric_columns) < len(kind_of_column)
         or has_rater_twice
         or placeholder_roles - {"rater", "kind", "aspect"}
-        or (are_ratings_possible and not (has_word_labels or is_review_table or has_judge_words))
-        or not has_few_human_labels
+        or (may_be_rating_table and not (has_word_labels or is_review_table or has_judge_words))
+        or not has_few_label_words
         or not (human_columns or any(name in binary_columns for name in metric_columns))
     ):
         return None
@@ -389,12 +389,14 @@ def _long_layout(
         and words_of_column[name].drop_nulls().len()
     ]
     binary_label_columns = [name for name in label_columns if name in binary_columns]
-    has_no_system = "system" not in declared_roles and not find_columns("system", frame.columns)  # no table of ratings
+    has_no_system_column = "system" not in declared_roles and not find_columns(
+        "system", frame.columns
+    )  # no table of ratings
     nominal_label_columns = [
         name
         for name in label_columns
         if "score" in declared_roles
-        or (_has_few_words(words_of_column[name]) and (has_no_system or _has_only_words([frame[name]])))
+        or (_has_few_words(words_of_column[name]) and (has_no_system_column or _has_only_words([frame[name]])))
     ]
     ranked_label_columns = (
         sorted(binary_label_columns, key=lambda name: is_number(frame[name])) or nominal_label_columns
@@ -433,8 +435,8 @@ def _long_layout(
 
 def _count_common_values(column: pl.Series, rater_kinds: pl.Series) -> int:
     """The number of values of a column that occur both in rows of human raters and in rows of metrics."""
-    values_of_kinds = pl.DataFrame({"value": column.cast(pl.String), "kind": rater_kinds}).drop_nulls().unique()
-    return values_of_kinds.height - values_of_kinds["value"].n_unique()
+    value_kind_rows = pl.DataFrame({"value": column.cast(pl.String), "kind": rater_kinds}).drop_nulls().unique()
+    return value_kind_rows.height - value_kind_rows["value"].n_unique()
 
 
 def _find_item_column(frame: pl.DataFrame, rater_kinds: pl.Series, assigned_columns: Iterable[str]) -> str:

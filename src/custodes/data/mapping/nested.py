@@ -38,7 +38,7 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
     for column_name in nested_columns(frame):
         cell_values = _cell_values(frame[column_name])
         starred_paths = [
-            leaf_path for leaf_path in named_paths if leaf_path.startswith(f"{column_name}.") and ".*." in leaf_path
+            named_path for named_path in named_paths if named_path.startswith(f"{column_name}.") and ".*." in named_path
         ]
         if starred_paths and any(
             isinstance(cell_value, list) and cell_value and isinstance(cell_value[0], dict)
@@ -50,7 +50,7 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
                 for list_entry in (cell_value if isinstance(cell_value, list) else [cell_value])
             ]
             frame = frame.select(pl.all().gather([row_index for row_index, _ in row_indices_and_entries])).with_columns(
-                _cell_column(column_name, [entry for _, entry in row_indices_and_entries])
+                _cell_column(column_name, [wrapped_entry for _, wrapped_entry in row_indices_and_entries])
             )
     column_of_path: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
@@ -90,10 +90,10 @@ def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
             for leaf_path, _ in _iter_leaves(list_entries[0], f"{column_name}.*", (), DEPTH)
         ]
         has_name_key = any(
-            normalise_name(entry_key).rpartition("_")[2] in ("name", "metric") for entry_key in entry_paths
+            normalise_name(entry_path).rpartition("_")[2] in ("name", "metric") for entry_path in entry_paths
         )
         has_score_key = has_name_key and find_columns(
-            "score", [entry_key.rpartition(".")[2] for entry_key in entry_paths if entry_key != "source"]
+            "score", [entry_path.rpartition(".")[2] for entry_path in entry_paths if entry_path != "source"]
         )
         if find_columns("system", entry_paths) or find_columns("rater", entry_paths) or has_score_key:
             yield flatten_nested(frame, [f"{column_name}.*.{entry_key}" for entry_key in list_entries[0]])

@@ -83,22 +83,24 @@ class ColumnPattern:
         if not pattern_text.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
         kind_prefix, _, text_after_kind = pattern_text.partition(":")
-        texts_of_kind = [text_after_kind] if text_after_kind and kind_prefix in KINDS else []
+        unprefixed_texts = [text_after_kind] if text_after_kind and kind_prefix in KINDS else []
         if is_path(pattern_text):
             first_role, second_role = PATHS[kind_prefix]
             path_text = text_after_kind.replace("*", f"{{{first_role}}}", 1).replace("*", f"{{{second_role}}}", 1)
-            list_path_text = f"{path_text}.{{{second_role}:{POSITION}}}"
-            texts_of_kind = [list_path_text, path_text] if text_after_kind.count("*") == 1 else [path_text]
+            unprefixed_texts = [
+                *([f"{path_text}.{{{second_role}:{POSITION}}}"] if text_after_kind.count("*") == 1 else []),
+                path_text,
+            ]
         return [
             cls._parse_text(pattern_text, pattern_text),
-            *(cls._parse_text(pattern_text, text, kind=kind_prefix) for text in texts_of_kind),
+            *(cls._parse_text(pattern_text, text, kind=kind_prefix) for text in unprefixed_texts),
         ]
 
     @classmethod
-    def _parse_text(cls, pattern_text: str, text: str, kind: str = "") -> ColumnPattern:
+    def _parse_text(cls, pattern_text: str, unprefixed_text: str, kind: str = "") -> ColumnPattern:
         fixed_texts, placeholder_names, globs_of_placeholders = [""], list[str](), list[tuple[str, ...]]()
         try:
-            template_fields = list(Formatter().parse(text))
+            template_fields = list(Formatter().parse(unprefixed_text))
         except ValueError as error:
             raise OptionError(
                 f"columns: pattern {pattern_text!r} cannot be read: {error}; an example: {EXAMPLE}"
@@ -175,10 +177,10 @@ class ColumnPattern:
             if self._allows(len(inner_texts), labels[-1])
         ]
 
-    def _allows(self, index: int, label: str) -> bool:
-        if not label.strip() or (self.fields[index] == "kind" and label.lower() not in KINDS):
+    def _allows(self, field_index: int, label: str) -> bool:
+        if not label.strip() or (self.fields[field_index] == "kind" and label.lower() not in KINDS):
             return False
-        return not self.globs[index] or any(fnmatchcase(label, glob) for glob in self.globs[index])
+        return not self.globs[field_index] or any(fnmatchcase(label, glob) for glob in self.globs[field_index])
 
     @property
     def constant_text(self) -> str:
@@ -200,14 +202,14 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
     }
     label_by_role_of_column = {}
     for column_name, splits in splits_of_column.items():
-        n_unambiguous_of_splits = [
+        unambiguous_label_counts = [
             sum(role_and_label in unambiguous_role_labels for role_and_label in label_by_role.items())
             for label_by_role in splits
         ]
         best_splits = [
             label_by_role
-            for label_by_role, n_unambiguous in zip(splits, n_unambiguous_of_splits, strict=True)
-            if n_unambiguous == max(n_unambiguous_of_splits)
+            for label_by_role, n_unambiguous_labels in zip(splits, unambiguous_label_counts, strict=True)
+            if n_unambiguous_labels == max(unambiguous_label_counts)
         ]
         if len(best_splits) > 1:
             first_split_text, second_split_text, *_ = (
@@ -331,7 +333,6 @@ def melt_scores(
         what="output",
         hint="one row per output; number the runs in a column 'repeat'",
     )
-    score_series_list = [number_column(frame, name, where=where) for name in label_by_role_of_column]
     label_column_names = dict.fromkeys(
         name for label_by_role in label_by_role_of_column.values() for name in label_by_role
     )
@@ -345,7 +346,7 @@ def melt_scores(
                 ),
                 score=score_series,
             )
-            for score_series in score_series_list
+            for score_series in (number_column(frame, name, where=where) for name in label_by_role_of_column)
         ]
     )
 

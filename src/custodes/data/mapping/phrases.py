@@ -169,21 +169,22 @@ def propose_phrases(cells: pl.Series) -> str:
     count_of_unread_cell = {
         cell: n_occurrences for cell, n_occurrences in count_of_cell.items() if not SINGLE.fullmatch(cell)
     }
-    for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
+    for template in sorted(count_of_template, key=lambda template: count_of_template[template], reverse=True):
         _, template_regex = _compile_pattern(template)
-        count_of_other_cell = {
-            cell: count for cell, count in count_of_unread_cell.items() if not template_regex.fullmatch(cell)
+        count_of_remaining_cell = {
+            cell: n_occurrences
+            for cell, n_occurrences in count_of_unread_cell.items()
+            if not template_regex.fullmatch(cell)
         }
-        if len(count_of_other_cell) < len(count_of_unread_cell) and len(chosen_templates) < MAX_PATTERNS:
+        if len(count_of_remaining_cell) < len(count_of_unread_cell) and len(chosen_templates) < MAX_PATTERNS:
             chosen_templates.append(template)
-            count_of_unread_cell = count_of_other_cell
-    tie_cells = [cell.lower() for cell in count_of_unread_cell if not TOKEN.search(cell)]
-    n_cells_of_glob = {glob: sum(glob in cell for cell in tie_cells) for glob in TIES}
-    if chosen_templates and any(n_cells_of_glob.values()):
-        chosen_templates.append(f"{{tie:*{max(TIES, key=n_cells_of_glob.__getitem__)}*}}")
+            count_of_unread_cell = count_of_remaining_cell
+    candidate_tie_cells = [cell.lower() for cell in count_of_unread_cell if not TOKEN.search(cell)]
+    n_cells_of_tie_phrase = {tie_phrase: sum(tie_phrase in cell for cell in candidate_tie_cells) for tie_phrase in TIES}
+    if chosen_templates and any(n_cells_of_tie_phrase.values()):
+        chosen_templates.append(f"{{tie:*{max(TIES, key=n_cells_of_tie_phrase.__getitem__)}*}}")
     n_cells, n_unread_cells = sum(count_of_cell.values()), sum(count_of_unread_cell.values())
-    is_most_read = n_cells - n_unread_cells >= MIN_COVERAGE * n_cells
-    return "|".join(chosen_templates) if chosen_templates and is_most_read else ""
+    return "|".join(chosen_templates) if chosen_templates and n_cells - n_unread_cells >= MIN_COVERAGE * n_cells else ""
 
 
 def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
@@ -198,18 +199,18 @@ def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
         following_punctuation_match = re.match(r"\s*[:.)\-\u2013,]", cell_text_after_word)
         if WORSE.search(sentence_before_word + clause_after_word):
             continue
-        word = output_word_match[1].upper()
+        output_word = output_word_match[1].upper()
         if output_word_match[0].startswith("[[") and not set(output_word_match[0]) & set("*#"):
             opening_brackets, closing_brackets = output_word_match[0].split(output_word_match[1])
-            yield f"*{opening_brackets}{{winner}}{closing_brackets}*", word
+            yield f"*{opening_brackets}{{winner}}{closing_brackets}*", output_word
         elif not sentence_before_word.strip() and following_punctuation_match:
-            yield f"{leading_wildcard}{{winner}}{following_punctuation_match[0]}*", word
+            yield f"{leading_wildcard}{{winner}}{following_punctuation_match[0]}*", output_word
         elif BETTER.search(sentence_before_word):
-            yield f"{leading_wildcard}{sentence_before_word}{{winner}}*", word
+            yield f"{leading_wildcard}{sentence_before_word}{{winner}}*", output_word
         elif better_word_match := BETTER.search(clause_after_word):
             yield (
                 f"{leading_wildcard}{sentence_before_word}{{winner}}{clause_after_word[: better_word_match.end()]}*",
-                word,
+                output_word,
             )
 
 

@@ -101,7 +101,10 @@ class Schema:
             toml_lines += [
                 "",
                 f"[{TABLE}]",
-                *(f"{role} = {_format_toml(column_name)}" for role, column_name in self.columns.mapping.items()),
+                *(
+                    f"{role} = {_format_toml(name_or_patterns)}"
+                    for role, name_or_patterns in self.columns.mapping.items()
+                ),
             ]
         return "\n".join(toml_lines).strip() + "\n"
 

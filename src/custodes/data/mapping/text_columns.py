@@ -80,8 +80,12 @@ class TextColumns:
         ]
         for role, system_role in zip(PAIR, ("system_a", "system_b"), strict=True):
             if role in column_of_role:
-                possible_names = (column_of_role.get(system_role), system_role, system_role.replace("system", "model"))
-                system_column_name = next((name for name in possible_names if name in frame.columns), None)
+                possible_column_names = (
+                    column_of_role.get(system_role),
+                    system_role,
+                    system_role.replace("system", "model"),
+                )
+                system_column_name = next((name for name in possible_column_names if name in frame.columns), None)
                 system_labels = (
                     system_role[-1]
                     if system_column_name is None
@@ -89,7 +93,7 @@ class TextColumns:
                 )
                 system_text_pairs.append((system_labels, convert_to_text(frame[column_of_role[role]], where=where)))
         item_label_series = self._item(
-            frame, cells_of_role, where, per_row=bool(self.systems) or PAIR[0] in column_of_role
+            frame, cells_of_role, where, allows_row_numbers=bool(self.systems) or PAIR[0] in column_of_role
         )
         item_text_series_list = [cell_series.alias(role) for role, cell_series in cells_of_role.items()]
         output_rows = pl.concat(
@@ -107,14 +111,14 @@ class TextColumns:
         return _select_first_texts(output_rows, where=where, has_rating_rows=has_rating_rows)
 
     def _item(
-        self, frame: pl.DataFrame, cells_of_role: Mapping[str, pl.Series], where: str, *, per_row: bool
+        self, frame: pl.DataFrame, cells_of_role: Mapping[str, pl.Series], where: str, *, allows_row_numbers: bool
     ) -> pl.Series:
         item_column_name = self.roles.get("item") or ("item" if "item" in frame.columns else None)
         if item_column_name is not None:
             return label_column(frame, item_column_name, where=where).alias("item")
         if "source" in cells_of_role and cells_of_role["source"].is_not_null().all():
             return cells_of_role["source"].str.strip_chars().alias("item")
-        if per_row:
+        if allows_row_numbers:
             return pl.Series("item", [str(row_number) for row_number in range(1, frame.height + 1)])
         raise InputError(
             f"{where}: no column has the role item, so outputs of an item cannot be joined; map item or source"
@@ -136,11 +140,10 @@ class TextColumns:
         ]
         if len(text_series_list) == 1:
             return text_series_list[0]
-        cell_rows = zip(*text_series_list, strict=True)
         return pl.Series(
             [
                 json.dumps([cell_text for cell_text in row_cells if cell_text], ensure_ascii=False)
-                for row_cells in cell_rows
+                for row_cells in zip(*text_series_list, strict=True)
             ]
         )
 
@@ -181,8 +184,8 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
     turns = parse_turns(cell)
     if turns is None:
         raise InputError(f"{where}: messages must be a list of turns, each with role and content")
-    *earlier_turns, (speaker, last_text) = turns
-    answer_text = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
+    *earlier_turns, (last_speaker, last_text) = turns
+    answer_text = last_text if uses_last_turn and last_speaker.lower() in ANSWERS else None
     earlier_turns = earlier_turns if answer_text is not None else turns
     user_turn_indices = [
         turn_index
@@ -193,14 +196,16 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
     return answer_text, source_text, format_dialogue(earlier_turns) if earlier_turns else None
 
 
-def _select_first_texts(rows: pl.DataFrame, *, where: str, has_rating_rows: bool) -> tuple[pl.DataFrame, list[Note]]:
+def _select_first_texts(
+    output_rows: pl.DataFrame, *, where: str, has_rating_rows: bool
+) -> tuple[pl.DataFrame, list[Note]]:
     """A table with each output once, and notes. A text that describes an item, such as the source,
     is the first non-empty value of the item."""
-    source_rows = rows.drop("system", "text")
-    text_rows = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
+    source_rows = output_rows.drop("system", "text")
+    text_rows = output_rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
     first_text_rows, source_rows, notes = select_first_values(text_rows, source_rows, where=where)
-    is_repeated_empty_row = (pl.col("text") == "") & (pl.col("text") != "").any().over("item", "system")
-    text_rows = first_text_rows if has_rating_rows else text_rows.filter(~is_repeated_empty_row)
+    is_redundant_empty_row = (pl.col("text") == "") & (pl.col("text") != "").any().over("item", "system")
+    text_rows = first_text_rows if has_rating_rows else text_rows.filter(~is_redundant_empty_row)
     n_items_without_output = source_rows.join(text_rows, on="item", how="anti").height
     notes += build_notes(
         (

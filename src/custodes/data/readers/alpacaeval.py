@@ -54,26 +54,28 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     items in one cluster.
     """
     _, *generator_column_names, _ = layout_column_names = fitting_columns(frame, COLUMNS, where=where)
-    is_anonymous = layout_column_names == COLUMNS[2]
+    has_no_generators = layout_column_names == COLUMNS[2]
     instruction_texts, input_texts = (
         label_column(frame, column_name, where=where, empty=column_name == "input")
         for column_name in ("instruction", "input")
     )
     # AlpacaEval combines the instruction and the input in the same way.
-    instructions = pl.select(
+    full_instructions = pl.select(
         pl.when(input_texts == "").then(instruction_texts).otherwise(instruction_texts + "\n\n" + input_texts)
     ).to_series()
     system_series_pair = [
-        pl.Series([column_name] * frame.height) if is_anonymous else label_column(frame, column_name, where=where)
+        pl.Series([column_name] * frame.height) if has_no_generators else label_column(frame, column_name, where=where)
         for column_name in generator_column_names
     ]
     text_series_pair = [_text_column(frame, column_name) for column_name in ("output_1", "output_2")]
-    rater_labels, has_human_raters = _annotators(frame, is_anonymous=is_anonymous, where=where)
+    rater_labels, has_human_raters = _annotators(frame, has_no_generators=has_no_generators, where=where)
     verdict_texts = without_empty(label_column(frame, "preference", where=where, empty=True)).replace("", UNPARSED)
-    numbers = verdict_texts.cast(pl.Float64, strict=False)
-    is_old_draw = (numbers == 0).fill_null(False)
-    graded_preferences = numbers.set(is_old_draw, 1.5).set(~(is_old_draw | numbers.is_between(1, 2)), None)
-    item_labels = _items(instructions, system_series_pair, text_series_pair)
+    raw_preferences = verdict_texts.cast(pl.Float64, strict=False)
+    is_old_draw = (raw_preferences == 0).fill_null(False)
+    graded_preferences = raw_preferences.set(is_old_draw, 1.5).set(
+        ~(is_old_draw | raw_preferences.is_between(1, 2)), None
+    )
+    item_labels = _items(full_instructions, system_series_pair, text_series_pair)
     verdict_table = pl.DataFrame(
         {
             "item": item_labels,
@@ -94,7 +96,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     notes = build_notes(
         (
             "no-generators",
-            is_anonymous,
+            has_no_generators,
             f"{where}: generators are not named; the systems are called output_1 and output_2",
         ),
         (
@@ -104,7 +106,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
             "as ties",
         ),
     )
-    group_labels = label_column(frame, "dataset", where=where, empty=True)
+    dataset_labels = label_column(frame, "dataset", where=where, empty=True)
     return log_study(
         verdict_table,
         where=where,
@@ -114,9 +116,9 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         items=pl.DataFrame(
             {
                 "item": item_labels,
-                "group": group_labels,
-                "dataset": group_labels,
-                "cluster": instructions.set(instructions == item_labels, ""),
+                "group": dataset_labels,
+                "dataset": dataset_labels,
+                "cluster": full_instructions.set(full_instructions == item_labels, ""),
             }
         ),
         kind="human" if has_human_raters else "",
@@ -126,7 +128,10 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
                 for systems, texts in zip(system_series_pair, text_series_pair, strict=True)
                 for output_row in zip(item_labels, systems, texts, strict=True)
             ),
-            ((item_label, instruction, []) for item_label, instruction in zip(item_labels, instructions, strict=True)),
+            (
+                (item_label, instruction, [])
+                for item_label, instruction in zip(item_labels, full_instructions, strict=True)
+            ),
             where=where,
         )[0],
         notes=[*notes, *_rounding_notes(graded_preferences, system_series_pair[1], where=where)],
@@ -137,7 +142,7 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
     """A note on preferences between 1 and 2, which are replaced by the number of the preferred output."""
     filled_preferences = graded_preferences.drop_nulls()
     n_fractional_preferences = int((~filled_preferences.is_in([1.0, 1.5, 2.0])).sum())
-    rate_text = (
+    win_rate_text = (
         f" ({100 * (filled_preferences.mean() - 1):.1f} %)"  # type: ignore[operator]
         if n_fractional_preferences and second_systems.n_unique() == 1
         else ""
@@ -148,7 +153,7 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
             n_fractional_preferences,
             f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are graded (not whole "
             "numbers); each counts as a full win of the preferred output. AlpacaEval's win rate is the mean of "
-            f"(preference − 1){rate_text}; with at least two systems besides the reference, it is in the table "
+            f"(preference − 1){win_rate_text}; with at least two systems besides the reference, it is in the table "
             "'reference' of leaderboard",
         )
     )
@@ -160,15 +165,15 @@ def _text_column(frame: pl.DataFrame, column_name: str) -> pl.Series:
     return frame[column_name].cast(pl.String, strict=False)
 
 
-def _annotators(frame: pl.DataFrame, *, is_anonymous: bool, where: str) -> tuple[pl.Series, bool]:
+def _annotators(frame: pl.DataFrame, *, has_no_generators: bool, where: str) -> tuple[pl.Series, bool]:
     """The annotators, and whether the annotators are human. Only files of human annotations have numbers as
     annotators."""
     annotator_column_name = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
     if annotator_column_name is None:
-        return pl.Series(["human" if is_anonymous else "annotator"] * frame.height), is_anonymous
+        return pl.Series(["human" if has_no_generators else "annotator"] * frame.height), has_no_generators
     rater_labels = label_column(frame, annotator_column_name, where=where)
-    has_numbers = bool(rater_labels.str.contains(r"^[0-9]+$").all())
-    return "human_" + rater_labels if has_numbers else rater_labels, has_numbers
+    has_numeric_labels = bool(rater_labels.str.contains(r"^[0-9]+$").all())
+    return "human_" + rater_labels if has_numeric_labels else rater_labels, has_numeric_labels
 
 
 def _items(
@@ -183,15 +188,13 @@ def _items(
         ]
     )
     text_count_rows = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
-    ambiguous_instructions = text_count_rows.filter(pl.col("text") > 1)["instruction"].unique()
+    multi_text_instructions = text_count_rows.filter(pl.col("text") > 1)["instruction"].unique()
     item_labels = [
-        f"{instruction} #{sha256(repr(text_pair).encode()).hexdigest()[:6]}"
-        if is_ambiguous_instruction
-        else instruction
-        for instruction, text_pair, is_ambiguous_instruction in zip(
+        f"{instruction} #{sha256(repr(text_pair).encode()).hexdigest()[:6]}" if has_several_texts else instruction
+        for instruction, text_pair, has_several_texts in zip(
             instructions,
             zip(*text_series_pair, strict=True),
-            instructions.is_in(ambiguous_instructions.implode()),
+            instructions.is_in(multi_text_instructions.implode()),
             strict=True,
         )
     ]
@@ -216,9 +219,9 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     tables = [load_table(annotation_path) for annotation_path in selected_paths]
     for annotation_path, table in zip(selected_paths, tables, strict=True):  # errors name the file and the row
         read_alpacaeval(table.frame, where=str(annotation_path.relative_to(path)), invalid=invalid)
-    used_columns = cs.by_name(*OPTIONAL_COLUMNS, *chain.from_iterable(COLUMNS), require_all=False)
+    used_column_selector = cs.by_name(*OPTIONAL_COLUMNS, *chain.from_iterable(COLUMNS), require_all=False)
     annotation_frames, renaming_texts = _rename_by_folder(
-        selected_paths, [table.frame.select(used_columns) for table in tables]
+        selected_paths, [table.frame.select(used_column_selector) for table in tables]
     )
     study = read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid)
     note_message = (
@@ -232,21 +235,23 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     )
 
 
-def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
+def _rename_by_folder(
+    annotation_paths: Sequence[Path], annotation_frames: Sequence[pl.DataFrame]
+) -> tuple[list[pl.DataFrame], list[str]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
     system_column_names_of_frames = [
         [column_name for column_name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if column_name in frame.columns]
-        for frame in frames
+        for frame in annotation_frames
     ]
     system_sets_of_frames = [
         {str(system) for column_name in system_column_names for system in frame[column_name].unique()}
-        for system_column_names, frame in zip(system_column_names_of_frames, frames, strict=True)
+        for system_column_names, frame in zip(system_column_names_of_frames, annotation_frames, strict=True)
     ]
     common_systems = set.intersection(*system_sets_of_frames) if len(system_sets_of_frames) > 1 else set()
     renamed_frames, renaming_texts = [], []
     for annotation_path, frame, system_column_names, frame_systems in zip(
-        files, frames, system_column_names_of_frames, system_sets_of_frames, strict=True
+        annotation_paths, annotation_frames, system_column_names_of_frames, system_sets_of_frames, strict=True
     ):
         folder_name, uncommon_systems = annotation_path.parent.parent.name, frame_systems - common_systems
         if len(uncommon_systems) == 1 and len(frame_systems) == 2 and folder_name not in frame_systems:

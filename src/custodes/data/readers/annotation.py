@@ -124,25 +124,25 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
     frame_of_view = _read_frames(connection, where)
-    n_excluded_people, n_excluded_answers = connection.execute(EXCLUSION_QUERY).fetchone()
+    n_excluded_annotators, n_excluded_answers = connection.execute(EXCLUSION_QUERY).fetchone()
     cost_per_answer, currency = connection.execute(COST_QUERY).fetchone() or (None, None)
-    (n_peeks,), (n_marked_comparisons,) = (
+    (n_peeks,), (n_highlighted_comparisons,) = (
         connection.execute(count_query).fetchone() for count_query in (PEEK_QUERY, MARK_QUERY)
     )
     all_battle_rows, rating_rows, metric_verdict_rows, text_rows = (
         frame_of_view[view_name] for view_name in ("battles", "ratings", "metric", "outputs")
     )
-    battle_rows = all_battle_rows.join(frame_of_view["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
-    n_waiting_answers = all_battle_rows.height - battle_rows.height
+    counted_battle_rows = all_battle_rows.join(frame_of_view["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
+    n_pending_answers = all_battle_rows.height - counted_battle_rows.height
     if all_battle_rows.is_empty() and rating_rows.is_empty() and text_rows.is_empty():
         raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
     preferences, second_preferences, verdict_notes = _verdicts(
-        pl.concat([battle_rows, metric_verdict_rows], how="diagonal"), where
+        pl.concat([counted_battle_rows, metric_verdict_rows], how="diagonal"), where
     )
     score_study = Study(raters=Raters.infer({}))
     if rating_rows.height:
         score_study = _with_labels(read_ratings(rating_rows, where=where, invalid="error"), connection)
-    answering_raters = pl.concat([battle_rows["rater"], rating_rows["rater"]]).implode()
+    answering_raters = pl.concat([counted_battle_rows["rater"], rating_rows["rater"]]).implode()
     annotator_rows = frame_of_view["raters"].filter(pl.col("rater").is_in(answering_raters))
     rater_metadata, _ = Raters.infer(
         {**dict.fromkeys(annotator_rows["rater"], "human"), **dict.fromkeys(metric_verdict_rows["rater"], "metric")}
@@ -162,12 +162,12 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
             "excluded-annotators",
             n_excluded_answers,
             f"{where}: {n_excluded_answers} answers of excluded annotators are left out (number of these annotators: "
-            f"{n_excluded_people}); interim analyses are not recomputed",
+            f"{n_excluded_annotators}); interim analyses are not recomputed",
         ),
         (
             "incomplete-looks",
-            n_waiting_answers,
-            f"{where}: {n_waiting_answers} answers of incomplete interim analyses are left out; they count when the "
+            n_pending_answers,
+            f"{where}: {n_pending_answers} answers of incomplete interim analyses are left out; they count when the "
             "analysis is complete or the study is stopped",
         ),
         (
@@ -185,8 +185,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         ),
         (
             "marked",
-            n_marked_comparisons,
-            f"{where}: in {n_marked_comparisons} comparisons an annotator highlighted the words that differ; "
+            n_highlighted_comparisons,
+            f"{where}: in {n_highlighted_comparisons} comparisons an annotator highlighted the words that differ; "
             "highlighting may draw attention to wording rather than content",
         ),
     )
@@ -278,23 +278,23 @@ def _decode_references(source_rows: pl.DataFrame, where: str) -> pl.DataFrame:
         raise InputError(f"{where}: the references of an item are not a list of texts; restore a backup") from None
 
 
-def _count_questions(rows: pl.DataFrame, *system_column_names: str) -> int:
+def _count_questions(answer_rows: pl.DataFrame, *system_column_names: str) -> int:
     """The number of questions to annotators, where the aspects of one question are counted once."""
-    return rows.select("item", *system_column_names, "rater").n_unique()
+    return answer_rows.select("item", *system_column_names, "rater").n_unique()
 
 
-def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences, list[Note]]:
-    if not rows.height:
+def _verdicts(verdict_rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences, list[Note]]:
+    if not verdict_rows.height:
         return Preferences(), Preferences(), []
-    preferences, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
-    is_second_opinion, _ = second_rows(rows, where=where)
-    unrated_rows = rows.filter(pl.col("preference").is_null())
+    preferences, notes = Preferences.make(verdict_rows, where=where, ignore=("kind", "role"))
+    is_second_opinion, _ = second_rows(verdict_rows, where=where)
+    unrated_rows = verdict_rows.filter(pl.col("preference").is_null())
     note_message = (
         f"{where}: {unrated_rows.height} comparisons could not be rated by the annotator and count as "
         f"not rated ({format_counts(unrated_rows['invalid'])})"
     )
     notes = [replace(note, message=note_message) if note.rule == INVALID else note for note in notes]
-    return *preferences.split_opinions(is_second_opinion, rows["preference"].is_not_null()), notes
+    return *preferences.split_opinions(is_second_opinion, verdict_rows["preference"].is_not_null()), notes
 
 
 def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:

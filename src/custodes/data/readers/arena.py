@@ -95,7 +95,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         verdict_rows,
         where=where,
         invalid=invalid,
-        unused_table=unused_column_table,
+        unused_column_table=unused_column_table,
         items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=lambda rater: kind_of_rater.get(rater) or kind_of_label(rater),
         outputs=build_outputs(text_tuples, source_tuples, where=where)[0],

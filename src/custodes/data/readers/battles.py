@@ -130,13 +130,13 @@ def interpret_verdicts(
     has_orders = bool((label_column(frame, "order", where=where, empty=True) != "").any())
     rater_labels = verdict_table["rater"]
     # For a rater who names positions, the columns of systems are in displayed order, also for ties.
-    is_other_row = has_orders | ~rater_labels.is_in(rater_labels.filter(is_position_cell).unique().to_list())
+    needs_order = has_orders | ~rater_labels.is_in(rater_labels.filter(is_position_cell).unique().to_list())
     order_signs, notes = pl.repeat(1.0, frame.height, eager=True), list[Note]()
-    if is_other_row.any():
-        other_order_signs, notes = read_orders(
-            verdict_table.filter(is_other_row), frame.filter(is_other_row), where=where, is_own_format=is_own_format
+    if needs_order.any():
+        inferred_order_signs, notes = read_orders(
+            verdict_table.filter(needs_order), frame.filter(needs_order), where=where, is_own_format=is_own_format
         )
-        order_signs = order_signs.scatter(is_other_row.arg_true(), other_order_signs)
+        order_signs = order_signs.scatter(needs_order.arg_true(), inferred_order_signs)
     if has_orders and (order_signs != 0).any():
         refuse(
             is_position_cell & (order_signs == 0),
@@ -171,8 +171,10 @@ def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name:
         column_name for column_name in frame.columns if frame[column_name].null_count() < frame.height
     ]
     for rater_column_name in filled_column_names:
-        name = normalise_name(rater_column_name)
-        if not {name, re.sub(r"_(name|id|model)$", "", name)}.isdisjoint({"judge", *NAMES["rater"]}):
+        normalised_name = normalise_name(rater_column_name)
+        if not {normalised_name, re.sub(r"_(name|id|model)$", "", normalised_name)}.isdisjoint(
+            {"judge", *NAMES["rater"]}
+        ):
             raise InputError(
                 f"{where}: no column has the role rater, but {rater_column_name!r} may name the raters; try "
                 f"{column_option('rater', rater_column_name)} (in Python columns={{'rater': {rater_column_name!r}}}), "
@@ -200,8 +202,10 @@ def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str)
         f"{where}: no column names the item, so each row is an item of its own, and verdicts in different rows are "
         "not matched; if a column has the item, map it to the role item"
     )
-    item_expression = pl.format("{}/{}", pl.lit(where), pl.int_range(1, pl.len() + 1))
-    return frame.with_columns(item=item_expression), [Note(rule="row-is-item", message=message)]
+    return (
+        frame.with_columns(item=pl.format("{}/{}", pl.lit(where), pl.int_range(1, pl.len() + 1))),
+        [Note(rule="row-is-item", message=message)],
+    )
 
 
 def _item_columns(column_names: Sequence[str]) -> list[str]:
@@ -233,26 +237,29 @@ def _ambiguous_place_notes(
 ) -> list[Note]:
     """A note for the case that A or 1 was read as a column, and the displayed order may differ from the order of the
     columns."""
-    is_reversed_position = is_ambiguous_cell & (verdict_table["order"] == "ba")
-    if not is_reversed_position.any():  # both readings agree
+    is_ambiguous_swapped_cell = is_ambiguous_cell & (verdict_table["order"] == "ba")
+    if not is_ambiguous_swapped_cell.any():  # both readings agree
         return []
     pair_direction_expression = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
-    comparison_rows = verdict_table.drop_nulls("preference").with_columns(
+    sorted_pair_rows = verdict_table.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
         taken=pl.col("preference") * pair_direction_expression,
         place=pl.col("preference")
         * pair_direction_expression
-        * is_reversed_position.filter(verdict_table["preference"].is_not_null()).replace_strict({True: -1, False: 1}),
+        * is_ambiguous_swapped_cell.filter(verdict_table["preference"].is_not_null()).replace_strict(
+            {True: -1, False: 1}
+        ),
     )
     contradiction_flag_rows = (
-        comparison_rows.group_by(cs.by_name("item", "low", "high", "rater", "aspect", "repeat", require_all=False))
+        sorted_pair_rows.group_by(cs.by_name("item", "low", "high", "rater", "aspect", "repeat", require_all=False))
         .agg(pl.len(), pl.col("taken", "place").n_unique() > 1)
         .filter(pl.col("len") > 1)
     )
-    contradiction_rates = contradiction_flag_rows.select(pl.col("taken", "place").mean()).row(0)
     words_text = ", ".join(verdict_table.filter(is_ambiguous_cell)["verdict"].unique(maintain_order=True).head(2))
-    column_contradiction_rate, position_contradiction_rate = (rate or 0.0 for rate in contradiction_rates)
+    column_contradiction_rate, position_contradiction_rate = (
+        rate or 0.0 for rate in contradiction_flag_rows.select(pl.col("taken", "place").mean()).row(0)
+    )
     rates_text = (
         f"{100 * column_contradiction_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
         f"{100 * position_contradiction_rate:.0f} % if the cells mean the position"
@@ -267,7 +274,7 @@ def _ambiguous_place_notes(
     return build_notes(
         (
             "place-or-column",
-            int(is_reversed_position.sum()),
+            int(is_ambiguous_swapped_cell.sum()),
             f"{where}: {verdict_column_name} {words_text} is read as the name of a column, whatever the presentation "
             f"order{f' ({rates_text})' if contradiction_flag_rows.height else ''}; if a position is meant, write left "
             "or right",

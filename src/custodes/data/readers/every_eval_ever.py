@@ -83,11 +83,10 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
     for sample in (
         sample for file in files for _, sample in log_records.lines(file, file.name, SAMPLE, what=FORMAT_NAME)
     ):
-        result_names = (sample.evaluation_result_id, sample.evaluation_name)
         aggregate_result = next(
             (
                 result_of_evaluation_and_name[evaluation_and_name]
-                for result_name in result_names
+                for result_name in (sample.evaluation_result_id, sample.evaluation_name)
                 if (evaluation_and_name := (sample.evaluation_id, result_name)) in result_of_evaluation_and_name
             ),
             None,
@@ -129,8 +128,11 @@ def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
                 log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever"
             )
             for result in aggregate.evaluation_results:
-                names = filter(None, (result.evaluation_name, result.evaluation_result_id))
-                result_of_evaluation_and_name |= {(aggregate.evaluation_id, name): result for name in names}
+                result_of_evaluation_and_name |= {
+                    (aggregate.evaluation_id, result_name): result
+                    for result_name in (result.evaluation_name, result.evaluation_result_id)
+                    if result_name
+                }
     return result_of_evaluation_and_name
 
 
@@ -161,7 +163,9 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
         developer, _, model_name = str(system_name).rpartition("/")
         file_uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)
         path_parts = (study.name, developer or "unknown", model_name, str(file_uuid))
-        relative_path = "/".join(re.sub(r"[^\w.-]+", "_", part).strip(".") or "unknown" for part in path_parts)
+        relative_path = "/".join(
+            re.sub(r"[^\w.-]+", "_", path_part).strip(".") or "unknown" for path_part in path_parts
+        )
         sample_lines = [
             _format_sample(
                 rating_row,
@@ -190,21 +194,23 @@ def _result_name(row: dict[str, Any]) -> str:
     return f"{row['rater']}/{row['aspect']}" if row["aspect"] else str(row["rater"])
 
 
-def _format_sample(row: dict[str, Any], evaluation_id: str, text: str, source_row: dict[str, Any]) -> dict[str, Any]:
+def _format_sample(
+    rating_row: dict[str, Any], evaluation_id: str, text: str, source_row: dict[str, Any]
+) -> dict[str, Any]:
     """The line of one score."""
     return {
         "schema_version": VERSION,
         "evaluation_id": evaluation_id,
-        "model_id": row["system"],
-        "evaluation_name": _result_name(row),
-        "evaluation_result_id": f"{evaluation_id}/{_result_name(row)}",
-        "sample_id": row["item"],
+        "model_id": rating_row["system"],
+        "evaluation_name": _result_name(rating_row),
+        "evaluation_result_id": f"{evaluation_id}/{_result_name(rating_row)}",
+        "sample_id": rating_row["item"],
         "interaction_type": "single_turn",
         "input": {"raw": source_row.get("source", ""), "reference": list(source_row.get("references", []))},
         "output": {"raw": [text]},
         "answer_attribution": [],
-        "evaluation": {"score": row["score"], "is_correct": row["score"] == 1},
-        **({"metadata": {"repeat": row["repeat"]}} if row["repeat"] != "0" else {}),
+        "evaluation": {"score": rating_row["score"], "is_correct": rating_row["score"] == 1},
+        **({"metadata": {"repeat": rating_row["repeat"]}} if rating_row["repeat"] != "0" else {}),
     }
 
 
@@ -216,8 +222,6 @@ def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: st
     mean_table = rating_rows.group_by("rater", "aspect", maintain_order=True).agg(pl.col("score").mean(), pl.len())
     for mean_row in mean_table.iter_rows(named=True):
         rater_row = row_of_rater[mean_row["rater"]]
-        min_score = "-Infinity" if rater_row["low"] is None else rater_row["low"]
-        max_score = "Infinity" if rater_row["high"] is None else rater_row["high"]
         metric_details = {"rater": mean_row["rater"], "aspect": mean_row["aspect"], "kind": rater_row["kind"]}
         evaluation_results.append(
             {
@@ -228,8 +232,8 @@ def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: st
                     "metric_name": _result_name(mean_row),
                     "lower_is_better": not rater_row["higher_is_better"],
                     "score_type": "continuous",
-                    "min_score": min_score,
-                    "max_score": max_score,
+                    "min_score": "-Infinity" if rater_row["low"] is None else rater_row["low"],
+                    "max_score": "Infinity" if rater_row["high"] is None else rater_row["high"],
                     "additional_details": {
                         detail_name: detail_text for detail_name, detail_text in metric_details.items() if detail_text
                     },
@@ -263,7 +267,7 @@ READER = log_reader(
     what=FORMAT_NAME,
     patterns=["*.jsonl"],
     depth=4,
-    contents="no .jsonl file with evaluation_id, model_id and sample_id",
+    missing_contents="no .jsonl file with evaluation_id, model_id and sample_id",
     is_log=lambda file: (
         file.suffix == ".jsonl" and has_keys(file, "evaluation_id", "model_id", "sample_id", "interaction_type")
     ),

@@ -64,7 +64,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     different training examples are repeats.
     """
     log_records = LogRecords(where=where)
-    n_statistics_of_other_split: Counter[str] = Counter()
+    statistic_count_of_split: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
         file_names = [file_name for file_name in LAYOUTS if (folder / file_name).is_file()]
         missing_file_names = {SPEC, STATS}.difference(file_names)
@@ -85,15 +85,19 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
         run_spec = parsed_object_of_file[SPEC]
         model_name, task_name = run_spec.adapter_spec.model, _without_model(run_spec.name)
         log_records.run(task_name, model_name, str(folder))
-        for instance in parsed_object_of_file[STATS]:
-            item_label = _item_label(task_name, instance.instance_id, instance.perturbation)
-            for statistic in instance.stats:
+        for instance_stats in parsed_object_of_file[STATS]:
+            item_label = _item_label(task_name, instance_stats.instance_id, instance_stats.perturbation)
+            for statistic in instance_stats.stats:
                 if statistic.name.split not in ("test", None):
-                    n_statistics_of_other_split[statistic.name.split] += 1
+                    statistic_count_of_split[statistic.name.split] += 1
                     continue
                 log_records.groups.setdefault(item_label, task_name)
                 log_records.score(
-                    item_label, model_name, statistic.name.name, statistic.mean, repeat=str(instance.train_trial_index)
+                    item_label,
+                    model_name,
+                    statistic.name.name,
+                    statistic.mean,
+                    repeat=str(instance_stats.train_trial_index),
                 )
         for request_state in parsed_object_of_file[STATE].request_states if STATE in parsed_object_of_file else ():
             instance = request_state.instance
@@ -108,9 +112,9 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
         notes=build_notes(
             (
                 "other-splits",
-                n_statistics_of_other_split.total(),
-                f"{where}: {n_statistics_of_other_split.total()} statistics of other splits are not read "
-                f"({join_labels(n_statistics_of_other_split)})",
+                statistic_count_of_split.total(),
+                f"{where}: {statistic_count_of_split.total()} statistics of other splits are not read "
+                f"({join_labels(statistic_count_of_split)})",
             ),
             (
                 "direction-unknown",
@@ -126,9 +130,9 @@ def _item_label(task: str, instance_id: Label, perturbation: Any) -> str:
     return f"{task}/{format_label(instance_id)}" + (f"/{perturbation.name}" if perturbation else "")
 
 
-def _without_model(name: str) -> str:
+def _without_model(run_name: str) -> str:
     """The name of a run without the model arguments. This name is equal for runs of different models."""
-    scenario_name, _, arguments_text = name.partition(":")
+    scenario_name, _, arguments_text = run_name.partition(":")
     other_arguments = ",".join(
         argument
         for argument in arguments_text.split(",")
@@ -142,7 +146,7 @@ READER = log_reader(
     what=FORMAT_NAME,
     patterns=[STATS],
     depth=4,
-    contents=f"no folder that holds {STATS}",
+    missing_contents=f"no folder that holds {STATS}",
     is_log=lambda file: file.name == STATS,
     make=read_helm,
 )

@@ -147,19 +147,19 @@ def read_items(
             label_column(frame if has_turns else frame.select(question_column_name), "turn", where=where, empty=True),
         ]
     )
-    is_single_turn = pl.col("turn") == ""
+    has_no_turn = pl.col("turn") == ""
     return question_turn_rows.select(
-        item=pl.when(is_single_turn).then("question").otherwise(pl.format("{}/turn {}", "question", "turn")),
-        cluster=pl.when(is_single_turn).then(pl.lit("")).otherwise("question"),
+        item=pl.when(has_no_turn).then("question").otherwise(pl.format("{}/turn {}", "question", "turn")),
+        cluster=pl.when(has_no_turn).then(pl.lit("")).otherwise("question"),
     )
 
 
 def read_judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The names of judges. If a cell is a pair of model and prompt (a list or JSON), the name is the model."""
-    judge_series = frame["judge"]
-    if judge_series.dtype in (pl.List, pl.Array):
+    judge_cells = frame["judge"]
+    if judge_cells.dtype in (pl.List, pl.Array):
         frame = frame.with_columns(
-            judge=judge_series.list.first() if judge_series.dtype == pl.List else judge_series.arr.first()
+            judge=judge_cells.list.first() if judge_cells.dtype == pl.List else judge_cells.arr.first()
         )
     judge_labels = label_column(frame, "judge", where=where)
     judge_name_of_label = {
@@ -193,14 +193,14 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     game has no verdict.
     """
     question_column_name = fitting_columns(frame, ARENAHARD_COLUMNS, where=where)[0]
-    has_baseline = BASELINE in frame.columns
+    has_baseline_column = BASELINE in frame.columns
     judgment_rows = pl.DataFrame(
         [
             pl.Series("row", range(1, frame.height + 1)),
             label_column(frame, question_column_name, where=where).alias("item"),
             label_column(frame, "model", where=where).alias("system_a"),
             label_column(frame, BASELINE, where=where).alias("system_b")
-            if has_baseline
+            if has_baseline_column
             else pl.Series("system_b", [BASELINE] * frame.height),
             read_judges(frame, where=where),
         ]
@@ -228,12 +228,12 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
         failure_code=NO_SCORE,
         items=judgment_rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
         kind="metric",
-        notes=build_notes(("baseline-unnamed", not has_baseline, baseline_message)),
+        notes=build_notes(("baseline-unnamed", not has_baseline_column, baseline_message)),
     )
 
 
 def _games(game_cells: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
-    """The row, order and score of each game. The baseline (system_b) is shown first in games 1, 3 and so on."""
+    """The row, order and verdict of each game. The baseline (system_b) is shown first in games 1, 3 and so on."""
     for row_number, game_cell in enumerate(game_cells, start=1):
         games: Any = (
             parse_json(game_cell, where=f"{where}, row {row_number}") if isinstance(game_cell, str) else game_cell
@@ -247,8 +247,8 @@ def _games(game_cells: pl.Series, *, where: str) -> Iterator[tuple[int, str, str
                 raise InputError(
                     f"{where}: game {game_index + 1} of row {row_number} has no 'score'; keys: {join_labels(game)}"
                 )
-            score = "" if game is None else game["score"]
-            yield row_number, "ab" if game_index % 2 else "ba", NO_SCORE if score is None else str(score)
+            verdict_word = "" if game is None else game["score"]
+            yield row_number, "ab" if game_index % 2 else "ba", NO_SCORE if verdict_word is None else str(verdict_word)
 
 
 ARENAHARD = TableReader(name="arenahard", columns=ARENAHARD_COLUMNS, make=read_arenahard)
@@ -261,20 +261,20 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     order.
     """
     check_columns(frame, where=where, required=LLMBAR_COLUMNS, optional=("repeat",))
-    judgment_table = pl.DataFrame(
+    raw_judgment_rows = pl.DataFrame(
         [
             label_column(frame, column_name, where=where, empty=column_name == "repeat")
             for column_name in (*LLMBAR_COLUMNS[:4], "repeat")
         ]
     )
     check_unique(
-        judgment_table,
-        judgment_table.columns,
+        raw_judgment_rows,
+        raw_judgment_rows.columns,
         where=where,
         what="judgment",
         hint="number the runs of a judge in a column 'repeat', or remove the duplicate row",
     )
-    judgment_rows = judgment_table.select(
+    judgment_key_rows = raw_judgment_rows.select(
         item=pl.concat_str("dataset", "item", separator="/"),
         system_a=pl.lit("output_1"),
         system_b=pl.lit("output_2"),
@@ -282,17 +282,17 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         repeat="repeat",
         row=pl.int_range(1, pl.len() + 1),
     )
-    judgment_tables = [
-        judgment_rows.with_columns(
+    tables_of_orders = [
+        judgment_key_rows.with_columns(
             order=pl.lit(order), verdict=label_column(frame, column_name, where=where, empty=True)
         )
         for column_name, order in ORDERS.items()
     ]
     gold_labels = label_column(frame, "gold", where=where)
     refuse_values(gold_labels, ~gold_labels.is_in(list(WINNERS)), where=where, allowed="1, 2")
-    gold_rows = judgment_rows.with_columns(
+    gold_rows = judgment_key_rows.with_columns(
         verdict=gold_labels.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
-    ).select(judgment_tables[0].columns)
+    ).select(tables_of_orders[0].columns)
     refuse(
         gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
         lambda row_numbers, row_index: (
@@ -300,21 +300,21 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             "each item one gold label"
         ),
     )
-    verdict_table = pl.concat([*judgment_tables, gold_rows.unique("item", keep="first", maintain_order=True)])
+    verdict_table = pl.concat([*tables_of_orders, gold_rows.unique("item", keep="first", maintain_order=True)])
     verdict_table = verdict_table.with_columns(preference=look_up(verdict_table["verdict"], WINNERS))
     preferences, notes = read_verdicts(
         verdict_table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid
     )
-    dataset_table = pl.DataFrame(
-        [judgment_rows["item"], judgment_table["dataset"].alias("group"), judgment_table["dataset"]]
+    item_table = pl.DataFrame(
+        [judgment_key_rows["item"], raw_judgment_rows["dataset"].alias("group"), raw_judgment_rows["dataset"]]
     )
-    judge_names = judgment_rows["rater"].unique(maintain_order=True)
+    judge_names = judgment_key_rows["rater"].unique(maintain_order=True)
     if GOLD in judge_names:
         raise InputError(f"{where}: a judge is named {GOLD!r}, the name of the human rater; rename the judge")
     return Study(
         preferences=preferences,
         raters=Raters.infer({GOLD: "human", **dict.fromkeys(judge_names, "metric")}),
-        items=Items.make(dataset_table.unique(maintain_order=True), where=where)[0],
+        items=Items.make(item_table.unique(maintain_order=True), where=where)[0],
         notes=tuple(notes),
         name=where,
         sides=True,

@@ -24,7 +24,7 @@ Labels = tuple[pl.DataFrame, list[Note]]
 OUTPUT_KEY = ["item", "system", "repeat"]
 
 
-def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed: bool) -> Study:
+def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layout_guessed: bool) -> Study:
     """A study of labels. The ratings are codes of labels, `Study.labels` has the words, and `Study.attributes` has the
     remaining columns.
 
@@ -34,8 +34,8 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     layout : LabelLayout
     where : str
         Name of the table in messages.
-    guessed : bool
-        Whether to note how the columns were read.
+    is_layout_guessed : bool
+        Whether the layout was guessed; a note then says how the columns were read.
 
     Raises
     ------
@@ -46,15 +46,15 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
         frame if layout.label else frame.drop("role", strict=False), where=where
     )
     key_table = _read_keys(frame, layout, where=where).with_columns(is_second=is_second_opinion)
-    read_layout = _read_long if layout.label else _read_wide
-    study = _build_study(*read_layout(frame, key_table, layout, where=where), where=where)
+    read_label_rows = _read_long if layout.label else _read_wide
+    study = _build_study(*read_label_rows(frame, key_table, layout, where=where), where=where)
     used_column_names = {*layout.assigned_columns, *role_columns, "item", "system"}
     slice_column_names = [
         column_name
         for column_name in frame.columns
         if column_name not in used_column_names and not frame[column_name].dtype.is_nested()
     ]
-    other_column_names = [
+    non_system_slice_names = [
         column_name
         for column_name in slice_column_names
         if len(layout.systems) != 1 or column_name not in layout.systems
@@ -74,29 +74,31 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     message_parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
-        f"other columns are slices ({join_labels(other_column_names, limit=4)})" if other_column_names else "",
+        f"other columns are slices ({join_labels(non_system_slice_names, limit=4)})" if non_system_slice_names else "",
     ]
     note_message = f"{where}: read as labels with {layout}" + "".join(
         f"; {message_part}" for message_part in message_parts if message_part
     )
-    similar_column_names = _columns_with_same_labels(frame, layout, other_column_names) if guessed else []
-    missing_kind, missing_field = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
-    complete_layout = replace(layout, **{missing_field: tuple(similar_column_names)})  # type: ignore[arg-type]
-    repeated_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
+    same_label_column_names = (
+        _columns_with_same_labels(frame, layout, non_system_slice_names) if is_layout_guessed else []
+    )
+    missing_rater_text, missing_field = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
+    complete_layout = replace(layout, **{missing_field: tuple(same_label_column_names)})  # type: ignore[arg-type]
+    repeated_id_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
     notes = build_notes(
         (
             "repeated-ids",
             n_repeating_rows,
-            f"{where}: {n_repeating_rows} rows repeat a value of {repeated_column}, so items are numbers of rows, and "
-            f"each row counts as a separate output; if {repeated_column} names the output, keep one row for each of "
-            "its values",
+            f"{where}: {n_repeating_rows} rows repeat a value of {repeated_id_column}, so items are numbers of rows, "
+            f"and each row counts as a separate output; if {repeated_id_column} names the output, keep one row for "
+            "each of its values",
         ),
-        ("label-columns", guessed, note_message),
+        ("label-columns", is_layout_guessed, note_message),
         (
             "labels-as-slices",
-            len(similar_column_names),
-            f"{where}: the labels in {join_labels(similar_column_names)} are read as slices; if {missing_kind} gave "
-            f"them, read them with {complete_layout}",
+            len(same_label_column_names),
+            f"{where}: the labels in {join_labels(same_label_column_names)} are read as slices; if "
+            f"{missing_rater_text} gave them, read them with {complete_layout}",
         ),
     )
     return replace(
@@ -132,8 +134,11 @@ def _columns_with_same_labels(frame: pl.DataFrame, layout: LabelLayout, column_n
 
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
     """The item, the system and the repeat of each row."""
-    row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
-    item_labels = label_column(frame, layout.item, where=where) if layout.item else row_numbers
+    item_labels = (
+        label_column(frame, layout.item, where=where)
+        if layout.item
+        else pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
+    )
     system_part_series_list = [label_column(frame, column_name, where=where) for column_name in layout.systems]
     file_stem = where.removesuffix(".gz").rpartition(".")[0] or where
     repeat_labels = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
@@ -148,7 +153,7 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
     The reviewer is the rater of the human labels. A reviewer with the name of a model is a metric.
     """
-    reviewer_of_row = (
+    reviewer_labels = (
         label_column(frame, layout.rater, where=where, empty=True)
         if layout.rater
         else pl.repeat("", frame.height, dtype=pl.String, eager=True)
@@ -159,7 +164,7 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
             "name the reviewers of rows with rater=NAME"
         )
         check_unique(key_table, OUTPUT_KEY, where=where, what="output", hint=error_hint)
-    is_row_of_model = reviewer_of_row.is_in(list(filter(is_model_name, reviewer_of_row.unique())))
+    is_model_reviewer = reviewer_labels.is_in(list(filter(is_model_name, reviewer_labels.unique())))
     label_tables_of_columns = []
     for rater_kind, column_name in [
         *(("human", column_name) for column_name in layout.human),
@@ -167,9 +172,9 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
     ]:
         rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
         label_rows_of_column = key_table.with_columns(
-            rater=reviewer_of_row.replace("", rater_name) if rater_kind == "human" else pl.lit(rater_name),
+            rater=reviewer_labels.replace("", rater_name) if rater_kind == "human" else pl.lit(rater_name),
             aspect=pl.lit(aspect),
-            kind=pl.when(is_row_of_model).then(pl.lit("metric")).otherwise(pl.lit(rater_kind)),
+            kind=pl.when(is_model_reviewer).then(pl.lit("metric")).otherwise(pl.lit(rater_kind)),
             word=label_words(frame[column_name]),
         )
         if layout.rater:
@@ -190,10 +195,12 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
     return pl.concat(label_tables_of_columns), []
 
 
-def _check_reviews(label_rows: pl.DataFrame, judge: str, reviewer_column: str, *, where: str) -> None:
+def _check_reviews(label_rows: pl.DataFrame, judge_column: str, reviewer_column: str, *, where: str) -> None:
     """Raise `InputError` for two reviews of an output by one reviewer, or for different labels of a judge."""
     is_refused_row = (
-        pl.col("word").n_unique().over(OUTPUT_KEY) > 1 if judge else pl.struct(*OUTPUT_KEY, "rater").is_duplicated()
+        pl.col("word").n_unique().over(OUTPUT_KEY) > 1
+        if judge_column
+        else pl.struct(*OUTPUT_KEY, "rater").is_duplicated()
     )
     refused_rows = label_rows.filter(is_refused_row).sort(OUTPUT_KEY, maintain_order=True)
     if refused_rows.height:
@@ -201,11 +208,11 @@ def _check_reviews(label_rows: pl.DataFrame, judge: str, reviewer_column: str, *
         refused_row_numbers = refused_rows.filter(item=item, system=system, rater=rater)["row"]
         problem_text, advice_text = (
             (
-                f"different labels in {judge!r}",
+                f"different labels in {judge_column!r}",
                 f"in a table with one row per review (reviewer: {reviewer_column!r}), repeat the label of the judge in "
                 "all rows of an output; if the rows are different outputs, name another column with item=NAME",
             )
-            if judge
+            if judge_column
             else (f"two reviews by {rater!r}", "keep one of them, or number the runs in a column with repeat=NAME")
         )
         raise InputError(
@@ -224,9 +231,13 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
-    error_hint = "number the runs in a column, and name this column with repeat=NAME"
-    key_column_names = ["item", "system", "rater", "kind", "aspect", "repeat"]
-    check_unique(label_table, key_column_names, where=where, what="label", hint=error_hint)
+    check_unique(
+        label_table,
+        ["item", "system", "rater", "kind", "aspect", "repeat"],
+        where=where,
+        what="label",
+        hint="number the runs in a column, and name this column with repeat=NAME",
+    )
     invalid_reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
     return label_table, build_notes(
         (

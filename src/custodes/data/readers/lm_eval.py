@@ -112,23 +112,23 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
 
 
 def _add_samples(
-    file: Path, task: str, model: str, records: LogRecords, non_number_count_of_metric: Counter[str]
+    file: Path, task: str, model: str, log_records: LogRecords, non_number_count_of_metric: Counter[str]
 ) -> dict[str, str]:
     """Add the lines of one file to the records. Return, for each rater, the name of its metric in the file."""
     metric_of_rater: dict[str, str] = {}
-    for record, sample in records.lines(file, f"{model}/{file.name}", SAMPLE, what=FORMAT_NAME):
+    for record, sample in log_records.lines(file, f"{model}/{file.name}", SAMPLE, what=FORMAT_NAME):
         item_label = f"{task}/{format_label(sample.doc_id)}"
-        records.groups.setdefault(item_label, task)
-        records.texts.append((item_label, model, _text(sample.resps)))
+        log_records.groups.setdefault(item_label, task)
+        log_records.texts.append((item_label, model, _text(sample.resps)))
         references = [sample.target] if isinstance(sample.target, str) and sample.target else []
-        records.sources.append((item_label, _prompt(sample.arguments), references))
+        log_records.sources.append((item_label, _prompt(sample.arguments), references))
         filter_suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
         for metric_name in sample.metrics or [record_key for record_key in record if record_key not in NON_METRIC_KEYS]:
             score_number = parse_number(record.get(metric_name))
             if score_number is None and record.get(metric_name) is not None:
                 non_number_count_of_metric[metric_name] += 1
             else:
-                records.score(item_label, model, metric_name + filter_suffix, score_number)
+                log_records.score(item_label, model, metric_name + filter_suffix, score_number)
                 metric_of_rater[metric_name + filter_suffix] = metric_name
     if not metric_of_rater and not non_number_count_of_metric:
         raise InputError(
@@ -162,15 +162,15 @@ def _results(file: Path) -> Any:
     otherwise it is the last results file in the folder."""
     name_match = NAME.fullmatch(file.name)
     results_paths = sorted(file.parent.glob("results_*.json"))
-    matching_paths = [
+    preferred_paths = [
         results_path
         for results_path in results_paths
         if name_match and results_path.name == f"results_{name_match['date']}.json"
     ] or results_paths
-    if not matching_paths:
+    if not preferred_paths:
         return RESULTS()
     return parse_log(
-        log_bytes(matching_paths[-1]), RESULTS, where=matching_paths[-1].name, what="results of lm-evaluation-harness"
+        log_bytes(preferred_paths[-1]), RESULTS, where=preferred_paths[-1].name, what="results of lm-evaluation-harness"
     )
 
 
@@ -179,7 +179,7 @@ READER = log_reader(
     what=FORMAT_NAME,
     patterns=["samples_*.jsonl"],
     depth=2,
-    contents="no file samples_TASK_DATE.jsonl",
+    missing_contents="no file samples_TASK_DATE.jsonl",
     is_log=lambda file: NAME.fullmatch(file.name) is not None and has_keys(file, "doc_id", "resps"),
     make=read_lm_eval,
 )

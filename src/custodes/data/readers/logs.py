@@ -39,7 +39,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Label = str | int | float
 
 
-def layout_type(fields: Any) -> Any:
+def layout_type(layout: Any) -> Any:
     """The msgspec type of a JSON layout: `{field: type}`, `{field: (type, default)}`, `{str: type}` for objects with
     any keys, `[type]`, or a type.
 
@@ -47,14 +47,14 @@ def layout_type(fields: Any) -> Any:
     >>> msgspec.convert({"name": "a", "more": 1}, tag).score is None
     True
     """
-    if isinstance(fields, list):
-        return list[layout_type(fields[0])]  # type: ignore[misc]
-    if not isinstance(fields, dict):
-        return fields
-    if list(fields) == [str]:
-        return dict[str, layout_type(fields[str])]  # type: ignore[misc]
+    if isinstance(layout, list):
+        return list[layout_type(layout[0])]  # type: ignore[misc]
+    if not isinstance(layout, dict):
+        return layout
+    if list(layout) == [str]:
+        return dict[str, layout_type(layout[str])]  # type: ignore[misc]
     struct_field_tuples: list[Any] = []
-    for field_name, field_layout in fields.items():
+    for field_name, field_layout in layout.items():
         if isinstance(field_layout, tuple):
             field_type, default_value = layout_type(field_layout[0]), field_layout[1]
             struct_field_tuples.append(
@@ -152,9 +152,9 @@ class LogRecords:
 
     def load(self, path: Path, name: str) -> bytes:
         """Read one file of the log. The digest of the study includes the content of the file."""
-        data = log_bytes(path)
-        self.digest.update(f"{name}\0{len(data)}\0".encode() + data)
-        return data
+        file_bytes = log_bytes(path)
+        self.digest.update(f"{name}\0{len(file_bytes)}\0".encode() + file_bytes)
+        return file_bytes
 
     def lines(self, path: Path, name: str, layout: Any, *, what: str) -> Iterator[tuple[dict[str, Any], Any]]:
         """The object in each line of a file of JSON Lines, as decoded and in the declared layout."""
@@ -203,11 +203,14 @@ class LogRecords:
                 f"{first_duplicate_row['system']} more than once ({duplicate_rows.height} such scores); give one run "
                 "of each system"
             )
-        is_higher_better = ~pl.col("rater").is_in([*self.lower])
         return Study(
             ratings=Ratings.make(score_table, where=self.where)[0] if score_table.height else Ratings(),
             preferences=preferences or Preferences(),
-            raters=Raters(frame=Raters.infer(self.kinds).frame.with_columns(higher_is_better=is_higher_better)),
+            raters=Raters(
+                frame=Raters.infer(self.kinds).frame.with_columns(
+                    higher_is_better=~pl.col("rater").is_in([*self.lower])
+                )
+            ),
             items=Items.make(group_table, where=self.where)[0],
             outputs=outputs,
             notes=(
@@ -233,7 +236,7 @@ def log_reader(
     what: str,
     patterns: Sequence[str],
     depth: int,
-    contents: str,
+    missing_contents: str,
     is_log: Callable[[Path], bool],
     make: Callable[..., Study],
 ) -> PathReader:
@@ -247,7 +250,7 @@ def log_reader(
         Globs of the names of log files.
     depth
         Number of levels of subfolders that may contain log files.
-    contents
+    missing_contents
         The description of what is missing in a folder without a log, for the message.
     is_log
         Function that returns whether a file is a log, according to its name and its keys (see `has_keys`).
@@ -273,7 +276,7 @@ def log_reader(
             raise InputError(f"{source_name}: {what} has no parts; remove ::{part} from the path")
         log_paths = list(logs(path)) if path.is_dir() else [path]
         if not log_paths:
-            raise InputError(f"{source_name}: the folder does not hold {what}: {contents}")
+            raise InputError(f"{source_name}: the folder does not hold {what}: {missing_contents}")
         return make(log_paths, where=source_name, invalid=invalid)
 
     return PathReader(name=name, fits=fits, make=read)

@@ -186,8 +186,11 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
                 where=file_name,
                 n_segments=len(source_lines),
             )
-            item_labels = pl.col("item") if score_level == "seg" else pl.lit("")
-            score_tables.append(score_table.with_columns(item=item_labels, rater=pl.lit(rater_name)))
+            score_tables.append(
+                score_table.with_columns(
+                    item=pl.col("item") if score_level == "seg" else pl.lit(""), rater=pl.lit(rater_name)
+                )
+            )
     score_table = pl.concat(score_tables)
     unused_file_names = [
         file_name.rpartition("/")[2] for file_name in text_of_file if file_name.endswith(UNUSED_SUFFIXES)
@@ -237,9 +240,10 @@ def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataF
             f"{n_segments} lines; this file has {score_table.height} lines for {line_count_table.height} systems and "
             f"should have {line_count_table.height * n_lines})"
         )
-    segment_expression = pl.col("system").cum_count().over("system").cast(pl.String)
     return score_table.select(
-        segment_expression.alias("item"), "system", number_column(score_table, "score", where=where)
+        pl.col("system").cum_count().over("system").cast(pl.String).alias("item"),
+        "system",
+        number_column(score_table, "score", where=where),
     )
 
 
@@ -293,9 +297,9 @@ def _read_word_pairs(text: str, column_names: tuple[str, str], *, where: str, la
     return word_pair_table
 
 
-def _check_length(n_lines: int, n_expected: int, *, where: str) -> None:
-    if n_lines != n_expected:
-        raise InputError(f"{where}: {n_lines} lines, expected {n_expected} (one per line of the source)")
+def _check_length(n_lines: int, n_expected_lines: int, *, where: str) -> None:
+    if n_lines != n_expected_lines:
+        raise InputError(f"{where}: {n_lines} lines, expected {n_expected_lines} (one per line of the source)")
 
 
 def fits(path: Path) -> bool:

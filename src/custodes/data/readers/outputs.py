@@ -336,8 +336,9 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     for (role,), role_rows in file_rows.drop_nulls("role").group_by("role", maintain_order=True):
         for repeated_item in role_rows["item"].filter(role_rows["item"].is_duplicated()):
             raise InputError(f"{folder_name}: {repeated_item} has two files of {role}; keep one of them")
-        text_of_item = role_rows.select("item", pl.col("text").alias(str(role)))
-        output_frame = output_frame.join(text_of_item, on="item", how="left", maintain_order="left")
+        output_frame = output_frame.join(
+            role_rows.select("item", pl.col("text").alias(str(role))), on="item", how="left", maintain_order="left"
+        )
     study = read_outputs(output_frame, where=folder_name, invalid=invalid)
     n_items, system_names = output_frame["item"].n_unique(), output_frame["system"].unique(maintain_order=True)
     n_missing_outputs = n_items * system_names.len() - output_frame.height

@@ -108,15 +108,17 @@ def _iter_entries(score_file: Any, where: str) -> Iterator[tuple[Label, str, lis
     """The identifier, the subset, the scores of all completions (right completions first), the number of right
     completions, and the texts."""
     if score_file.scores is not None and score_file.num_correct is not None:
-        texts = (
+        text_lists = (
             [[None] * len(entry_scores) for entry_scores in score_file.scores]
             if score_file.text is None
             else score_file.text
         )
-        field_lists = [score_file.scores, score_file.num_correct, texts]
+        field_lists = [score_file.scores, score_file.num_correct, text_lists]
     elif score_file.scores_chosen is not None and score_file.scores_rejected is not None:
-        entry_lists = [getattr(score_file, field_name) for field_name in LIST_NAMES]
-        field_lists = [[None] * len(score_file.id) if entry_list is None else entry_list for entry_list in entry_lists]
+        field_lists = [
+            [None] * len(score_file.id) if (field_list := getattr(score_file, field_name)) is None else field_list
+            for field_name in LIST_NAMES
+        ]
     else:
         raise InputError(
             f"{where}: this is not a file of {FORMAT_NAME}, as required lists are missing: RewardBench 2 "
@@ -155,11 +157,11 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     }
     log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human"})
     prompts_with_completions: Prompts = []
-    items_of_models: set[str] = set()
+    added_items: set[str] = set()
     for row_number, data_row in enumerate(frame.iter_rows(named=True), 1):
-        row_labels = {name: str(labels[row_number - 1]) for name, labels in labels_of_column.items()}
-        prompt_id, subset = row_labels.get("id", str(row_number)), row_labels.get("subset", "")
-        item, row_model = f"{subset}/{prompt_id}" if subset else prompt_id, row_labels.get("model", "")
+        row_label_of_column = {name: str(labels[row_number - 1]) for name, labels in labels_of_column.items()}
+        prompt_id, subset = row_label_of_column.get("id", str(row_number)), row_label_of_column.get("subset", "")
+        item, row_model = f"{subset}/{prompt_id}" if subset else prompt_id, row_label_of_column.get("model", "")
         right_texts, wrong_texts = (
             _texts(data_row[side], f"{where}, row {row_number}") if side in frame.columns else [None]
             for side in ("chosen", "rejected")
@@ -172,17 +174,17 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
         for score_column, scores in scores_of_column.items():
             model, _, system = score_column.rpartition("_")
             log_records.score(item, system, row_model or model, scores[row_number - 1])
-        if item not in items_of_models:
+        if item not in added_items:
             prompts_with_completions.append((item, subset, right_texts, wrong_texts))
             log_records.sources.append((item, str(data_row.get("prompt") or ""), []))
         if has_model_column:
-            items_of_models.add(item)
-    pairs_text = (
+            added_items.add(item)
+    note_message = (
         f"{where}: {join_labels(score_columns, limit=4)} are read as scores of the right and the wrong output by "
         f"{'the column model' if has_model_column else join_labels(models, limit=4)}"
     )
     study = _study(log_records, prompts_with_completions)
-    return replace(study, notes=(*study.notes, *notes, *build_notes(("scored-pairs", len(models), pairs_text))))
+    return replace(study, notes=(*study.notes, *notes, *build_notes(("scored-pairs", len(models), note_message))))
 
 
 def _texts(cell: Any, location: str) -> list[str]:
@@ -218,8 +220,9 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
-    pair_rows = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
-    verdict_rows = pair_rows.with_columns(rater=pl.lit(HUMAN_RATER), preference=1)
+    verdict_rows = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row").with_columns(
+        rater=pl.lit(HUMAN_RATER), preference=1
+    )
     return records.study(preferences=Preferences.make(verdict_rows, where=records.where)[0], sides=True)
 
 
@@ -288,7 +291,7 @@ SCORES_BY_MODEL = log_reader(
     what=FORMAT_NAME,
     patterns=["*.json"],
     depth=1,
-    contents="no .json with id, subset, model and scores",
+    missing_contents="no .json with id, subset, model and scores",
     is_log=lambda file: any({"id", "subset", "model", key} <= top_keys(file) for key in ("scores", "scores_chosen")),
     make=read_rewardbench2,
 )

@@ -126,18 +126,20 @@ def interpret_cells(
     meanings.
     """
     normalised_words = normalise_words(verdict_cells)
-    signs_by_number, has_system_numbers = _interpret_numbers(verdict_cells, where=where, allows_ties=is_own_format)
-    signs_by_position_word = look_up(normalised_words, PLACES)
-    signs_by_code = signs_by_number.fill_null(
+    number_signs, has_system_numbers = _interpret_numbers(verdict_cells, where=where, allows_ties=is_own_format)
+    position_word_signs = look_up(normalised_words, PLACES)
+    code_signs = number_signs.fill_null(
         look_up(normalised_words, UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0))
-    ).fill_null(signs_by_position_word)
+    ).fill_null(position_word_signs)
     # A name counts exactly, or up to case and surrounding marks.
-    columns = (verdict_cells, first_systems, second_systems)
-    signs_by_system_name = match_system(*columns).fill_null(match_system(*map(_normalise_labels, columns)))
+    cell_and_system_series = (verdict_cells, first_systems, second_systems)
+    system_name_signs = match_system(*cell_and_system_series).fill_null(
+        match_system(*map(_normalise_labels, cell_and_system_series))
+    )
     if is_own_format and verdict_cells.is_in(SIGNS).all():
-        signs_by_system_name = signs_by_system_name.clear(verdict_cells.len())
+        system_name_signs = system_name_signs.clear(verdict_cells.len())
     refuse(
-        (signs_by_system_name != signs_by_code).fill_null(False),
+        (system_name_signs != code_signs).fill_null(False),
         lambda rows, row_index: (
             f"{where}: {verdict_cells.name} {verdict_cells[row_index]!r} in row {rows} is ambiguous: the code for "
             f"one system is the name of the other system ({first_systems[row_index]!r}, "
@@ -145,13 +147,13 @@ def interpret_cells(
         ),
     )
     is_column_or_position_cell = (
-        normalised_words.is_in(list(UNSURE)) | (has_system_numbers & signs_by_number.is_not_null())
-    ) & signs_by_system_name.is_null()
+        normalised_words.is_in(list(UNSURE)) | (has_system_numbers & number_signs.is_not_null())
+    ) & system_name_signs.is_null()
     return pl.DataFrame(
         {
-            "preference": signs_by_code.fill_null(signs_by_system_name),
-            "place": signs_by_position_word.set(signs_by_system_name.is_not_null(), None),
-            "unsure": is_column_or_position_cell & (signs_by_code != 0).fill_null(False),
+            "preference": code_signs.fill_null(system_name_signs),
+            "place": position_word_signs.set(system_name_signs.is_not_null(), None),
+            "unsure": is_column_or_position_cell & (code_signs != 0).fill_null(False),
             "both_bad": normalised_words.is_in(BOTH_BAD),
         }
     )
@@ -225,13 +227,13 @@ def read_orders(
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
     normalised_order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
-    signs_by_flag = _interpret_order_numbers(normalised_order_words, where=where).fill_null(
+    flag_signs = _interpret_order_numbers(normalised_order_words, where=where).fill_null(
         look_up(normalised_order_words, FLAGS)
     )
-    signs_by_system_name = match_system(order_cells, verdict_table["system_a"], verdict_table["system_b"])
+    system_name_signs = match_system(order_cells, verdict_table["system_a"], verdict_table["system_b"])
     if is_own_format and order_cells.is_in(OWN_ORDERS).all():
-        signs_by_system_name = signs_by_system_name.clear(order_cells.len())
-    order_signs = signs_by_system_name.fill_null(look_up(normalised_order_words, ORDER_NAMES)).fill_null(signs_by_flag)
+        system_name_signs = system_name_signs.clear(order_cells.len())
+    order_signs = system_name_signs.fill_null(look_up(normalised_order_words, ORDER_NAMES)).fill_null(flag_signs)
     is_unread_order = (
         order_signs.is_null()
         & ~normalised_order_words.is_in(UNKNOWN)
@@ -249,17 +251,17 @@ def read_orders(
         high=pl.max_horizontal("system_a", "system_b"),
         turn=pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0),
         stated=order_signs,
-        flagged=signs_by_flag.is_not_null(),
-        free=signs_by_flag.is_not_null() | (order_signs == 0),
+        flagged=flag_signs.is_not_null(),
+        free=flag_signs.is_not_null() | (order_signs == 0),
     )
     if not has_duplicate_key(comparison_rows, COMPARISON).any():  # no comparison occurs twice, so none in two orders
         return order_signs.alias("shown"), []
-    is_facing = pl.col("turn").n_unique().over(COMPARISON) == 2
+    is_in_both_orders = pl.col("turn").n_unique().over(COMPARISON) == 2
     has_same_first_system = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
     comparison_rows = comparison_rows.with_columns(
-        swapped=is_facing & has_same_first_system & pl.col("free"),
-        torn=is_facing & ~has_same_first_system,
-        against=is_facing & has_same_first_system & ~pl.col("free"),
+        swapped=is_in_both_orders & has_same_first_system & pl.col("free"),
+        torn=is_in_both_orders & ~has_same_first_system,
+        against=is_in_both_orders & has_same_first_system & ~pl.col("free"),
     )
     refuse(
         comparison_rows["against"],
@@ -269,20 +271,20 @@ def read_orders(
             "displayed order, write original and swapped as orders"
         ),
     )
-    swapped_rate_of_rater = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
-    has_swap_of_rater = pl.col("swapped").any().over("rater")
+    rater_swap_rate = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
+    has_rater_swap = pl.col("swapped").any().over("rater")
     is_in_displayed_order = (
         pl.col("free")
         & ~pl.col("torn").any().over("rater")
         & (
             pl.col("swapped")
             | ((pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged"))
-            | ((swapped_rate_of_rater >= MIN_SHARE) & has_swap_of_rater)
+            | ((rater_swap_rate >= MIN_SHARE) & has_rater_swap)
         )
     )
     comparison_rows = comparison_rows.with_columns(shown=pl.when(is_in_displayed_order).then(1.0).otherwise("stated"))
     n_swapped_comparisons = comparison_rows.filter("swapped").select(COMPARISON).n_unique()
-    n_unknown_orders = comparison_rows.filter(has_swap_of_rater & (pl.col("shown") == 0)).height
+    n_unknown_orders = comparison_rows.filter(has_rater_swap & (pl.col("shown") == 0)).height
     unknown_text = (
         f"; the order of {n_unknown_orders} further verdicts is unknown, as too few comparisons occur in both orders"
         if n_unknown_orders

@@ -126,14 +126,17 @@ def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_n
     n_unreadable = unreadable_rows.height
     examples_text = join_labels(
         (
-            f"{_format_word(verdict_text, system_names)} {f'{n:,} times from' if n > 1 else 'in'} row {first_row}"
-            for verdict_text, first_row, n in word_count_table.iter_rows()
+            f"{_format_word(verdict_text, system_names)} "
+            f"{f'{n_occurrences:,} times from' if n_occurrences > 1 else 'in'} row {first_row_number}"
+            for verdict_text, first_row_number, n_occurrences in word_count_table.iter_rows()
         ),
         limit=3,
     )
     if word_count_table.height == 1 and n_unreadable > 1:
-        verdict_text, first_row, _ = word_count_table.row(0)
-        examples_text = f"all {n_unreadable:,} are {_format_word(verdict_text, system_names)}, from row {first_row}"
+        verdict_text, first_row_number, _ = word_count_table.row(0)
+        examples_text = (
+            f"all {n_unreadable:,} are {_format_word(verdict_text, system_names)}, from row {first_row_number}"
+        )
     return f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read ({examples_text})"
 
 
@@ -151,7 +154,7 @@ def log_study(
     kind: Callable[[str], str] | str,
     allowed: str = ALLOWED,
     failure_code: str = "",
-    unused_table: pl.DataFrame | None = None,
+    unused_column_table: pl.DataFrame | None = None,
     outputs: Outputs | None = None,
     notes: Sequence[Note] = (),
 ) -> Study:
@@ -168,7 +171,7 @@ def log_study(
         Columns that describe items; the first row of each item is used.
     kind
         The kind of all raters, or a function from the name of a rater to the kind.
-    unused_table
+    unused_column_table
         Columns of the file that were not read, with one row per row of the file. A column with few values that differ
         between all repeats raises `InputError`, because this column may be the order or the question.
     """
@@ -186,9 +189,9 @@ def log_study(
     )
     verdict_table = verdict_table.with_columns(repeat=pl.int_range(pl.len()).over([*key_column_names, "low", "high"]))
     n_repeat_rows = verdict_table.filter(pl.col("repeat") > 0).height
-    if n_repeat_rows and unused_table is not None:
+    if n_repeat_rows and unused_column_table is not None:
         distinguishing_column_name = _distinguishing_column(
-            unused_table[(verdict_table["row"] - 1).to_list()],
+            unused_column_table[(verdict_table["row"] - 1).to_list()],
             verdict_table.select(pl.struct(*key_column_names, "low", "high")),
         )
         if distinguishing_column_name:
@@ -228,12 +231,12 @@ def log_study(
     )
 
 
-def _distinguishing_column(unused_table: pl.DataFrame, key_table: pl.DataFrame) -> str:
+def _distinguishing_column(unused_column_table: pl.DataFrame, key_table: pl.DataFrame) -> str:
     """The name of a column with few values that differ between all rows with the same key; '' if there is no such
     column."""
     row_keys = key_table.to_series()
     repeated_keys = row_keys.filter(row_keys.is_duplicated())
-    for unused_column in unused_table.filter(row_keys.is_duplicated()).select(~cs.nested()).iter_columns():
+    for unused_column in unused_column_table.filter(row_keys.is_duplicated()).select(~cs.nested()).iter_columns():
         has_few_values = 1 < unused_column.n_unique() <= min(FEW, repeated_keys.len() / 2)
         if has_few_values and not pl.DataFrame([repeated_keys, unused_column]).is_duplicated().any():
             return unused_column.name

@@ -207,7 +207,7 @@ def _people_as_metrics(study: Study, metrics: set[str]) -> list[Problem]:
         undeclared_metrics, [rater for rater in kind_of_rater if rater not in metrics]
     )
     metrics_with_human_names = {
-        rater for rater in metrics if looks_human(rater, declared=kind_of_rater[rater] == "metric")
+        rater for rater in metrics if looks_human(rater, is_declared_metric=kind_of_rater[rater] == "metric")
     }
     suspect_metrics = [rater for rater in kind_of_rater if rater in metrics_with_human_names | annotator_like_metrics]
     return problems_of("annotators-as-metrics", suspect_metrics, raters=join_labels(suspect_metrics))

@@ -236,8 +236,12 @@ def gate(
         ),
     )
     if not not_worse_than:
-        ignored_reason = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
-        refuse_ignored_argument(gate, ignored_reason, margin=margin, statistic=statistic)
+        refuse_ignored_argument(
+            gate,
+            "it applies only to the test of not_worse_than; name a metric in not_worse_than",
+            margin=margin,
+            statistic=statistic,
+        )
     if statistic is not None:
         check_one_of("statistic", statistic, (*STATISTICS, *OF_LABELS))
     study = study.with_cache()
@@ -283,8 +287,9 @@ def gate(
             " --not-worse-than)",
         )
     )
-    metric_names = [metric_name, *(rule.against for rule in rules if rule.against is not None)]
-    selection_options = selection_arguments(setting) | {"metrics": metric_names}
+    selection_options = selection_arguments(setting) | {
+        "metrics": [metric_name, *(rule.against for rule in rules if rule.against is not None)]
+    }
     tested_metric_study = study.select(**selection_options, one_side=rule_kind != SCORED)
     if rule_kind == ALONE:
         rows_of_aspect, judge_notes = judge_rows(
@@ -336,10 +341,14 @@ def gate(
         sample = Sample(comparison=comparison, times=lookup_cluster_weights(comparison), flips=draw_flips(comparison))
         return [estimate_rule(rule, metric_name, sample) for rule in rules]
 
-    estimates_of_aspects = map_parts(estimate_rules, comparisons, rng=generator, progress=progress, desc="gate")
+    rule_estimates_of_aspects = map_parts(estimate_rules, comparisons, rng=generator, progress=progress, desc="gate")
     simultaneous_tests = simultaneous_intervals(
-        [rule_estimate.estimate for aspect_estimates in estimates_of_aspects for rule_estimate in aspect_estimates],
-        [rule.threshold for rule in rules] * len(estimates_of_aspects),
+        [
+            rule_estimate.estimate
+            for aspect_estimates in rule_estimates_of_aspects
+            for rule_estimate in aspect_estimates
+        ],
+        [rule.threshold for rule in rules] * len(rule_estimates_of_aspects),
         confidence=confidence,
     )
     test_values_of_aspects = np.stack(
@@ -362,7 +371,7 @@ def gate(
             ],
         )
         for comparison, aspect_estimates, estimates_bounds_and_p in zip(
-            comparisons, estimates_of_aspects, test_values_of_aspects, strict=True
+            comparisons, rule_estimates_of_aspects, test_values_of_aspects, strict=True
         )
     ]
     return Gate.from_parts(tables_of_aspects, [note for comparison in comparisons for note in comparison.notes])

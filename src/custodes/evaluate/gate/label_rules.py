@@ -196,8 +196,8 @@ def label_tests(
     estimate_settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     for outputs in labelled_outputs(study, consensus="vote"):
         binarised_outputs = view_of_positive(outputs, positive)
-        threshold = "youden" if len(binarised_outputs.words) == 2 else None
-        judge_of_name = {judge.name: judge for judge in judges_of(binarised_outputs, threshold)}
+        threshold_target = "youden" if len(binarised_outputs.words) == 2 else None
+        judge_of_name = {judge.name: judge for judge in judges_of(binarised_outputs, threshold_target)}
         tests = [
             test
             for rule in rules
@@ -219,14 +219,16 @@ def label_tests(
         }
         judges = [judge_of_name[judge_name] for judge_name in outputs.metrics if judge_name in judge_of_name]
         has_corrected_rate_rule = any(rule.statistic == CORRECTED_RATE for rule in rules)
-        unused_note_rules = ("positive-by-order",) if has_corrected_rate_rule else ("positive-by-order", "all-labelled")
+        omitted_note_rules = (
+            ("positive-by-order",) if has_corrected_rate_rule else ("positive-by-order", "all-labelled")
+        )
         notes = _notes(binarised_outputs, judges, positive, estimate_settings)
         yield LabelTests(
             outputs.aspect,
             tests,
             label_of_output,
             first_item_rows["item"].to_list(),
-            [note for note in notes if note.rule not in unused_note_rules],
+            [note for note in notes if note.rule not in omitted_note_rules],
         )
 
 
@@ -254,11 +256,14 @@ def _objection(
     p_value, metric, group_text = sampling_test(outputs, judges, settings["sampling"], by_system=by_system)
     if not p_value < SAMPLING_ALPHA:
         return ""
-    one_judge_text = "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise "
+    by_judge_advice_text = (
+        "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise "
+        if len(judges) == 1
+        else ""
+    )
     return (
         f"the outputs{group_text} with a human label are not a random sample with respect to the labels of {metric} "
-        f"(p = {p_value:.2g}); {one_judge_text if len(judges) == 1 else ''}give inclusion probabilities, or label a "
-        "random sample"
+        f"(p = {p_value:.2g}); {by_judge_advice_text}give inclusion probabilities, or label a random sample"
     )
 
 
@@ -266,9 +271,9 @@ def _advice(judge_rates: JudgeRates, metric: str) -> str:
     """Return which outputs lack human labels; empty if each label of the judge has human labels."""
     if not judge_rates.unlabelled > 0:
         return ""
-    share_text = "under 1%" if judge_rates.unlabelled < 0.01 else format(judge_rates.unlabelled, ".0%")
+    proportion_text = "under 1%" if judge_rates.unlabelled < 0.01 else format(judge_rates.unlabelled, ".0%")
     return (
-        f"; {share_text} of the outputs have a label of {metric} that no human-labelled output has; label some of "
+        f"; {proportion_text} of the outputs have a label of {metric} that no human-labelled output has; label some of "
         "these outputs"
     )
 
@@ -304,16 +309,17 @@ def _tests(
     if statistic == CORRECTED_RATE:
         return _rate_tests(make_test, outputs, judge, settings, rule, "" if is_binary else two_labels_text)
     if rule.against is not None:
-        judge_pair = (judge, judge_of_name[rule.against])
-        return [_difference(make_test, outputs, judge_pair, settings, statistic, two_labels_text)]
+        return [
+            _difference(make_test, outputs, (judge, judge_of_name[rule.against]), settings, statistic, two_labels_text)
+        ]
     judge_rates = judge.threshold_judge.rates(outputs, **settings)
-    n_labelled = judge_rates.n_both_labels
-    measure = measure_functions(len(outputs.words), n_labelled, ordered=outputs.ordered).get(statistic)
+    n_both_labels = judge_rates.n_both_labels
+    measure = measure_functions(len(outputs.words), n_both_labels, ordered=outputs.ordered).get(statistic)
     if measure is None:
-        return [make_test(n=n_labelled, reason=two_labels_text)]
+        return [make_test(n=n_both_labels, reason=two_labels_text)]
     estimate_and_draws, stratified_labels = judge_rates.values(measure), judge_rates.pairs
     if stratified_labels is None or not np.isfinite(estimate_and_draws[0]):
-        return [make_test(n=n_labelled, reason=f"{statistic} is undefined for these labels")]
+        return [make_test(n=n_both_labels, reason=f"{statistic} is undefined for these labels")]
     output_influence = stratified_labels.influence(measure)
     # Effective counts exist only for proportions of outputs that were selected at random.
     has_effective_counts = statistic in PROPORTIONS and stratified_labels.sampling == "random"
@@ -323,7 +329,7 @@ def _tests(
     return [
         make_test(
             values=estimate_and_draws[np.isfinite(estimate_and_draws)],
-            n=n_labelled,
+            n=n_both_labels,
             objection=_objection(outputs, [judge], settings),
             advice=_advice(judge_rates, metric),
             influence=output_influence,
@@ -359,30 +365,43 @@ def _rate_tests(
         (not tested_systems, f"require={rule.text!r}: there is no other system; {systems_text}"),
     )
 
-    def values_of(rates: JudgeRates, reference: JudgeRates | None = None) -> Floats:
-        return rates.rate_values if reference is None else rate_difference(rates, reference, outputs, settings["rng"])
+    def values_of(rates: JudgeRates, reference_rates: JudgeRates | None = None) -> Floats:
+        return (
+            rates.rate_values
+            if reference_rates is None
+            else rate_difference(rates, reference_rates, outputs, settings["rng"])
+        )
 
     tests = []
     for system in tested_systems:
-        compared_rates = {name: rates_of_system[name] for name in (system, *reference_systems)}
-        (lowest_rates, highest_rates), *reference_bounds = (bounds_of_system[name] for name in compared_rates)
-        estimate_and_draws = values_of(*compared_rates.values())
+        rates_of_compared_system = {
+            compared_system: rates_of_system[compared_system] for compared_system in (system, *reference_systems)
+        }
+        (lowest_rates, highest_rates), *reference_bounds = (
+            bounds_of_system[compared_system] for compared_system in rates_of_compared_system
+        )
+        estimate_and_draws = values_of(*rates_of_compared_system.values())
         reason = two_labels_text or ("" if np.isfinite(estimate_and_draws[0]) else "the corrected rate is undefined")
-        n_left_out = {compared_system: rates.n_left_out for compared_system, rates in compared_rates.items()}
-        left_out_reason = left_out_text(n_left_out, judge.name, settings)
+        n_left_out_of_system = {
+            compared_system: rates.n_left_out for compared_system, rates in rates_of_compared_system.items()
+        }
+        left_out_reason = left_out_text(n_left_out_of_system, judge.name, settings)
         tests.append(
             make_test(
                 values=np.full(1, np.nan) if reason else estimate_and_draws,
-                n=sum(rates.n_labelled for rates in compared_rates.values()),
+                n=sum(rates.n_labelled for rates in rates_of_compared_system.values()),
                 system=system,
                 reason=reason,
                 objection=objection,
-                advice=next(filter(None, (_advice(rates, judge.name) for rates in compared_rates.values())), ""),
-                influence=lowest_rates.influence - sum(highest.influence for _, highest in reference_bounds),
+                advice=next(
+                    filter(None, (_advice(rates, judge.name) for rates in rates_of_compared_system.values())), ""
+                ),
+                influence=lowest_rates.influence
+                - sum(highest_reference.influence for _, highest_reference in reference_bounds),
                 unit=outputs.unit,
                 extremes=(
-                    values_of(lowest_rates, *(highest for _, highest in reference_bounds)),
-                    values_of(highest_rates, *(lowest for lowest, _ in reference_bounds)),
+                    values_of(lowest_rates, *(highest_reference for _, highest_reference in reference_bounds)),
+                    values_of(highest_rates, *(lowest_reference for lowest_reference, _ in reference_bounds)),
                 )
                 if left_out_reason
                 else (),
@@ -411,14 +430,16 @@ def _difference(
     if measure is None:
         return make_test(n=n_common_outputs, reason=two_labels_text)
     if not n_common_outputs:
-        reason = f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}"
-        return make_test(n=n_common_outputs, reason=reason)
+        return make_test(
+            n=n_common_outputs,
+            reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}",
+        )
     estimated_difference, influence_differences = 0.0, np.zeros(n_common_outputs)
-    for sign_of_judge, threshold_judge in zip((1, -1), threshold_judges, strict=True):
+    for difference_sign, threshold_judge in zip((1, -1), threshold_judges, strict=True):
         stratified_labels = threshold_judge.rates(outputs, is_common_output, **settings).pairs
         if stratified_labels is not None:
-            estimated_difference += sign_of_judge * float(measure(stratified_labels.estimate))
-            influence_differences += sign_of_judge * stratified_labels.influence(measure)
+            estimated_difference += difference_sign * float(measure(stratified_labels.estimate))
+            influence_differences += difference_sign * stratified_labels.influence(measure)
     if not np.isfinite(estimated_difference):
         return make_test(n=n_common_outputs, reason=f"{statistic} is undefined for these labels")
     cluster_codes = outputs.unit[is_common_output]

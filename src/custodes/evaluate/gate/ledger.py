@@ -241,7 +241,9 @@ class Ledger:
             )
         label_entries = [entry.labels for entry in self.entries if entry.labels and entry.generation == self.generation]
         if (
-            missing_output_digests := {output_digest for entry in label_entries for output_digest in entry.labels}
+            missing_output_digests := {
+                output_digest for label_entry in label_entries for output_digest in label_entry.labels
+            }
             - label_of_output.keys()
         ):
             raise InputError(
@@ -261,7 +263,7 @@ class Ledger:
 
 
 def _by_system(label_of_output: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the label of each item of each system; the key of `labels` has the digests of item and system."""
+    """Return the label of each item of each system; a key of `label_of_output` has the digests of item and system."""
     labels_of_system = dict[str, dict[str, str]]()
     for output_digest, label_digest in label_of_output.items():
         labels_of_system.setdefault(output_digest[LENGTH:], {})[output_digest[:LENGTH]] = label_digest

@@ -29,17 +29,19 @@ def rate_bounds(
     # With 'by-label', outputs with a human label do not count in the rate.
     is_counted_in_rate = is_selected_output & (~outputs.has_human_label if settings["sampling"] == "by-label" else True)
     is_left_out = (is_counted_in_rate & np.isnan(judge.labels)).astype(np.float64)
-    n_left_out, n_outputs = ((output_mask * outputs.number).sum() for output_mask in (is_left_out, is_counted_in_rate))
+    n_left_out, n_counted_outputs = (
+        (output_mask * outputs.number).sum() for output_mask in (is_left_out, is_counted_in_rate)
+    )
     if not (judge_rates.n_left_out and n_left_out and np.isfinite(judge_rates.corrected.value)):
         return judge_rates, judge_rates
-    left_out_proportion = float(n_left_out / n_outputs)
-    proportion_influence = np.where(is_counted_in_rate, is_left_out - left_out_proportion, 0.0) / n_outputs
+    left_out_proportion = float(n_left_out / n_counted_outputs)
+    proportion_influence = np.where(is_counted_in_rate, is_left_out - left_out_proportion, 0.0) / n_counted_outputs
     design_effect_divisor = cluster_divisor(
         outputs.only(is_counted_in_rate), proportion_influence[is_counted_in_rate], settings["confidence"]
     )
     proportion_draws = settings["rng"].beta(
         n_left_out / design_effect_divisor + PRIOR,
-        (n_outputs - n_left_out) / design_effect_divisor + PRIOR,
+        (n_counted_outputs - n_left_out) / design_effect_divisor + PRIOR,
         size=len(judge_rates.rate_draws),
     )
 
@@ -58,10 +60,10 @@ def rate_bounds(
     return rates_with(0.0), rates_with(1.0)
 
 
-def left_out_text(n_of_system: dict[str, int], metric: str, settings: EstimateSettings) -> str:
+def left_out_text(n_left_out_of_system: dict[str, int], metric: str, settings: EstimateSettings) -> str:
     """Return why outputs that were left out prevent a decision; empty if no output was left out."""
     counts_text = " and ".join(
-        f"{n_left_out} outputs of {system}" for system, n_left_out in n_of_system.items() if n_left_out
+        f"{n_left_out} outputs of {system}" for system, n_left_out in n_left_out_of_system.items() if n_left_out
     )
     if not counts_text:
         return ""

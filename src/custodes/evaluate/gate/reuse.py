@@ -86,15 +86,11 @@ class LedgerTests:
     @classmethod
     def from_label_tests(cls, metric: str, tests_of_aspects: Sequence[LabelTests]) -> LedgerTests:
         """Return the tests of all aspects for the candidate `metric`."""
-        aspect_tests_and_test = [
-            (aspect_tests, test) for aspect_tests in tests_of_aspects for test in aspect_tests.tests
-        ]
-        first_item_of_unit = sorted(
-            {first_item for aspect_tests in tests_of_aspects for first_item in aspect_tests.units}
-        )
-        unit_index_of_first_item = {first_item: unit_index for unit_index, first_item in enumerate(first_item_of_unit)}
-        influence_by_test = np.zeros((len(aspect_tests_and_test), len(first_item_of_unit)))
-        for test_influence, (aspect_tests, test) in zip(influence_by_test, aspect_tests_and_test, strict=True):
+        aspect_test_pairs = [(aspect_tests, test) for aspect_tests in tests_of_aspects for test in aspect_tests.tests]
+        first_items = sorted({first_item for aspect_tests in tests_of_aspects for first_item in aspect_tests.units})
+        unit_index_of_first_item = {first_item: unit_index for unit_index, first_item in enumerate(first_items)}
+        influence_by_test = np.zeros((len(aspect_test_pairs), len(first_items)))
+        for test_influence, (aspect_tests, test) in zip(influence_by_test, aspect_test_pairs, strict=True):
             np.add.at(
                 test_influence,
                 [unit_index_of_first_item[aspect_tests.units[unit_code]] for unit_code in test.unit],
@@ -119,23 +115,23 @@ class LedgerTests:
                 " ".join(
                     filter(None, (test.rule.text, aspect_tests.aspect, test.system if has_several_systems else ""))
                 )
-                for aspect_tests, test in aspect_tests_and_test
+                for aspect_tests, test in aspect_test_pairs
             ),
-            scores=np.array([test.score if test.has_interval else np.nan for _, test in aspect_tests_and_test]),
+            scores=np.array([test.score if test.has_interval else np.nan for _, test in aspect_test_pairs]),
             units=tuple(
                 digest(first_item)[:LENGTH]
-                for first_item, is_in_any_test in zip(first_item_of_unit, is_unit_in_any_test, strict=True)
+                for first_item, is_in_any_test in zip(first_items, is_unit_in_any_test, strict=True)
                 if is_in_any_test
             ),
             results=influence_by_test[:, is_unit_in_any_test],
-            precisions=tuple(test.precision() for _, test in aspect_tests_and_test),
-            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in aspect_tests_and_test),
+            precisions=tuple(test.precision() for _, test in aspect_test_pairs),
+            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in aspect_test_pairs),
             labels=label_digest_of_output_digest,
             outputs=name_of_output_digest,
             undefined=next(
                 (
                     test.reason or test.objection
-                    for _, test in aspect_tests_and_test
+                    for _, test in aspect_test_pairs
                     if test.objection or not test.has_interval
                 ),
                 "",
@@ -150,10 +146,9 @@ class LedgerTests:
 
     def power(self, critical_values: Sequence[float], *, label_factor: float = 1.0) -> float:
         """Return the power of the least powerful test, if true values exceed the thresholds by `gains`."""
-        test_settings = zip(self.precisions, self.gains, critical_values, strict=True)
         return min(
             test_precision.with_labels(label_factor).power(gain, critical_value)
-            for test_precision, gain, critical_value in test_settings
+            for test_precision, gain, critical_value in zip(self.precisions, self.gains, critical_values, strict=True)
         )
 
 
@@ -190,8 +185,9 @@ def ledger_answer(
         if not record:
             return _ledger_state(ledger, tests, level)
         ledger, candidate = _with_candidate(ledger, tests, level)
-        new_entries = ledger.entries[len(earlier_ledger.entries) :]
-        ledger_file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in new_entries))
+        ledger_file.write(
+            b"".join(msgspec.json.encode(entry) + b"\n" for entry in ledger.entries[len(earlier_ledger.entries) :])
+        )
     return _build_answer(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
 
 
@@ -372,8 +368,10 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
     """Return the state of the ledger, with sentences about the remaining power."""
     candidate_sequence, n_labels = _Sequence(ledger, level), len(tests.labels)
 
-    def until_text(n_further: int) -> str:
-        return f"until candidate {len(ledger.candidates) + n_further}" + (" or later" if n_further == HORIZON else "")
+    def until_text(n_more_candidates: int) -> str:
+        return f"until candidate {len(ledger.candidates) + n_more_candidates}" + (
+            " or later" if n_more_candidates == HORIZON else ""
+        )
 
     n_further_candidates = candidate_sequence.last_candidate(tests)
     event_text = f"true value {_gain(tests)} above the threshold"

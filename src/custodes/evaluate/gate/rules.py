@@ -276,15 +276,17 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
     common_sample = replace(sample, comparison=comparison.only(metric_indices, **common_ground._asdict()))
     statistic_name = rule.statistic or _standing_statistic(common_sample)
     statistic, n_comparisons = STATISTICS[statistic_name], len(common_ground.keys)
-    population_of = statistic.population
+    compute_population = statistic.population
     if rule.against is None:
         statistic_draws = statistic.compute(sample)[:, metric_indices[0]]
         is_used_item = used_item_mask(statistic, sample)[metric_indices[0]]
-        population_draws = None if population_of is None else population_of(sample)[:, metric_indices[0]]
+        population_draws = None if compute_population is None else compute_population(sample)[:, metric_indices[0]]
     else:
         difference_draws, used_item_masks = difference(statistic, common_sample, np.array([0]), np.array([1]))
         statistic_draws, is_used_item = difference_draws[:, 0], used_item_masks[0]
-        population_draws = None if population_of is None else population_of(common_sample) @ np.array([1.0, -1.0])
+        population_draws = (
+            None if compute_population is None else compute_population(common_sample) @ np.array([1.0, -1.0])
+        )
     if not np.isfinite(statistic_draws[0]):
         return RuleEstimate(
             statistic=statistic_name,
@@ -320,8 +322,8 @@ def _cluster_sizes(sample: Sample, is_used_item: Bools) -> Floats:
     """Return the weights of marked items by cluster. With system-level scores in the file, all items count."""
     comparison, design = sample.comparison, sample.comparison.design
     has_system_scores = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
-    used_weights = design.weights * (is_used_item | has_system_scores)
-    return np.bincount(design.units, weights=used_weights, minlength=design.n_units).astype(np.float64)
+    used_item_weights = design.weights * (is_used_item | has_system_scores)
+    return np.bincount(design.units, weights=used_item_weights, minlength=design.n_units).astype(np.float64)
 
 
 def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:
