@@ -186,11 +186,11 @@ def select_estimators_and_rules(
         ),
         *(
             (
-                is_without_metric and candidate_estimator.uses_metric,
-                f"estimator={candidate_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
+                is_without_metric and requested_estimator.uses_metric,
+                f"estimator={requested_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
                 f"{metric_free_names_text}",
             )
-            for candidate_estimator in estimators
+            for requested_estimator in estimators
         ),
     )
     return tuple(estimators), rules

@@ -83,9 +83,9 @@ class StratifiedLabels:
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
         labelled_indices = np.flatnonzero(self.outputs.has_human_label)
-        label_weights = (self.outputs.gold[labelled_indices] * self.weights[labelled_indices, np.newaxis]).T
+        weighted_labels = (self.outputs.gold[labelled_indices] * self.weights[labelled_indices, np.newaxis]).T
         return LabelCounts(
-            unit_sums(label_weights, units=self.stratum[labelled_indices], n_units=self.n_strata).T,
+            unit_sums(weighted_labels, units=self.stratum[labelled_indices], n_units=self.n_strata).T,
             unit_sums(self.totalled * self.outputs.number, units=self.stratum, n_units=self.n_strata),
         )
 
@@ -196,12 +196,12 @@ class JudgeRates:
             return self
         effective_judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_label_counts = pooled.effective(pooled.influence(positive_rate)).labelled
-        rate_draws_of_judged = positive_rate(
+        judged_estimate_and_draws = positive_rate(
             joint_posterior(
                 LabelCounts(effective_label_counts, effective_judge_counts), sampling="by-label", rng=pooled.rng
             )
         )
-        estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_draws_of_judged + self.unjudged[:, 1]
+        estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * judged_estimate_and_draws + self.unjudged[:, 1]
         return replace(
             self,
             rate_draws=estimate_and_draws[1:],
@@ -234,8 +234,8 @@ class JudgeRates:
     ) -> dict[str, Interval]:
         """Return the measures of agreement with these names; measures for two labels are undefined if there are more
         labels."""
-        n_labels = 0 if self.pairs is None else self.pairs.n_strata
-        function_of_measure = measure_functions(n_labels, self.n_both_labels, ordered=ordered)
+        n_distinct_labels = 0 if self.pairs is None else self.pairs.n_strata
+        function_of_measure = measure_functions(n_distinct_labels, self.n_both_labels, ordered=ordered)
         return dict.fromkeys(names, UNDEFINED) | {
             measure_name: estimate_interval(self.values(measure_function), confidence)
             for measure_name, measure_function in function_of_measure.items()
@@ -243,17 +243,19 @@ class JudgeRates:
         }
 
 
-def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Callable[[Floats], Floats]]:
+def measure_functions(
+    n_distinct_labels: int, n_outputs: int, *, ordered: bool
+) -> dict[str, Callable[[Floats], Floats]]:
     """Return the measures of agreement for this number of labels.
 
-    Each measure is a function of joint proportions (..., labels, labels) of `n` outputs.
+    Each measure is a function of joint proportions (..., labels, labels) of `n_outputs` outputs.
     """
     weighting: Weighting = "quadratic" if ordered else "none"
     return {
         **GENERAL,
-        **(BINARY if n_labels == 2 else {}),
+        **(BINARY if n_distinct_labels == 2 else {}),
         "kappa": lambda table: kappa(table, weighting=weighting),
-        "alpha": lambda table: krippendorff(table, n, ordered=ordered),
+        "alpha": lambda table: krippendorff(table, n_outputs, ordered=ordered),
     }
 
 
@@ -336,8 +338,8 @@ def judge_rates(
     )
     n_labelled, n_both_labels = int(has_human_label.sum()), int(label_strata.outputs.has_human_label.sum())
     n_estimated_outputs, n_judged_outputs = (
-        int(used_outputs.number[is_estimated_output & is_counted_output].sum())
-        for is_counted_output in (True, is_judged_output)
+        int(used_outputs.number[is_estimated_output & is_included_output].sum())
+        for is_included_output in (True, is_judged_output)
     )
     influence = rate_strata.influence(positive_rate)
     unstratified_labels = replace(
@@ -352,22 +354,22 @@ def judge_rates(
         has_divided_strata = rate_strata.n_strata > n_undivided_strata + (not is_judged_output.all())
         prior_weight = NEUTRAL_PRIOR if (has_divided_strata or sampling == "by-judge") and strata is None else PRIOR
         effective_counts = rate_strata.effective(influence)
-        joint_proportion_draws = rate_strata.posterior(effective_counts, prior=prior_weight)
+        joint_estimate_and_draws = rate_strata.posterior(effective_counts, prior=prior_weight)
         is_variance_defined = sampling != "by-label" and len(outputs.words) == 2
         corrected_rate_variance = rate_variance(effective_counts, prior=prior_weight) if is_variance_defined else np.nan
-        estimate_and_draws = positive_rate(joint_proportion_draws)
-        unjudged_shares = joint_proportion_draws[:, np.unique(stratum_of_output[~is_judged_output])].sum(axis=1)
+        estimate_and_draws = positive_rate(joint_estimate_and_draws)
+        unjudged_shares = joint_estimate_and_draws[:, np.unique(stratum_of_output[~is_judged_output])].sum(axis=1)
         rate_draws, corrected_rate = estimate_and_draws[1:], estimate_interval(estimate_and_draws, confidence)
     if n_labelled and sampling == "random":
         human_rate = _wilson(float(positive_rate(unstratified_labels.estimate)), effective_n_human, confidence)
     is_unlabelled_stratum = stratum_counts.labelled.sum(axis=1) == 0
     if n_judged_outputs:
         is_counted_output = is_estimated_output & is_judged_output
-        is_positive_judge_label, n_equal_outputs = (
+        is_positive_judge_label, output_multiplicities = (
             (labels[is_used_output][is_counted_output] == 1).astype(np.float64),
             used_outputs.number[is_counted_output],
         )
-        judge_positive_share = float((is_positive_judge_label * n_equal_outputs).sum() / n_judged_outputs)
+        judge_positive_share = float((is_positive_judge_label * output_multiplicities).sum() / n_judged_outputs)
         effective_n_judged = n_judged_outputs / cluster_divisor(
             used_outputs.only(is_counted_output), is_positive_judge_label - judge_positive_share, confidence
         )
