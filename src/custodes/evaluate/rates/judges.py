@@ -429,8 +429,8 @@ def rate_notes(
             "labels-of-a-judge-unchecked",
             bool(unlabelled_share_texts),
             f"{judge.name}: {join_labels(unlabelled_share_texts)} have {stratum_text} that no human-labelled output of "
-            "the same system has; for these outputs, both human labels are assumed to be equally probable, so label some "
-            "of these outputs",
+            "the same system has; for these outputs, both human labels are assumed to be equally probable, so label "
+            "some of these outputs",
         ),
         (
             "outputs-left-out",

@@ -136,11 +136,11 @@ def _next_to_reference(view: AspectResults) -> Iterator[str]:
     )
 
 
-def _odds(value: float | None, *, digits: int) -> str:
+def _odds(odds: float | None, *, digits: int) -> str:
     """Return odds as text; odds beyond 100 to 1 are only bounded, because data never determine them."""
-    if value is None or 1 / LARGEST_ODDS <= value <= LARGEST_ODDS:
-        return number(value, digits=digits)
-    return f"over {LARGEST_ODDS}" if value > LARGEST_ODDS else f"under {number(1 / LARGEST_ODDS)}"
+    if odds is None or 1 / LARGEST_ODDS <= odds <= LARGEST_ODDS:
+        return number(odds, digits=digits)
+    return f"over {LARGEST_ODDS}" if odds > LARGEST_ODDS else f"under {number(1 / LARGEST_ODDS)}"
 
 
 def _top_group_text(view: AspectResults) -> str:

@@ -250,7 +250,11 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         return Verdict.from_parts(verdict_parts, build_notes(("scores-and-labels", is_silent, silence_text)))
     if not results["check"].to_frame("summary")["humans"].sum():
         return Verdict.from_parts(
-            [_part(aspect, metric_sentences(results, aspect, first=aspect == aspects[0])) for aspect in aspects], ()
+            [
+                _part(aspect, metric_sentences(results, aspect, is_first_aspect=aspect == aspects[0]))
+                for aspect in aspects
+            ],
+            (),
         )
     views = [AspectResults(results, aspect) for aspect in aspects]
     statement_kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or "agreement" in results]
@@ -258,7 +262,9 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
     study_statements: list[tuple[str, Iterable[str]]] = [] if "" in aspects else [study_problems]
     verdict_parts = []
     if len(views) > 1:
-        study_statements += [(kind, write(views)) for kind, write in ACROSS.items() if kind in statement_kinds]
+        study_statements += [
+            (kind, write_sentences(views)) for kind, write_sentences in ACROSS.items() if kind in statement_kinds
+        ]
         verdict_parts, study_statements = [_part("", study_statements)], []
     for view in views:
         kinds_of_view = [kind for kind in statement_kinds if not (view.sided and kind in NOT_OF_SIDES)]
