@@ -316,7 +316,11 @@ def test_labels_by_expected_error_have_a_quarter_by_size() -> None:
     share = total / 800
     target = 0.75 * rate_shares(share, rates) + 0.25 * share
     expected = allocation(
-        target, n_labelled=labelled.astype(int), n_available=(total - labelled).astype(int), n=120, least_per_stratum=10
+        target,
+        n_labelled=labelled.astype(int),
+        n_available=(total - labelled).astype(int),
+        n_to_add=120,
+        least_per_stratum=10,
     )
     added = np.bincount(stratum, weights=result.outputs["label_next"], minlength=8)
     np.testing.assert_array_equal(added, expected)

@@ -58,7 +58,9 @@ def test_expected_intervals_narrow_with_labels() -> None:
 )
 def test_allocation_adds_what_is_asked_and_available(share: float, labelled: list, available: list, n: int) -> None:
     n_labelled, free = np.array(labelled), np.array(available)
-    added = allocation(np.array([share, 1 - share]), n_labelled=n_labelled, n_available=free, n=n, least_per_stratum=5)
+    added = allocation(
+        np.array([share, 1 - share]), n_labelled=n_labelled, n_available=free, n_to_add=n, least_per_stratum=5
+    )
     assert added.sum() == min(n, free.sum())
     assert (added >= 0).all()
     assert (added <= free).all()
@@ -85,7 +87,7 @@ def test_strata_without_an_optimal_share_get_only_the_rest() -> None:
         (40, [30, 10]),
         (99, [30, 50]),
     ):
-        assert allocation(share, n=n, **options).tolist() == expected
+        assert allocation(share, n_to_add=n, **options).tolist() == expected
     done = {**options, "n_labelled": np.array([10, 3])}
-    assert allocation(share, n=20, **done).tolist() == [19, 1]
-    assert allocation(np.array([0.75, 0.25]), n=27, **done).tolist() == [20, 7]  # 30 : 10 of 40
+    assert allocation(share, n_to_add=20, **done).tolist() == [19, 1]
+    assert allocation(np.array([0.75, 0.25]), n_to_add=27, **done).tolist() == [20, 7]  # 30 : 10 of 40

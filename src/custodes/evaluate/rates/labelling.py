@@ -435,7 +435,7 @@ class _LabellingPlan:
                 group_shares,
                 n_labelled=labelled_counts,
                 n_available=available_counts,
-                n=int(n_group_labels),
+                n_to_add=int(n_group_labels),
                 least_per_stratum=FEWEST,
             )
             for group_shares, labelled_counts, available_counts, n_group_labels in zip(

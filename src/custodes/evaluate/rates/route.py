@@ -330,7 +330,7 @@ def _error_allocation(judge_labels: JudgedOutputs, n_added: int) -> tuple[Ints, 
         target_shares,
         n_labelled=n_labelled_of_stratum,
         n_available=n_unlabelled_of_stratum,
-        n=n_added,
+        n_to_add=n_added,
         least_per_stratum=FEWEST,
     )
     n_unlabelled_strata = int(((n_outputs_of_stratum > 0) & (labelled_counts + n_added_of_stratum == 0)).sum())
