@@ -206,7 +206,9 @@ def test_differences_have_joint_levels_and_draws_that_shared_clusters_correlate(
         "D": rates_of(0.55, seed=4, influence=np.array([0.03, -0.03, 0.01, 0.005])),
     }
     rows = list(
-        difference_rows(outputs, "judge", "pass", systems, confidence=0.95, rng=np.random.default_rng(0), n_labels=2)
+        difference_rows(
+            outputs, "judge", "pass", systems, confidence=0.95, rng=np.random.default_rng(0), n_distinct_labels=2
+        )
     )
     assert [(row["system_a"], row["system_b"]) for row in rows] == [*combinations("ABCD", 2)]
     first, undefined = rows[0], rows[1]

@@ -264,7 +264,7 @@ def test_the_table_of_the_threshold_has_the_counts_of_accepted_outputs() -> None
     assert (row["accepted"], row["n_labelled"], row["disagreement"]) == (0.25, 60, 1 / 60)
     wrong = np.zeros(60, dtype=bool)
     wrong[np.flatnonzero(data["judge"][:60] != data["human"][:60])] = True
-    assert row["e_value"] == pytest.approx(max(1, e_values(wrong, most=0.1).max()))
+    assert row["e_value"] == pytest.approx(max(1, e_values(wrong, max_disagreement=0.1).max()))
     assert row["alarm"] is False
     none = only(cu.route(data, threshold=0.99).threshold)
     assert (none["accepted"], none["n_labelled"], none["disagreement"], none["disagreement_bound"]) == (

@@ -47,7 +47,7 @@ def test_expected_intervals_narrow_with_labels() -> None:
         expected_posterior(WEIGHTS, RATES, np.array([300, 700]), n)[:, :, 1].sum(axis=1).std() for n in (50, 200, 800)
     ]
     assert spread[0] > 1.8 * spread[1] > 1.8 * 1.5 * spread[2]
-    assert fewest_labels(lambda n: 1 / max(n, 1), 0.001, most=50) is None
+    assert fewest_labels(lambda n: 1 / max(n, 1), 0.001, max_n_labels=50) is None
 
 
 @given(
@@ -70,9 +70,9 @@ def test_allocation_adds_what_is_asked_and_available(share: float, labelled: lis
 
 def test_the_fewest_labels_are_found_at_both_ends_of_the_range() -> None:
     for fewest in (1, 2, 37, 49, 50):
-        assert fewest_labels(lambda n, k=fewest: float(n < k), 0.5, most=50) == fewest
-    assert fewest_labels(lambda n: float(n < 51), 0.5, most=50) is None
-    assert fewest_labels(lambda n: 1 / n, 0.02, most=50) == 50  # equality is enough
+        assert fewest_labels(lambda n, k=fewest: float(n < k), 0.5, max_n_labels=50) == fewest
+    assert fewest_labels(lambda n: float(n < 51), 0.5, max_n_labels=50) is None
+    assert fewest_labels(lambda n: 1 / n, 0.02, max_n_labels=50) == 50  # equality is enough
 
 
 def test_strata_without_an_optimal_share_get_only_the_rest() -> None:

@@ -171,8 +171,8 @@ class ConcurrentAnnotation:
 
     def goes_on(self, pair: int) -> bool:
         """Whether another interim analysis may follow the current one."""
-        has_more_answers = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
-        return self.is_open[pair] and has_more_answers and self._count_answers_when_complete() < self.rule.budget
+        may_get_more_answers = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
+        return self.is_open[pair] and may_get_more_answers and self._count_answers_at_completion() < self.rule.budget
 
     def answer(self, pair: int, position: int, preference: int) -> Ruling | None:
         """Record a preference, or `ABSENT` for a refusal, at an unsettled position of the current interim analysis.
@@ -200,12 +200,12 @@ class ConcurrentAnnotation:
             self.target[pair] -= 1
         return self._analyse_pairs(pair)
 
-    def possible(self, pair: int, positions: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
+    def possible(self, pair: int, positions: Sequence[int], *, begun_positions: Collection[int] = ()) -> list[int]:
         """Reopen refused positions, and return the reopened positions.
 
         Positions that a completed analysis excluded stay refused. The current analysis is determined again from the
-        first usable positions. Later positions that are answered or `begun` remain part of the analysis, so the
-        analysis may become slightly larger.
+        first usable positions. Later positions that are answered or in `begun_positions` remain part of the analysis,
+        so the analysis may become slightly larger.
         """
         pair_state = self._pairs[pair]
         first_reopenable = pair_state.begin if pair_state.looks else 0
@@ -218,7 +218,7 @@ class ConcurrentAnnotation:
             pair_state.begin, self.look[pair] = 0, -1
             self._reopen_pairs("items")
         elif reopened_positions:
-            self._refit(pair, reopened_positions, begun)
+            self._refit(pair, reopened_positions, begun_positions)
         return reopened_positions
 
     def withdraw(self, pair: int, position: int) -> None:
@@ -260,12 +260,14 @@ class ConcurrentAnnotation:
         self.why.append("")
         self.is_common |= is_clustered(self._units[list(pair_state.order[: self.rule.looks[-1]])])
 
-    def _set_position(self, pair: int, position: int, new_value: int, old_values: Sequence[int]) -> None:
-        """Change a position of the current analysis from one of `old_values` to `new_value`.
+    def _set_position(self, pair: int, position: int, new_value: int, replaceable_values: Sequence[int]) -> None:
+        """Change a position of the current analysis from one of `replaceable_values` to `new_value`.
 
         Raise `ValueError` for other positions, and for a value that is not allowed."""
-        is_allowed = self.is_in_current_look(pair, position) and self._pairs[pair].places[position] in old_values
-        require(is_allowed, f"answer {position} of pair {pair} cannot be changed now")
+        require(
+            self.is_in_current_look(pair, position) and self._pairs[pair].places[position] in replaceable_values,
+            f"answer {position} of pair {pair} cannot be changed now",
+        )
         self._pairs[pair].places[position] = new_value
 
     def _refit(self, pair: int, reopened_positions: Sequence[int], begun_positions: Collection[int]) -> None:
@@ -360,19 +362,21 @@ class ConcurrentAnnotation:
                 self._start_look(pair_index, look, self._count_missing_answers(pair_index, look))
         if not uncovered_pair_looks:
             return
-        n_when_complete = self._count_answers_when_complete()
+        n_answers_at_completion = self._count_answers_at_completion()
         has_incomplete_look = any(self.is_open[state.number] and not state.is_judged for state in self._pairs)
-        if has_incomplete_look and n_when_complete < self.rule.budget:
+        if has_incomplete_look and n_answers_at_completion < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
         n_missing_answers = np.array([self._count_missing_answers(*pair_look) for pair_look in uncovered_pair_looks])
-        n_granted_answers = grant_requests(n_missing_answers, np.array(max(0, self.rule.budget - n_when_complete)))
+        n_granted_answers = grant_requests(
+            n_missing_answers, np.array(max(0, self.rule.budget - n_answers_at_completion))
+        )
         for (pair_index, look), n_granted in zip(uncovered_pair_looks, n_granted_answers.tolist(), strict=True):
             if n_granted:
                 self._start_look(pair_index, look, n_granted)
             else:
                 self._close(pair_index, "budget")
 
-    def _count_answers_when_complete(self) -> int:
+    def _count_answers_at_completion(self) -> int:
         """Return the number of answers at the time when all current analyses will be complete."""
         return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
@@ -388,7 +392,7 @@ class ConcurrentAnnotation:
             max(0, self.n[pair_index] + self._count_missing_answers(pair_index, look) - self.target[pair_index])
             for pair_index in np.flatnonzero(self.is_open).tolist()
         )
-        return self._count_answers_when_complete() + n_further_answers <= self.rule.budget
+        return self._count_answers_at_completion() + n_further_answers <= self.rule.budget
 
     def _start_look(self, pair: int, look: int, n_answers: int) -> None:
         pair_state = self._pairs[pair]
@@ -484,7 +488,7 @@ def _margin(
         elif is_last_look:
             score_statistic = np.clip(score_statistic, -boundary_score * (1 - _NEXT), boundary_score * (1 - _NEXT))
         stagewise_estimate = stagewise(
-            score_statistic, look_estimates.error, n=answer_counts, bounds=boundary_values, level=rule.gamma
+            score_statistic, look_estimates.error, n_annotations=answer_counts, bounds=boundary_values, level=rule.gamma
         )
         if np.isfinite(stagewise_estimate.estimate[0]):
             margin, low, high = (float(margin_or_bound[0]) for margin_or_bound in stagewise_estimate[:3])

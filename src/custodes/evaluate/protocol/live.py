@@ -63,7 +63,7 @@ class State:
     @cached_property
     def rule(self) -> Rule:
         """The stopping rule for these items."""
-        return self.stopping.rule(ESTIMATORS[self.estimator], most=len(self.items), seed=self.seed)
+        return self.stopping.rule(ESTIMATORS[self.estimator], max_annotations=len(self.items), seed=self.seed)
 
     @cached_property
     def numbers(self) -> dict[str, int]:

@@ -313,7 +313,7 @@ def _rows(
     for stopping in rules:
         mean_annotations_without_metric = np.nan
         for estimator in estimators:
-            rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
+            rule = stopping.rule(estimator, max_annotations=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
             replay_result = replay(
                 answers, rule, reference_decisions=reference_decisions, reference_proportions=outcome_share_draws
             )

@@ -278,7 +278,7 @@ def _row(
     )
     rule = stopping.rule(
         estimator,
-        most=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
+        max_annotations=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
         seed=estimator_seed,
     )
     study_replay, *null_replays = [

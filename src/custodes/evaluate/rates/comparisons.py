@@ -218,15 +218,18 @@ def difference_rows(
     *,
     confidence: float,
     rng: np.random.Generator,
-    n_labels: int = 1,
+    n_distinct_labels: int = 1,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `differences` for one metric, with unadjusted p-values.
 
-    The intervals of rate differences are simultaneous for all pairs of systems and `n_labels` labels (Bonferroni). The
-    value `errors` has the tests of error rates, which `add_decisions` replaces by columns, like `p_value`.
+    The intervals of rate differences are simultaneous for all pairs of systems and `n_distinct_labels` labels
+    (Bonferroni). The value `errors` has the tests of error rates, which `add_decisions` replaces by columns, like
+    `p_value`.
     """
-    n_systems = sum(np.isfinite(system_rates.corrected.value) for system_rates in rates_of_system.values())
-    joint_confidence = 1 - (1 - confidence) / max(n_labels * n_systems * (n_systems - 1) // 2, 1)
+    n_estimated_systems = sum(np.isfinite(system_rates.corrected.value) for system_rates in rates_of_system.values())
+    joint_confidence = 1 - (1 - confidence) / max(
+        n_distinct_labels * n_estimated_systems * (n_estimated_systems - 1) // 2, 1
+    )
     for (system_a, rates_a), (system_b, rates_b) in combinations(rates_of_system.items(), 2):
         corrected_test, human_test = (
             DifferenceTest.from_draws(difference_function(rates_a, rates_b, outputs, rng), joint_confidence)

@@ -217,8 +217,8 @@ class JudgeRates:
     @property
     def human_variance(self) -> float:
         """Posterior variance of the rate by human labels alone (Jeffreys' prior)."""
-        n_positive_labels, n_labels = self.human_n * self.human.value, self.human_n
-        return rate_variance(LabelCounts(np.array([[n_labels - n_positive_labels, n_positive_labels]]), np.ones(1)))
+        n_positive_labels = self.human_n * self.human.value
+        return rate_variance(LabelCounts(np.array([[self.human_n - n_positive_labels, n_positive_labels]]), np.ones(1)))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return a measure of agreement followed by its draws, (1 + draws,); NaN without a judge or human labels."""
@@ -326,7 +326,9 @@ def judge_rates(
     stratum_of_output = (
         undivided_stratum_of_output
         if sampling == "by-label"
-        else designed_strata(undivided_stratum_of_output, used_outputs.weight, has_human_label, fewest=FEWEST_DESIGNED)
+        else designed_strata(
+            undivided_stratum_of_output, used_outputs.weight, has_human_label, min_n_labelled=FEWEST_DESIGNED
+        )
     )
     rate_strata = StratifiedLabels(
         outputs=used_outputs,

@@ -340,7 +340,9 @@ class _LabellingPlan:
                 difference,
                 int(self.labelled[list(system_index_pair)].sum(axis=1).min()),
                 fewest_labels(
-                    partial(self._difference_deviation, system_index_pair), target_standard_error, most=max_n_labels
+                    partial(self._difference_deviation, system_index_pair),
+                    target_standard_error,
+                    max_n_labels=max_n_labels,
                 ),
                 n_without_judge=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / target_standard_error**2)),
             )
@@ -367,7 +369,7 @@ class _LabellingPlan:
     ) -> int | None:
         """Return the number of labels with which the interval of a statistic is no wider than `width`."""
         interval_width = partial(self._width, label_shares, rates, n_outputs, statistic)
-        return fewest_labels(interval_width, width, most=int(n_outputs.sum()))
+        return fewest_labels(interval_width, width, max_n_labels=int(n_outputs.sum()))
 
     def _difference_deviation(self, system_indices: tuple[int, int], n_labels: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n_labels` labels."""
@@ -381,7 +383,7 @@ class _LabellingPlan:
         return fewest_labels(
             lambda n_labels: float(np.ptp(wilson_interval(rate, n_labels, quantile=self.quantile))),
             width,
-            most=MOST_LABELS_ALONE,
+            max_n_labels=MOST_LABELS_ALONE,
         )
 
     def _row(

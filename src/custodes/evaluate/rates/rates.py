@@ -414,7 +414,7 @@ def _answer(
                 rates_of_system,
                 confidence=confidence,
                 rng=rng,
-                n_labels=len(binary_views),
+                n_distinct_labels=len(binary_views),
             )
             if by and is_binary:
                 rows_of_table["slices"] += slice_rows(study, binary_view, judge, by, settings)

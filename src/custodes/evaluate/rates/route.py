@@ -163,7 +163,7 @@ def route(
         n_labelled, n_wrong = len(is_wrong_label), int(is_wrong_label.sum())
         is_alarm_tested = threshold is not None and n_labelled > 0
         largest_e_value = (
-            np.nan if not is_alarm_tested else e_values(is_wrong_label, most=disagreement).max(initial=1.0)
+            np.nan if not is_alarm_tested else e_values(is_wrong_label, max_disagreement=disagreement).max(initial=1.0)
         )
         stratum_of_output, n_added_of_stratum = (
             _error_allocation(labels_and_confidence, add)
@@ -237,7 +237,7 @@ def _search_threshold(
         return fewest_labels(
             lambda n: _bound(error_rate * n + n_spare_errors, float(n), confidence),
             largest_disagreement,
-            most=MOST_LABELS,
+            max_n_labels=MOST_LABELS,
         )
 
     has_human_label, n_needed_labels = judge_labels.outputs.has_human_label, labels_needed(0.0, SPARE)
@@ -261,7 +261,7 @@ def _search_threshold(
         for is_counted in (judge_labels.wrong, has_human_label)
     )
     is_tested_threshold, last_passed_index = fixed_sequence(
-        n_wrong, n_labelled, most=largest_disagreement, confidence=confidence
+        n_wrong, n_labelled, max_disagreement=largest_disagreement, confidence=confidence
     )
     if last_passed_index >= 0:
         return float(thresholds[last_passed_index]), ""

@@ -96,17 +96,17 @@ def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n_l
     return joint_posterior(expected_counts, sampling="by-judge", rng=np.random.default_rng(0), n_draws=DRAWS)[1:]
 
 
-def fewest_labels(uncertainty: Callable[[float], float], max_uncertainty: float, *, most: int) -> int | None:
+def fewest_labels(uncertainty: Callable[[float], float], max_uncertainty: float, *, max_n_labels: int) -> int | None:
     """Return the smallest number of labels for which `uncertainty` (decreasing) is at most `max_uncertainty`.
 
-    The result is None if even `most` labels are not enough.
+    The result is None if even `max_n_labels` labels are not enough.
 
-    >>> fewest_labels(lambda n: 1 / n, 0.1, most=50)
+    >>> fewest_labels(lambda n: 1 / n, 0.1, max_n_labels=50)
     10
     """
-    if uncertainty(most) > max_uncertainty:
+    if uncertainty(max_n_labels) > max_uncertainty:
         return None
-    return bisect_left(range(most), True, key=lambda n: n > 0 and uncertainty(n) <= max_uncertainty)
+    return bisect_left(range(max_n_labels), True, key=lambda n: n > 0 and uncertainty(n) <= max_uncertainty)
 
 
 def allocation(

@@ -126,19 +126,19 @@ def _propagate_density(bounds: Floats, information: Floats) -> list[tuple[Floats
     return nodes_and_masses
 
 
-def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: float) -> Inference:
+def stagewise(margin: Floats, error: Floats, *, n_annotations: Ints, bounds: Floats, level: float) -> Inference:
     """Return estimates and intervals of margins after group-sequential analyses, by stage-wise ordering.
 
-    `margin` and `error` (pairs,) are the margins and standard errors at the last analysis of these pairs. `n` (looks,)
-    is the number of annotations at each analysis up to the last, and `bounds` (looks,) the required |z|. In the
-    stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an earlier analysis, or
-    if it stopped at the same analysis with a larger score. The estimate is median-unbiased: it is the margin at
-    which a result at least as large as the observed result has probability 1/2. The lower and upper bounds are the
+    `margin` and `error` (pairs,) are the margins and standard errors at the last analysis of these pairs.
+    `n_annotations` (looks,) is the number of annotations at each analysis up to the last, and `bounds` (looks,) the
+    required |z|. In the stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an
+    earlier analysis, or if it stopped at the same analysis with a larger score. The estimate is median-unbiased: it is
+    the margin at which a result at least as large as the observed result has probability 1/2. The lower and upper bounds are the
     margins at which this probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a single analysis,
     the interval is margin -+ z error. All results are NaN for a pair without a standard error. The last analysis is
     treated as if it had been planned, so that stopping for futility is not taken into account.
 
-    >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n=np.array([10, 20]),
+    >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n_annotations=np.array([10, 20]),
     ...     bounds=np.array([2.178, 2.178]), level=0.05)
     >>> after.estimate.round(2).tolist(), after.low.round(2).tolist(), after.high.round(2).tolist()
     ([0.47, 0.2], [0.03, -0.19], [0.87, 0.59])
@@ -151,7 +151,7 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     if not is_defined_pair.any():
         return Inference(*inference_rows)
     # An analysis without new information is merged with the previous analysis; the smaller bound applies.
-    distinct_n_annotations, first_analysis_indices = np.unique(n, return_index=True)
+    distinct_n_annotations, first_analysis_indices = np.unique(n_annotations, return_index=True)
     information = distinct_n_annotations.astype(np.float64)
     tail_probability = upper_tail(
         np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices), information
