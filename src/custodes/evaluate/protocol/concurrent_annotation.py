@@ -443,25 +443,27 @@ def rulings(
     estimates = estimates_on(
         rule, outcome_counts, analysis_index=look, items=pair_items, is_analysed_pair=is_analysed_pair
     )
-    for i, pair_state in enumerate(pair_states):
+    for pair_index, pair_state in enumerate(pair_states):
         n_answers = pair_state.looks[-1][1]
-        closing_reason = "rule" if not is_open_pair[i] else "items" if n_answers >= n_at_last_analysis[i] else ""
+        closing_reason = (
+            "rule" if not is_open_pair[pair_index] else "items" if n_answers >= n_at_last_analysis[pair_index] else ""
+        )
         margin_and_bounds = _margin(
             rule,
             pair_state,
-            int(decisions[i]),
+            int(decisions[pair_index]),
             closing_reason,
-            LookEstimates(*(estimate_by_pair[i : i + 1] for estimate_by_pair in estimates)),
+            LookEstimates(*(estimate_by_pair[pair_index : pair_index + 1] for estimate_by_pair in estimates)),
         )
         used_positions = tuple(
             position
             for position, answer_sign in enumerate(pair_state.places[: pair_state.begin])
             if answer_sign != ABSENT
         )
-        wins, ties, losses = outcome_counts.human[i].tolist()
+        wins, ties, losses = outcome_counts.human[pair_index].tolist()
         ruling = Ruling(
             *(pair_state.number, look, n_answers, wins, ties, losses),
-            *(int(decisions[i]), not closing_reason, float(estimates.theta[i])),
+            *(int(decisions[pair_index]), not closing_reason, float(estimates.theta[pair_index])),
             *margin_and_bounds,
             used_positions,
         )

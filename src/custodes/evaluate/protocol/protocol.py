@@ -50,7 +50,10 @@ def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:
     correct_doc, *error_docs = docs
     return (
         share(ERRORS[0], correct_doc, sd=sd, best="high"),
-        *(share(name, doc, best="low") for name, doc in zip(ERRORS[1:], error_docs, strict=True)),
+        *(
+            share(column_name, column_doc, best="low")
+            for column_name, column_doc in zip(ERRORS[1:], error_docs, strict=True)
+        ),
     )
 
 

@@ -374,7 +374,8 @@ class _LabellingPlan:
     def _difference_deviation(self, system_indices: tuple[int, int], n_labels: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n_labels` labels."""
         draws_of_systems = (
-            expected_posterior(self.shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices
+            expected_posterior(self.shares[system_index], self.rates[system_index], self.n[system_index], n_labels)
+            for system_index in system_indices
         )
         return float(np.sqrt(sum(float(positive_rate(system_draws).var()) for system_draws in draws_of_systems)))
 

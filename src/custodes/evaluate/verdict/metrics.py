@@ -107,11 +107,11 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
     p_of_metric = dict(test_rows.select("other", "p_adjusted").iter_rows())
     if other_rows and all(standing_row["may_be_best"] is None for standing_row in view.standing):
         return " Differences between metrics were not tested."
-    equal_metrics = [other_row["metric"] for other_row in other_rows if share_a_letter(best_row, other_row)]
+    tied_metrics = [other_row["metric"] for other_row in other_rows if share_a_letter(best_row, other_row)]
     # Tests that the Monte Carlo error leaves undecided, although the p-value is below the level.
     test_rows_at_threshold = test_rows.filter(pl.col("p_adjusted") <= view.alpha, note=AT_THRESHOLD)
-    metrics_at_threshold = [metric for metric in equal_metrics if metric in test_rows_at_threshold["other"]]
-    other_equal_metrics = [metric for metric in equal_metrics if metric not in metrics_at_threshold]
+    metrics_at_threshold = [metric for metric in tied_metrics if metric in test_rows_at_threshold["other"]]
+    other_tied_metrics = [metric for metric in tied_metrics if metric not in metrics_at_threshold]
     others_text, largest_prefix = (
         ("the other metric", "") if len(other_rows) == 1 else ("every other metric", "largest ")
     )
@@ -119,15 +119,15 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
     return "".join(
         applicable(
             (
-                other_equal_metrics,
-                f" It does not differ significantly from {_names_with_p_values(other_equal_metrics, p_of_metric)}.",
+                other_tied_metrics,
+                f" It does not differ significantly from {_names_with_p_values(other_tied_metrics, p_of_metric)}.",
             ),
             (
                 metrics_at_threshold,
                 f" The difference from {_names_with_p_values(metrics_at_threshold, p_of_metric)} counts as not "
                 "significant, because the p-value is too close to the significance level.",
             ),
-            (other_rows and not equal_metrics, f" It is significantly better than {others_text}{largest_p_text}."),
+            (other_rows and not tied_metrics, f" It is significantly better than {others_text}{largest_p_text}."),
         )
     )
 
@@ -340,10 +340,10 @@ def _next_text(system_rows: list[Row]) -> str:
     if len(system_rows) < 2:
         return ""
     first_row, *other_rows = system_rows
-    equal_systems = [other_row["system"] for other_row in other_rows if share_a_letter(first_row, other_row)]
+    tied_systems = [other_row["system"] for other_row in other_rows if share_a_letter(first_row, other_row)]
     difference_text = f", significantly ahead of the other {'system' if len(other_rows) == 1 else len(other_rows)}"
-    if equal_systems:
-        difference_text = f", not significantly ahead of {names(equal_systems, limit=MOST_NAMED)}"
+    if tied_systems:
+        difference_text = f", not significantly ahead of {names(tied_systems, limit=MOST_NAMED)}"
     if first_row["group"] is None:
         difference_text = ""
     return (

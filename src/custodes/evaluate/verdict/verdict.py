@@ -208,8 +208,14 @@ def asks_for_rates(study: Study, positive: str | None, sampling: Sampling) -> bo
 
 def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
     """Return the verdict on a study without human ratings."""
-    check_options = {name: value for name, value in options.items() if name not in ("confidence", "resamples")}
-    computation_options = {name: options[name] for name in ("confidence", "resamples", "rng", "progress")}
+    check_options = {
+        option_name: option_value
+        for option_name, option_value in options.items()
+        if option_name not in ("confidence", "resamples")
+    }
+    computation_options = {
+        option_name: options[option_name] for option_name in ("confidence", "resamples", "rng", "progress")
+    }
     complementarity_options = {**selection_arguments(check_options), **computation_options}
     results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
     with nullcontext() if by else suppress(InputError):  # raised without repeats and known orders

@@ -151,7 +151,7 @@ def error_rates(n_wrong: Floats, n_labelled: Floats) -> Floats:
     return np.asarray(expit(logit(rate_by_label)[:, np.newaxis] + logit(monotone_rates) - logit(overall_rate)))
 
 
-def designed_strata(stratum: Ints, weights: Floats, is_labelled: Bools, *, min_n_labelled: int) -> Ints:
+def designed_strata(stratum: Ints, inclusion_weights: Floats, is_labelled: Bools, *, min_n_labelled: int) -> Ints:
     """Return strata (n,) that are divided by inclusion probability, if there are few distinct probabilities.
 
     All arguments have shape (n,). Neighbouring probabilities are merged until each part of a stratum has at least
@@ -164,12 +164,14 @@ def designed_strata(stratum: Ints, weights: Floats, is_labelled: Bools, *, min_n
     >>> designed_strata(np.zeros(60, dtype=int), weight, labelled, min_n_labelled=10).tolist() == [1] * 20 + [0] * 40
     True
     """
-    if not 1 < len(np.unique(weights)) <= MOST_PROBABILITIES:
+    if not 1 < len(np.unique(inclusion_weights)) <= MOST_PROBABILITIES:
         return stratum
     divided_strata, n_divided_strata = np.zeros_like(stratum), 0
     for stratum_number in np.unique(stratum):
         stratum_row_indices = np.flatnonzero(stratum == stratum_number)
-        distinct_negative_weights, weight_index_of_row = np.unique(-weights[stratum_row_indices], return_inverse=True)
+        distinct_negative_weights, weight_index_of_row = np.unique(
+            -inclusion_weights[stratum_row_indices], return_inverse=True
+        )
         n_labelled_of_weight = np.bincount(
             weight_index_of_row, weights=is_labelled[stratum_row_indices], minlength=len(distinct_negative_weights)
         )

@@ -133,10 +133,10 @@ def stagewise(margin: Floats, error: Floats, *, n_annotations: Ints, bounds: Flo
     `n_annotations` (looks,) is the number of annotations at each analysis up to the last, and `bounds` (looks,) the
     required |z|. In the stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an
     earlier analysis, or if it stopped at the same analysis with a larger score. The estimate is median-unbiased: it is
-    the margin at which a result at least as large as the observed result has probability 1/2. The lower and upper bounds are the
-    margins at which this probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a single analysis,
-    the interval is margin -+ z error. All results are NaN for a pair without a standard error. The last analysis is
-    treated as if it had been planned, so that stopping for futility is not taken into account.
+    the margin at which a result at least as large as the observed result has probability 1/2. The lower and upper
+    bounds are the margins at which this probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a
+    single analysis, the interval is margin -+ z error. All results are NaN for a pair without a standard error. The
+    last analysis is treated as if it had been planned, so that stopping for futility is not taken into account.
 
     >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n_annotations=np.array([10, 20]),
     ...     bounds=np.array([2.178, 2.178]), level=0.05)
