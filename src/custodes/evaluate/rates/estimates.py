@@ -281,7 +281,7 @@ def estimate_interval(estimate_and_draws: Floats, confidence: float) -> Interval
 
 def judge_rates(
     outputs: LabelledOutputs,
-    labels: Floats,
+    judge_labels: Floats,
     is_selected_output: Bools | None = None,
     *,
     strata: Ints | None = None,
@@ -297,7 +297,7 @@ def judge_rates(
     ----------
     outputs : LabelledOutputs
         Outputs with human labels; rates are of the second label, which is the positive label if there are two labels.
-    labels : array of shape (n,)
+    judge_labels : array of shape (n,)
         Code of the judge's label; NaN if there is none.
     is_selected_output : bool array of shape (n,), optional
         Whether an output is one of the outputs whose rates are estimated (default: all outputs).
@@ -309,10 +309,10 @@ def judge_rates(
         See `EstimateSettings`.
     """
     sampling, confidence = settings["sampling"], settings["confidence"]
-    is_selected = np.ones(len(labels), dtype=bool) if is_selected_output is None else is_selected_output
-    is_judged = is_selected & ~np.isnan(labels)
-    only_judged = only_judged or has_only_judged(outputs.only(is_selected), labels[is_selected], sampling)
-    label_strata = _label_strata(outputs.only(is_judged), labels[is_judged].astype(np.intp), settings)
+    is_selected = np.ones(len(judge_labels), dtype=bool) if is_selected_output is None else is_selected_output
+    is_judged = is_selected & ~np.isnan(judge_labels)
+    only_judged = only_judged or has_only_judged(outputs.only(is_selected), judge_labels[is_selected], sampling)
+    label_strata = _label_strata(outputs.only(is_judged), judge_labels[is_judged].astype(np.intp), settings)
     is_used_output = is_judged if only_judged else is_selected
     used_outputs, is_judged_output = outputs.only(is_used_output), is_judged[is_used_output]
     has_human_label, label_weights = used_outputs.has_human_label, _label_weights(used_outputs)
@@ -320,7 +320,7 @@ def judge_rates(
     is_estimated_output = ~has_human_label if sampling == "by-label" else np.ones(len(has_human_label), dtype=bool)
     n_undivided_strata = label_strata.n_strata if strata is None else int(strata[is_used_output].max(initial=0)) + 1
     label_or_bin_codes = (
-        np.nan_to_num(labels[is_used_output]).astype(np.intp) if strata is None else strata[is_used_output]
+        np.nan_to_num(judge_labels[is_used_output]).astype(np.intp) if strata is None else strata[is_used_output]
     )
     undivided_stratum_of_output = np.where(is_judged_output, label_or_bin_codes, n_undivided_strata)
     stratum_of_output = (
@@ -368,7 +368,7 @@ def judge_rates(
     if n_judged_outputs:
         is_counted_output = is_estimated_output & is_judged_output
         is_positive_judge_label, output_multiplicities = (
-            (labels[is_used_output][is_counted_output] == 1).astype(np.float64),
+            (judge_labels[is_used_output][is_counted_output] == 1).astype(np.float64),
             used_outputs.number[is_counted_output],
         )
         judge_positive_share = float((is_positive_judge_label * output_multiplicities).sum() / n_judged_outputs)
@@ -376,7 +376,7 @@ def judge_rates(
             used_outputs.only(is_counted_output), is_positive_judge_label - judge_positive_share, confidence
         )
         judge_rate = _wilson(judge_positive_share, effective_n_judged, confidence)
-    influences_of_all_outputs = np.zeros((2, len(labels)))
+    influences_of_all_outputs = np.zeros((2, len(judge_labels)))
     influences_of_all_outputs[:, is_used_output] = influence, human_influence
     return JudgeRates(
         rate_draws=rate_draws,
@@ -402,14 +402,14 @@ def judge_rates(
     )
 
 
-def has_only_judged(outputs: LabelledOutputs, labels: Floats, sampling: Sampling) -> bool:
+def has_only_judged(outputs: LabelledOutputs, judge_labels: Floats, sampling: Sampling) -> bool:
     """Return whether annotators labelled only outputs with a label of the judge; the rates are then of these outputs
     only.
 
     With random sampling, this holds if no output without a label of the judge has a human label, and if the probability
     of this event by chance is below `UNSEEN`.
     """
-    is_judged, has_human_label = ~np.isnan(labels), outputs.has_human_label
+    is_judged, has_human_label = ~np.isnan(judge_labels), outputs.has_human_label
     if sampling == "by-label" or is_judged.all():
         return True
     if (has_human_label & ~is_judged).any():

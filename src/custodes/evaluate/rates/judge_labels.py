@@ -157,24 +157,26 @@ def sampling_test(
     return min(p_judge_text_tuples, key=lambda test: float(np.nan_to_num(test[0], nan=1)))
 
 
-def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
+def sampling_p_value(outputs: LabelledOutputs, judge_labels: Floats) -> float:
     """Return the p-value of the test that each label of the judge is equally frequent with and without human labels.
 
     If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label.
     Each label has Fisher's exact test of counts divided by the design effect of clusters. The smallest p-value over
     labels is adjusted by Bonferroni's method. NaN if all outputs, or no outputs, have human labels.
     """
-    labels = labels if has_only_judged(outputs, labels, "random") else np.nan_to_num(labels, nan=-1.0)
-    judged_outputs, judge_labels = outputs.only(~np.isnan(labels)), labels[~np.isnan(labels)]
+    judge_labels = (
+        judge_labels if has_only_judged(outputs, judge_labels, "random") else np.nan_to_num(judge_labels, nan=-1.0)
+    )
+    judged_outputs, known_judge_labels = outputs.only(~np.isnan(judge_labels)), judge_labels[~np.isnan(judge_labels)]
     has_human_label, output_multiplicities = judged_outputs.has_human_label, judged_outputs.number
     if has_human_label.all() or not has_human_label.any():
         return np.nan
     # The two groups are the outputs without and with a human label.
     n_outputs_by_group = np.bincount(has_human_label, weights=output_multiplicities)
-    distinct_labels = np.unique(judge_labels)
+    distinct_labels = np.unique(known_judge_labels)
     p_values = []
     for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
-        has_this_label = judge_labels == label
+        has_this_label = known_judge_labels == label
         n_with_label_by_group = np.bincount(has_human_label, weights=output_multiplicities * has_this_label)
         label_residuals = has_this_label - n_with_label_by_group.sum() / output_multiplicities.sum()
         influence = (
