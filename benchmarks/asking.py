@@ -25,7 +25,7 @@ def engine(estimator: str) -> tuple[list[float], list[float], list[float]]:
     """Milliseconds per answer that completes nothing, per answer that completes an interim analysis, and per pair."""
     rng = np.random.default_rng(1)
     metric = rng.choice([1, 0, -1], size=(15, ITEMS)).astype(np.int8) if ESTIMATORS[estimator].uses_metric else None
-    rule = RULE.rule(ESTIMATORS[estimator], most=ITEMS, seed=0)
+    rule = RULE.rule(ESTIMATORS[estimator], max_annotations=ITEMS, seed=0)
     annotation = ConcurrentAnnotation(orders=ORDERS, rule=rule, systems=PAIRS, units=np.arange(ITEMS), metric=metric)
     answers, looks, ends = [], [], []
     while free := annotation.open_pairs():
@@ -66,10 +66,14 @@ def main() -> None:
     rows.append(("the same, 99 %", f"{np.quantile(took, 0.99):.2f} ms", ""))
     rows.append(("a file of these answers, read", f"{read:.0f} ms", ""))
     margins = np.random.default_rng(3).normal(0.1, 0.2, 1000)
-    bounds, n = np.array(RULE.rule(ESTIMATORS["human"], most=ITEMS, seed=0).bounds), np.array([10, 20, 40])
+    bounds, n = np.array(RULE.rule(ESTIMATORS["human"], max_annotations=ITEMS, seed=0).bounds), np.array([10, 20, 40])
     for pairs in (1, 1000):
         values = [
-            timed(lambda pairs=pairs: stagewise(margins[:pairs], np.full(pairs, 0.15), n=n, bounds=bounds, level=0.05))
+            timed(
+                lambda pairs=pairs: stagewise(
+                    margins[:pairs], np.full(pairs, 0.15), n_annotations=n, bounds=bounds, level=0.05
+                )
+            )
             for _ in range(20)
         ]
         rows.append(

@@ -44,7 +44,7 @@ def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> Concurr
     orders = annotation_order(
         np.ones((len(pairs), items), dtype=bool), np.arange(items), np.random.default_rng([seed, 1])
     )
-    rule = stopping.rule(ESTIMATORS["human"], most=items, seed=0)
+    rule = stopping.rule(ESTIMATORS["human"], max_annotations=items, seed=0)
     return ConcurrentAnnotation(orders=orders.tolist(), rule=rule, systems=pairs, units=np.arange(items))
 
 
@@ -134,7 +134,7 @@ def test_a_better_system_is_found_through_careless_people() -> None:
 def alone(stopping: Stopping, shares: tuple[float, float, float], *, seed: int, owner: float = np.inf) -> Ruling:
     """Final decision on a pair; the owner stops it after an interim analysis with a margin at least `owner` from 0."""
     rng = np.random.default_rng([seed, 3])
-    rule = stopping.rule(ESTIMATORS["human"], most=60, seed=0)
+    rule = stopping.rule(ESTIMATORS["human"], max_annotations=60, seed=0)
     annotation = ConcurrentAnnotation(orders=[range(60)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(60))
     while annotation.is_open[0]:
         ruling = annotation.answer(0, annotation.free_slots(0)[0], 1 - int(rng.choice(3, p=shares)))

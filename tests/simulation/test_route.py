@@ -39,7 +39,7 @@ def accepted(confidence: Floats, wrong: Floats, n_labelled: int) -> Bools:
     levels = np.quantile(confidence, np.arange(20) / 20, method="lower")[::-1]
     inside = confidence[:, np.newaxis] >= levels
     counts = [(inside[:n_labelled] * row[:n_labelled, np.newaxis]).sum(axis=0) for row in (wrong, np.ones(len(wrong)))]
-    _, last = fixed_sequence(counts[0], counts[1], most=ACCEPTABLE, confidence=0.95)
+    _, last = fixed_sequence(counts[0], counts[1], max_disagreement=ACCEPTABLE, confidence=0.95)
     return inside[:, last] if last >= 0 else np.zeros(len(wrong), dtype=bool)
 
 
@@ -63,10 +63,12 @@ def test_accepted_judgements_disagree_at_most_as_often_as_acceptable(error: floa
 @pytest.mark.slow
 def test_alarms_are_rarely_false_and_find_a_rise() -> None:
     rng = np.random.default_rng(0)
-    false = sum((e_values(rng.random(2000) < ACCEPTABLE, most=ACCEPTABLE) >= 20).any() for _ in range(400))
+    false = sum((e_values(rng.random(2000) < ACCEPTABLE, max_disagreement=ACCEPTABLE) >= 20).any() for _ in range(400))
     assert false / 400 <= most(0.05, 400)
     for before in (0.07, 0.1):
-        alarms = sum((e_values(rng.random(300) < before + 0.1, most=ACCEPTABLE) >= 20).any() for _ in range(400))
+        alarms = sum(
+            (e_values(rng.random(300) < before + 0.1, max_disagreement=ACCEPTABLE) >= 20).any() for _ in range(400)
+        )
         assert alarms / 400 >= 0.8
 
 

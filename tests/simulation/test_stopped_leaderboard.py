@@ -30,7 +30,7 @@ def answers_per_pair(signs: np.ndarray, rule: str) -> np.ndarray:
     pairs = len(signs)
     state = ConcurrentAnnotation(
         orders=[tuple(range(MOST))] * pairs,
-        rule=RULES[rule].rule(HUMAN, most=MOST, seed=0),
+        rule=RULES[rule].rule(HUMAN, max_annotations=MOST, seed=0),
         systems=np.stack([np.zeros(pairs, dtype=np.int64), np.ones(pairs, dtype=np.int64)], axis=1),
         units=np.arange(MOST),
     )

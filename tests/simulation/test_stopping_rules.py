@@ -28,7 +28,7 @@ def outcome(stopping: Stopping, p: list[float], seed: int) -> tuple[float, float
     rng = np.random.default_rng([seed, 1])  # independent of the orders
     human = rng.choice(np.array([1, 0, -1], dtype=np.int8), p=p, size=(PAIRS, ITEMS))
     rated_pairs = rated_pairs_of(human, systems=np.stack([np.arange(PAIRS), np.arange(PAIRS) + 1], axis=1))
-    rule = stopping.rule(ESTIMATORS["human"], most=ITEMS, seed=0)
+    rule = stopping.rule(ESTIMATORS["human"], max_annotations=ITEMS, seed=0)
     end = replay(
         order_answers([rated_pairs], [seed]),
         rule,
@@ -82,7 +82,7 @@ def false_decisions(
         answers, reference = order_answers([rated_pairs], [study]), rated_pairs.reference(0.05)
         results["reference"].append(float((reference != 0).mean()))
         for name in rules:
-            rule = CLUSTERED[name].rule(ESTIMATORS[estimator], most=documents * 10, seed=study)
+            rule = CLUSTERED[name].rule(ESTIMATORS[estimator], max_annotations=documents * 10, seed=study)
             end = replay(answers, rule, reference_decisions=reference, reference_proportions=rated_pairs.truth)
             results[name].append(float((end.decision != 0).mean()))
     return {name: np.array(value) for name, value in results.items()}

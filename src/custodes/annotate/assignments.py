@@ -366,7 +366,7 @@ class Assignments:
                 refused_positions_of_pair_index.setdefault(unit.pair, []).append(unit.place)
         for pair_index, refused_positions in sorted(refused_positions_of_pair_index.items()):
             begun_positions = {unit.place for unit in self.units_of_pair[pair_index] if unit.votes or unit.holders}
-            reopened_positions = self.engine.possible(pair_index, refused_positions, begun=begun_positions)
+            reopened_positions = self.engine.possible(pair_index, refused_positions, begun_positions=begun_positions)
             self.impossible[pair_index] -= len(reopened_positions)
             for position in reopened_positions:
                 self._report_if_complete(self.units_of_pair[pair_index][position])

@@ -484,4 +484,4 @@ def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int, has_metric: bool) 
         plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=not has_metric
     )
     estimator: Estimator = estimators[0]
-    return stopping_settings.rule(estimator, most=max_items, seed=plan.seed)
+    return stopping_settings.rule(estimator, max_annotations=max_items, seed=plan.seed)

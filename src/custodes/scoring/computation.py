@@ -69,7 +69,9 @@ class Corpus:
                 f"{{system: text}}), and also source or references if a metric needs them"
             )
         output_rows = study.outputs.texts
-        items, systems = (tuple(output_rows[name].unique(maintain_order=True)) for name in ("item", "system"))
+        items, systems = (
+            tuple(output_rows[column_name].unique(maintain_order=True)) for column_name in ("item", "system")
+        )
         item_rows = pl.DataFrame({"item": items}).join(study.outputs.sources, "item", "left", maintain_order="left")
         inputs_of_items = item_rows.select("references", "images", sources="source", contexts="context").with_columns(
             pl.col(pl.String).fill_null(""),
@@ -126,10 +128,10 @@ class Corpus:
             output_text in self.texts.references[item_index]
             for output_text, item_index in zip(self.texts.outputs, self.texts.item.tolist(), strict=True)
         ]
-        n_outputs, n_references = (
+        n_outputs, n_reference_outputs = (
             np.bincount(self.texts.system, weights, len(self.systems)) for weights in (None, is_reference)
         )
-        return list(compress(self.systems, (n_outputs == n_references) & (n_outputs >= FEW)))
+        return list(compress(self.systems, (n_outputs == n_reference_outputs) & (n_outputs >= FEW)))
 
     @cached_property
     def complete(self) -> Bools:
@@ -284,23 +286,30 @@ class Computation:
     def texts(self, unit_indices: Sequence[int]) -> MetricInputs:
         """Return the inputs of the metric in a call. Only the fields that the metric needs are filled."""
         metric_inputs, traits = self.corpus.texts, self.scorer.traits
-        output_indices, shown_items = zip(*(pair for index in unit_indices for pair in self.units[index]), strict=True)
+        output_indices, shown_items = zip(
+            *(pair for unit_index in unit_indices for pair in self.units[unit_index]), strict=True
+        )
         # For metrics of all texts or of systems, two items with equal inputs count as two.
         keeps_equal_items_apart = traits.whole or traits.systems
-        item_keys = [(item.digest, item.number if keeps_equal_items_apart else 0) for item in shown_items]
+        item_keys = [
+            (shown_item.digest, shown_item.number if keeps_equal_items_apart else 0) for shown_item in shown_items
+        ]
         distinct_items = dict(zip(item_keys, shown_items, strict=True))
         position_of_item_key = {item_key: position for position, item_key in enumerate(distinct_items)}
 
-        def inputs_of_items(need: Need, unused: Any) -> list[Any]:
-            values = metric_inputs.of_need(need)
-            return [values[item.number] if need in traits.needs else unused for item in distinct_items.values()]
+        def inputs_of_items(need: Need, placeholder: Any) -> list[Any]:
+            inputs_of_need = metric_inputs.of_need(need)
+            return [
+                inputs_of_need[shown_item.number] if need in traits.needs else placeholder
+                for shown_item in distinct_items.values()
+            ]
 
         return MetricInputs(
             outputs=[metric_inputs.outputs[output_index] for output_index in output_indices],
             item=np.array([position_of_item_key[item_key] for item_key in item_keys], dtype=np.int64),
             system=metric_inputs.system[list(output_indices)] if traits.whole else np.zeros(len(item_keys), np.int64),
             sources=inputs_of_items("source", ""),
-            references=[list(item.references) for item in distinct_items.values()],
+            references=[list(shown_item.references) for shown_item in distinct_items.values()],
             images=inputs_of_items("image", []),
             contexts=inputs_of_items("context", ""),
         )
@@ -347,21 +356,18 @@ class Computation:
             for _, keys_and_units in groupby(zip(self.keys, self.units, strict=True), key=lambda pair: pair[1][0][0])
         ]
         is_truncated = [
-            any(kept_score.truncated for kept_score in output_scores) for output_scores in kept_scores_of_output
+            any(kept_score.truncated for kept_score in kept_scores) for kept_scores in kept_scores_of_output
         ]
         n_values = np.array(
-            [
-                sum(len(kept_score.values) // 8 for kept_score in output_scores)
-                for output_scores in kept_scores_of_output
-            ]
+            [sum(len(kept_score.values) // 8 for kept_score in kept_scores) for kept_scores in kept_scores_of_output]
         )
         start_positions = np.cumsum(n_values) - n_values
         values = np.frombuffer(b"".join(kept_score.values for kept_score in chain(*kept_scores_of_output)), dtype="<f8")
         if rule == "first":
             scores = values[start_positions].astype(float)
             kept_scores_of_output = [
-                [output_scores[0]._replace(seconds=output_scores[0].seconds / (len(output_scores[0].values) // 8))]
-                for output_scores in kept_scores_of_output
+                [kept_scores[0]._replace(seconds=kept_scores[0].seconds / (len(kept_scores[0].values) // 8))]
+                for kept_scores in kept_scores_of_output
             ]
         elif rule == "best":
             scores = (np.maximum if self.scorer.traits.higher_is_better else np.minimum).reduceat(
@@ -370,15 +376,16 @@ class Computation:
         else:
             scores = np.add.reduceat(values, start_positions) / n_values
         reason_of_output = [
-            next(filter(None, (kept_score.why for kept_score in output_scores)), NO_NUMBER if np.isnan(score) else "")
-            for output_scores, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
+            next(
+                filter(None, (kept_score.why for kept_score in kept_scores)),
+                NO_NUMBER if np.isnan(score) else "",
+            )
+            for kept_scores, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
         ]
         return RuleScores(
             np.where(np.array(reason_of_output) != "", np.nan, scores),
             reason_of_output,
-            np.array(
-                [sum(kept_score.seconds for kept_score in output_scores) for output_scores in kept_scores_of_output]
-            ),
+            np.array([sum(kept_score.seconds for kept_score in kept_scores) for kept_scores in kept_scores_of_output]),
             is_truncated,
         )
 

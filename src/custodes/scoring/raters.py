@@ -50,7 +50,9 @@ def load_raters(
     raters, computation_of_key = [], dict[tuple[str, Mode], Computation]()
     for spec, rule in specs_and_rules:
         scorer = scorer_of_computation[spec.computation]
-        shared_rules = {other_rule for other, other_rule in specs_and_rules if other.computation == spec.computation}
+        shared_rules = {
+            other_rule for other_spec, other_rule in specs_and_rules if other_spec.computation == spec.computation
+        }
         mode = _reference_mode(rule, shared_rules, scorer)
         computation = computation_of_key.setdefault(
             (spec.computation, mode),

@@ -72,10 +72,10 @@ class Scores(Result):
         rating_rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         inferred_raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
         described_raters, _ = inferred_raters.merge_side_table(self.raters, where="raters")
-        scores = Study(
+        score_study = Study(
             ratings=Ratings(frame=rating_rows.select(Ratings().frame.columns)), raters=described_raters, name="scores"
         )
-        return join([replace(self.scored, notes=(*self.scored.notes, *self.notes)), scores])
+        return join([replace(self.scored, notes=(*self.scored.notes, *self.notes)), score_study])
 
     @property
     def status(self) -> int:
@@ -105,16 +105,20 @@ class ScoringPlan(Result):
 
 def rater_rows(rater: Rater, rule_scores: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
     """Return the table rows of one rater."""
-    traits, used = rater.traits, rater.computation.used
+    traits, used_output_indices = rater.traits, rater.computation.used
     if traits.systems:
-        scored, skipped_rows = pl.DataFrame({"item": "", "system": corpus.systems}), []
+        score_rows, skipped_output_tables = pl.DataFrame({"item": "", "system": corpus.systems}), []
     else:
-        scored = _output_labels(corpus, corpus.texts.item[used], corpus.texts.system[used])
-        skipped_rows = _skipped_outputs(rater, corpus)
-    scored = scored.with_columns(
+        score_rows = _output_labels(
+            corpus, corpus.texts.item[used_output_indices], corpus.texts.system[used_output_indices]
+        )
+        skipped_output_tables = _skipped_outputs(rater, corpus)
+    score_rows = score_rows.with_columns(
         rater=pl.lit(rater.spec.name), score=rule_scores.scores, why=pl.Series(rule_scores.why, dtype=pl.String)
     )
-    skipped = pl.concat([scored.filter(pl.col("why") != "").drop("score"), *skipped_rows], how="diagonal")
+    skipped_rows = pl.concat(
+        [score_rows.filter(pl.col("why") != "").drop("score"), *skipped_output_tables], how="diagonal"
+    )
     return Scores.part(
         raters={
             "rater": rater.spec.name,
@@ -127,15 +131,15 @@ def rater_rows(rater: Rater, rule_scores: RuleScores, corpus: Corpus) -> dict[st
             "truncated": sum(rule_scores.truncated) / len(rule_scores.truncated),
             "signature": rater.computation.scorer.signature + (f" references={rater.rule}" if rater.rule else ""),
         },
-        ratings=scored.filter(why="").drop("why").to_dict(),
-        skipped=skipped.select("item", "system", pl.lit(rater.spec.name).alias("rater"), "why").to_dict(),
+        ratings=score_rows.filter(why="").drop("why").to_dict(),
+        skipped=skipped_rows.select("item", "system", pl.lit(rater.spec.name).alias("rater"), "why").to_dict(),
     )
 
 
-def _output_labels(corpus: Corpus, item: Ints, system: Ints) -> pl.DataFrame:
+def _output_labels(corpus: Corpus, item_indices: Ints, system_indices: Ints) -> pl.DataFrame:
     """Return the names of items and systems of outputs, given the positions."""
     return pl.DataFrame({"item": corpus.items}).select(
-        pl.col("item").gather(item), system=pl.Series(corpus.systems, dtype=pl.String).gather(system)
+        pl.col("item").gather(item_indices), system=pl.Series(corpus.systems, dtype=pl.String).gather(system_indices)
     )
 
 
@@ -144,10 +148,12 @@ def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[pl.DataFrame]:
     reason_of_item = np.full(len(corpus.items), "", dtype=object)
     for need in reversed(rater.traits.needs):
         reason_of_item[corpus.lacks_input(need)] = f"no {need}"
-    reasons = pl.Series(reason_of_item[corpus.texts.item], dtype=pl.String)
-    unusable = _output_labels(corpus, corpus.texts.item, corpus.texts.system).with_columns(why=reasons)
-    absent = _output_labels(corpus, *np.array(corpus.absent, dtype=np.int64).reshape(-1, 2).T)
-    return [unusable.filter(pl.col("why") != ""), absent.with_columns(why=pl.lit(NO_OUTPUT))]
+    reason_of_output = pl.Series(reason_of_item[corpus.texts.item], dtype=pl.String)
+    outputs_with_reason = _output_labels(corpus, corpus.texts.item, corpus.texts.system).with_columns(
+        why=reason_of_output
+    )
+    absent_outputs = _output_labels(corpus, *np.array(corpus.absent, dtype=np.int64).reshape(-1, 2).T)
+    return [outputs_with_reason.filter(pl.col("why") != ""), absent_outputs.with_columns(why=pl.lit(NO_OUTPUT))]
 
 
 def rater_notes(rater: Rater, rule_scores: RuleScores) -> list[Note]:

@@ -75,7 +75,7 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
     rater_specs = [rater_spec for spec in spec_list(specs, metrics) for rater_spec in _raters(spec, metrics)]
     if not rater_specs:
         raise OptionError(f"no metric is given; give one or more of {join_labels(metrics, limit=99)}")
-    for rater_name, n_specs in Counter(spec.name for spec in rater_specs).items():
+    for rater_name, n_specs in Counter(rater_spec.name for rater_spec in rater_specs).items():
         if n_specs > 1:
             raise OptionError(
                 f"metric {short_repr(rater_name)} is requested twice; give one of them another name, as in NAME=METRIC"
@@ -154,10 +154,10 @@ def _parameters(parameter_text: str, metric: Metric, spec: str) -> dict[str, Any
     return value_of_parameter
 
 
-def _value(text: str, default: Any, where: str) -> Any:
+def _value(value_text: str, default: Any, message_start: str) -> Any:
     """Return a value converted to the type of the default."""
     try:
-        return msgspec.convert(text, type(default), strict=False)
+        return msgspec.convert(value_text, type(default), strict=False)
     except msgspec.ValidationError:
         allowed_text = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
-        raise OptionError(f"{where} is not {allowed_text}; the default is {default}") from None
+        raise OptionError(f"{message_start} is not {allowed_text}; the default is {default}") from None

@@ -170,10 +170,10 @@ class Process:
                 )
         for score in answer.scores:
             if score is not None and math.isfinite(score) and not self._hello.allows(score):
-                bounds = (f"{bound_name}={bound:g}" for bound_name, bound in self._hello.bounds.items())
+                bound_texts = (f"{bound_name}={bound:g}" for bound_name, bound in self._hello.bounds.items())
                 raise self._stop_with_error(
                     f"the worker returned {score:g} for metric {self._hello.metric!r}, which declares "
-                    f"{' and '.join(bounds)}"
+                    f"{' and '.join(bound_texts)}"
                 )
 
     def _line(self, line_name: str, *, waits_for_activity: bool = False) -> bytes:

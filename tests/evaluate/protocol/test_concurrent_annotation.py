@@ -29,7 +29,7 @@ LOOKS = {"looks": (5, 12, 20), "boundary": "pocock", "stop": "futility"}
 def annotation(
     *, estimator: str = "human", seed: int = 0, metric: Any = None, units: Any = None, pairs: int = 6, **options: Any
 ) -> ConcurrentAnnotation:
-    rule = Stopping(**{**LOOKS, **options}).rule(ESTIMATORS[estimator], most=N_ITEMS, seed=seed)
+    rule = Stopping(**{**LOOKS, **options}).rule(ESTIMATORS[estimator], max_annotations=N_ITEMS, seed=seed)
     units = np.arange(N_ITEMS) if units is None else units
     orders = annotation_order(np.ones((6, N_ITEMS), dtype=bool), units, np.random.default_rng(seed))[:pairs]
     return ConcurrentAnnotation(orders=orders.tolist(), rule=rule, systems=PAIRS[:pairs], units=units, metric=metric)
@@ -292,7 +292,9 @@ def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:
     # Human ratings alone: the mean preference, and its spread with equal wins and losses (one pseudo-count of each of 3
     # kinds).
     score, error = np.array([10 / 12]), np.sqrt([(12 + 2) / (12 + 3) / 12])
-    interval = stagewise(score, error, n=np.array([5, 12]), bounds=np.array(study.rule.bounds[:2]), level=0.05)
+    interval = stagewise(
+        score, error, n_annotations=np.array([5, 12]), bounds=np.array(study.rule.bounds[:2]), level=0.05
+    )
     assert (ruling.margin, ruling.low, ruling.high) == (interval.estimate[0], interval.low[0], interval.high[0])
     assert 0 < ruling.low < ruling.margin < 10 / 12
     stopped = annotation(pairs=1, stop="decided")

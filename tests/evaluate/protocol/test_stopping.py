@@ -40,21 +40,21 @@ def test_a_rule_says_what_is_not_as_by_default() -> None:
     ],
 )
 def test_looks(options: dict, most: int, looks: tuple) -> None:
-    rule = Stopping(**options).rule(HUMAN, most=most, seed=0)
+    rule = Stopping(**options).rule(HUMAN, max_annotations=most, seed=0)
     assert rule.looks == looks
     assert rule.bounds == pytest.approx([norm.isf(0.025)] * len(looks))
 
 
 def test_parts_of_a_rule() -> None:
-    rule = Stopping(stop="futility", futility=0.3, budget=9).rule(HUMAN, most=9, seed=1)
+    rule = Stopping(stop="futility", futility=0.3, budget=9).rule(HUMAN, max_annotations=9, seed=1)
     assert (rule.futility, rule.budget, rule.seed) == (0.3, 9, 1)
-    decided = Stopping().rule(HUMAN, most=20, seed=0)
+    decided = Stopping().rule(HUMAN, max_annotations=20, seed=0)
     assert (decided.futility, decided.budget > 1e18) == (None, True)
-    assert Stopping(boundary=2.5).rule(HUMAN, most=20, seed=0).bounds == (2.5, 2.5)
-    pocock = Stopping(looks=(10, 20, 30), boundary="pocock").rule(HUMAN, most=30, seed=0)
+    assert Stopping(boundary=2.5).rule(HUMAN, max_annotations=20, seed=0).bounds == (2.5, 2.5)
+    pocock = Stopping(looks=(10, 20, 30), boundary="pocock").rule(HUMAN, max_annotations=30, seed=0)
     assert [round(z, 2) for z in pocock.bounds] == [2.29, 2.29, 2.29]
     for kind in ("pocock", "obrien-fleming"):
-        rule = Stopping(looks=(10, 20, 25), boundary=kind, gamma=0.1).rule(HUMAN, most=30, seed=0)
+        rule = Stopping(looks=(10, 20, 25), boundary=kind, gamma=0.1).rule(HUMAN, max_annotations=30, seed=0)
         assert rule.bounds == tuple(group_sequential_bounds((10, 20, 25), shape=BOUNDARIES[kind], level=0.1))
 
 

@@ -143,7 +143,7 @@ def test_error_rates_are_tested_with_a_correction_for_continuity(
 
 @pytest.mark.parametrize("shift", [-0.12, -0.03, 0.03, 0.12])
 def test_draws_of_a_difference_are_moved_towards_0_by_at_most_the_correction(shift: float) -> None:
-    test = DifferenceTest.from_draws(np.append(0.3, DRAWS - 0.1 + shift), 0.9, correction=0.05)
+    test = DifferenceTest.from_draws(np.append(0.3, DRAWS - 0.1 + shift), 0.9, continuity_correction=0.05)
     median = np.median(DRAWS - 0.1 + shift)
     moved = DRAWS - 0.1 + shift - np.sign(median) * min(abs(median), 0.05)
     assert test.p_value == pytest.approx(float(two_sided_p(moved)))
@@ -166,7 +166,7 @@ def decided(
 
 def error_test(p_value: float, value: float) -> DifferenceTest:
     draws = np.append(value, value + np.linspace(-0.05, 0.05, 999))
-    return DifferenceTest.from_draws(draws, 0.9, correction=0.01)._replace(p_value=p_value)
+    return DifferenceTest.from_draws(draws, 0.9, continuity_correction=0.01)._replace(p_value=p_value)
 
 
 def test_decisions_are_adjusted_for_their_family_and_name_the_favoured_system() -> None:
@@ -206,7 +206,9 @@ def test_differences_have_joint_levels_and_draws_that_shared_clusters_correlate(
         "D": rates_of(0.55, seed=4, influence=np.array([0.03, -0.03, 0.01, 0.005])),
     }
     rows = list(
-        difference_rows(outputs, "judge", "pass", systems, confidence=0.95, rng=np.random.default_rng(0), n_labels=2)
+        difference_rows(
+            outputs, "judge", "pass", systems, confidence=0.95, rng=np.random.default_rng(0), n_distinct_labels=2
+        )
     )
     assert [(row["system_a"], row["system_b"]) for row in rows] == [*combinations("ABCD", 2)]
     first, undefined = rows[0], rows[1]

@@ -644,7 +644,7 @@ def test_outputs_that_only_another_judge_labelled_belong_to_the_population() -> 
 def test_ten_labels_of_a_kind_give_few_false_findings() -> None:
     """Without the correction for continuity, the probability of a false finding is .087."""
     draws = np.random.default_rng(0).beta(np.arange(11)[:, None] + 0.5, 10.5 - np.arange(11)[:, None], (11, 4000))
-    test = partial(DifferenceTest.from_draws, least_confidence=0.95, correction=2 * CONTINUITY / 10)
+    test = partial(DifferenceTest.from_draws, least_confidence=0.95, continuity_correction=2 * CONTINUITY / 10)
     p_values = np.array([[test(a - b).p_value for a in draws] for b in draws[:, ::-1]])
     for rate in (0.1, 0.22, 0.35, 0.5):
         probabilities = binom.pmf(np.arange(11), 10, rate)

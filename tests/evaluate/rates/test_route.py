@@ -264,7 +264,7 @@ def test_the_table_of_the_threshold_has_the_counts_of_accepted_outputs() -> None
     assert (row["accepted"], row["n_labelled"], row["disagreement"]) == (0.25, 60, 1 / 60)
     wrong = np.zeros(60, dtype=bool)
     wrong[np.flatnonzero(data["judge"][:60] != data["human"][:60])] = True
-    assert row["e_value"] == pytest.approx(max(1, e_values(wrong, most=0.1).max()))
+    assert row["e_value"] == pytest.approx(max(1, e_values(wrong, max_disagreement=0.1).max()))
     assert row["alarm"] is False
     none = only(cu.route(data, threshold=0.99).threshold)
     assert (none["accepted"], none["n_labelled"], none["disagreement"], none["disagreement_bound"]) == (
@@ -316,7 +316,11 @@ def test_labels_by_expected_error_have_a_quarter_by_size() -> None:
     share = total / 800
     target = 0.75 * rate_shares(share, rates) + 0.25 * share
     expected = allocation(
-        target, n_labelled=labelled.astype(int), n_available=(total - labelled).astype(int), n=120, least_per_stratum=10
+        target,
+        n_labelled=labelled.astype(int),
+        n_available=(total - labelled).astype(int),
+        n_to_add=120,
+        least_per_stratum=10,
     )
     added = np.bincount(stratum, weights=result.outputs["label_next"], minlength=8)
     np.testing.assert_array_equal(added, expected)

@@ -47,7 +47,7 @@ def test_expected_intervals_narrow_with_labels() -> None:
         expected_posterior(WEIGHTS, RATES, np.array([300, 700]), n)[:, :, 1].sum(axis=1).std() for n in (50, 200, 800)
     ]
     assert spread[0] > 1.8 * spread[1] > 1.8 * 1.5 * spread[2]
-    assert fewest_labels(lambda n: 1 / max(n, 1), 0.001, most=50) is None
+    assert fewest_labels(lambda n: 1 / max(n, 1), 0.001, max_n_labels=50) is None
 
 
 @given(
@@ -58,7 +58,9 @@ def test_expected_intervals_narrow_with_labels() -> None:
 )
 def test_allocation_adds_what_is_asked_and_available(share: float, labelled: list, available: list, n: int) -> None:
     n_labelled, free = np.array(labelled), np.array(available)
-    added = allocation(np.array([share, 1 - share]), n_labelled=n_labelled, n_available=free, n=n, least_per_stratum=5)
+    added = allocation(
+        np.array([share, 1 - share]), n_labelled=n_labelled, n_available=free, n_to_add=n, least_per_stratum=5
+    )
     assert added.sum() == min(n, free.sum())
     assert (added >= 0).all()
     assert (added <= free).all()
@@ -68,9 +70,9 @@ def test_allocation_adds_what_is_asked_and_available(share: float, labelled: lis
 
 def test_the_fewest_labels_are_found_at_both_ends_of_the_range() -> None:
     for fewest in (1, 2, 37, 49, 50):
-        assert fewest_labels(lambda n, k=fewest: float(n < k), 0.5, most=50) == fewest
-    assert fewest_labels(lambda n: float(n < 51), 0.5, most=50) is None
-    assert fewest_labels(lambda n: 1 / n, 0.02, most=50) == 50  # equality is enough
+        assert fewest_labels(lambda n, k=fewest: float(n < k), 0.5, max_n_labels=50) == fewest
+    assert fewest_labels(lambda n: float(n < 51), 0.5, max_n_labels=50) is None
+    assert fewest_labels(lambda n: 1 / n, 0.02, max_n_labels=50) == 50  # equality is enough
 
 
 def test_strata_without_an_optimal_share_get_only_the_rest() -> None:
@@ -85,7 +87,7 @@ def test_strata_without_an_optimal_share_get_only_the_rest() -> None:
         (40, [30, 10]),
         (99, [30, 50]),
     ):
-        assert allocation(share, n=n, **options).tolist() == expected
+        assert allocation(share, n_to_add=n, **options).tolist() == expected
     done = {**options, "n_labelled": np.array([10, 3])}
-    assert allocation(share, n=20, **done).tolist() == [19, 1]
-    assert allocation(np.array([0.75, 0.25]), n=27, **done).tolist() == [20, 7]  # 30 : 10 of 40
+    assert allocation(share, n_to_add=20, **done).tolist() == [19, 1]
+    assert allocation(np.array([0.75, 0.25]), n_to_add=27, **done).tolist() == [20, 7]  # 30 : 10 of 40

@@ -38,7 +38,7 @@ def test_fixed_sequence_equals_brute_force() -> None:
     for _ in range(60):
         n = np.cumsum(rng.integers(0, 60, size=8))
         errors = np.cumsum(rng.binomial(np.diff(n, prepend=0), rng.uniform(0, 0.2)))
-        tested, last = fixed_sequence(errors.astype(float), n.astype(float), most=0.1, confidence=0.9)
+        tested, last = fixed_sequence(errors.astype(float), n.astype(float), max_disagreement=0.1, confidence=0.9)
         expected = sequence(errors.tolist(), n.tolist(), most=0.1, confidence=0.9)
         assert (tested.tolist(), last) == expected
         outcomes.add(last)
@@ -50,17 +50,17 @@ def test_e_values_are_a_martingale_at_the_largest_acceptable_disagreement() -> N
     paths = np.array(list(product([False, True], repeat=10)))
     for rate, expected in ((0.2, 1.0), (0.1, None)):
         weight = np.prod(np.where(paths, rate, 1 - rate), axis=1)
-        mean = float(weight @ np.array([e_values(path, most=0.2)[-1] for path in paths]))
+        mean = float(weight @ np.array([e_values(path, max_disagreement=0.2)[-1] for path in paths]))
         assert mean == pytest.approx(expected) if expected else mean < 0.9
 
 
 def test_e_values_use_no_later_label() -> None:
     errors = np.random.default_rng(1).random(120) < 0.3
-    values = e_values(errors, most=0.1)
+    values = e_values(errors, max_disagreement=0.1)
     for n in (1, 26, 60, 119):
-        np.testing.assert_allclose(e_values(errors[:n], most=0.1), values[:n])
+        np.testing.assert_allclose(e_values(errors[:n], max_disagreement=0.1), values[:n])
     assert values[-1] > 1000
-    assert e_values(np.zeros(500, dtype=bool), most=0.1).max() < 1
+    assert e_values(np.zeros(500, dtype=bool), max_disagreement=0.1).max() < 1
 
 
 def test_error_rates_fall_with_the_confidence_and_average_to_the_counts() -> None:
@@ -75,10 +75,10 @@ def test_strata_are_divided_where_each_part_has_enough_labels() -> None:
     stratum = np.repeat([0, 1], 200)
     weight = np.tile(np.repeat([1.0, 4.0, 20.0], [20, 40, 140]), 2)
     labelled = np.random.default_rng(0).random(400) < 1 / weight
-    parts = designed_strata(stratum, weight, labelled, fewest=2)
+    parts = designed_strata(stratum, weight, labelled, min_n_labelled=2)
     for part in np.unique(parts):
         assert len(np.unique(stratum[parts == part])) == 1
         assert labelled[parts == part].sum() >= 2
     assert len(np.unique(parts)) > 4
-    assert (designed_strata(stratum, np.ones(400), labelled, fewest=2) == stratum).all()
-    assert (designed_strata(stratum, np.arange(400.0) + 1, labelled, fewest=2) == stratum).all()
+    assert (designed_strata(stratum, np.ones(400), labelled, min_n_labelled=2) == stratum).all()
+    assert (designed_strata(stratum, np.arange(400.0) + 1, labelled, min_n_labelled=2) == stratum).all()

@@ -106,7 +106,9 @@ POCOCK = group_sequential_bounds(LOOKS, shape=BOUNDARIES["pocock"], level=0.05)
 
 
 def estimates_at(margin: list[float], error: float = 0.2, *, looks: int = 3, level: float = 0.05, bounds=POCOCK):
-    return stagewise(np.array(margin), np.full(len(margin), error), n=LOOKS[:looks], bounds=bounds[:looks], level=level)
+    return stagewise(
+        np.array(margin), np.full(len(margin), error), n_annotations=LOOKS[:looks], bounds=bounds[:looks], level=level
+    )
 
 
 def test_other_software_says_the_same() -> None:
@@ -116,14 +118,14 @@ def test_other_software_says_the_same() -> None:
     bounds = group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05)
     assert bounds[0] == pytest.approx(2.2894, abs=1e-4)
     n, unit = np.array([1, 2]), 0.01  # an error so small that nothing is clipped
-    result = stagewise(np.array([2.5 * unit]), np.array([unit]), n=n, bounds=bounds[:2], level=0.05)
+    result = stagewise(np.array([2.5 * unit]), np.array([unit]), n_annotations=n, bounds=bounds[:2], level=0.05)
     drift = np.array([result.low[0], result.high[0]]) / unit * np.sqrt(3 / 2)
     assert drift == pytest.approx([0.30, 5.38], abs=0.005)
 
 
 def test_one_look_is_an_interval_of_a_fixed_sample() -> None:
     result = stagewise(
-        np.array([0.1, -0.3]), np.array([0.2, 0.1]), n=np.array([25]), bounds=np.array([1.96]), level=0.1
+        np.array([0.1, -0.3]), np.array([0.2, 0.1]), n_annotations=np.array([25]), bounds=np.array([1.96]), level=0.1
     )
     reach = -ndtri(0.05) * np.array([0.2, 0.1])
     assert result.estimate == pytest.approx([0.1, -0.3])
@@ -178,10 +180,12 @@ def test_the_interval_excludes_a_tie_where_the_bound_is_crossed(boundary: str) -
 
 def test_a_look_that_brought_nothing_new_is_none() -> None:
     n, bounds = np.array([10, 20, 20]), np.array([2.5, 2.4, 2.2])
-    result = stagewise(np.array([0.3]), np.array([0.2]), n=n, bounds=bounds, level=0.05)
-    assert result == stagewise(np.array([0.3]), np.array([0.2]), n=n[:2], bounds=bounds[[0, 2]], level=0.05)
+    result = stagewise(np.array([0.3]), np.array([0.2]), n_annotations=n, bounds=bounds, level=0.05)
+    assert result == stagewise(np.array([0.3]), np.array([0.2]), n_annotations=n[:2], bounds=bounds[[0, 2]], level=0.05)
 
 
 def test_without_an_error_there_is_no_estimate() -> None:
-    result = stagewise(np.array([0.3, np.nan, 0.1]), np.array([0.0, 0.1, np.inf]), n=LOOKS, bounds=POCOCK, level=0.05)
+    result = stagewise(
+        np.array([0.3, np.nan, 0.1]), np.array([0.0, 0.1, np.inf]), n_annotations=LOOKS, bounds=POCOCK, level=0.05
+    )
     assert np.isnan(np.array(result)).all()

@@ -101,8 +101,8 @@ def simulate_ideal_metric(pairs: RatedPairs, n_further_items: int, rng: np.rando
     The metric also rates `n_further_items` items, for which human preferences are drawn from the outcome proportions of
     the pair.
     """
-    cumulative_probabilities = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(pairs.human == ABSENT, 0, 1 - pairs.human)]
-    metric_outcome_codes = (rng.random(pairs.human.shape) > cumulative_probabilities[:2]).sum(axis=0)
+    metric_outcome_cdf = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(pairs.human == ABSENT, 0, 1 - pairs.human)]
+    metric_outcome_codes = (rng.random(pairs.human.shape) > metric_outcome_cdf[:2]).sum(axis=0)
     metric_signs = np.where(pairs.human == ABSENT, ABSENT, 1 - metric_outcome_codes).astype(np.int8)
     human_outcome_counts = pairs.outcome
     metric_outcome_shares = human_outcome_counts / human_outcome_counts.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
@@ -113,8 +113,8 @@ def permute_systems(pairs: RatedPairs, rng: np.random.Generator) -> RatedPairs:
     """Return the preferences of annotators and metric with systems permuted within every cluster.
 
     The two systems of each pair are then equal on average, and clusters stay whole."""
-    n_systems, n_units = int(pairs.systems.max()) + 1, int(pairs.units.max()) + 1
-    permuted_systems_of_item = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[pairs.units]
+    n_systems, n_clusters = int(pairs.systems.max()) + 1, int(pairs.units.max()) + 1
+    permuted_systems_of_item = rng.permuted(np.tile(np.arange(n_systems), (n_clusters, 1)), axis=1)[pairs.units]
     first_system_indices, second_system_indices = (
         permuted_systems_of_item[:, pairs.systems[:, side_index]].T for side_index in range(2)
     )
@@ -160,12 +160,12 @@ def order_answers(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> A
 
     def items_after(n_answers: Ints) -> PairItems:
         human_signs = np.full_like(annotation_kind_codes, ABSENT)
-        signs_in_item_order = np.where(
+        human_signs_by_position = np.where(
             np.arange(annotation_kind_codes.shape[2]) < n_answers[..., np.newaxis],
             1 - annotation_kind_codes // 4,
             np.int8(ABSENT),
         )
-        np.put_along_axis(human_signs, item_orders, signs_in_item_order, axis=2)
+        np.put_along_axis(human_signs, item_orders, human_signs_by_position, axis=2)
         return PairItems(human=human_signs, systems=replications[0].systems, units=cluster_of_item)
 
     return Answers(
@@ -186,8 +186,10 @@ def comparisons_of(study: Study, setting: PreferenceOptions) -> tuple[RaterCompa
         study.select(human=setting["human"])  # raises InputError if there are no human ratings yet
 
     def compare_annotators() -> tuple[RaterComparison, ...]:
-        human_raters = study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names)
-        annotators_only_study = replace(study, raters=human_raters)
+        annotators_only_study = replace(
+            study,
+            raters=study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names),
+        )
         annotators_only_setting: PreferenceOptions = {**setting, "metrics": None}
         selected_study = annotators_only_study.select(**selection_arguments(annotators_only_setting), one_side=True)
         return compare_selection(selected_study, annotators_only_setting)

@@ -171,8 +171,8 @@ class ConcurrentAnnotation:
 
     def goes_on(self, pair: int) -> bool:
         """Whether another interim analysis may follow the current one."""
-        has_more_answers = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
-        return self.is_open[pair] and has_more_answers and self._count_due_answers() < self.rule.budget
+        may_get_more_answers = min(self.rule.looks[-1], self._pairs[pair].usable) > self.target[pair]
+        return self.is_open[pair] and may_get_more_answers and self._count_answers_at_completion() < self.rule.budget
 
     def answer(self, pair: int, position: int, preference: int) -> Ruling | None:
         """Record a preference, or `ABSENT` for a refusal, at an unsettled position of the current interim analysis.
@@ -200,17 +200,17 @@ class ConcurrentAnnotation:
             self.target[pair] -= 1
         return self._analyse_pairs(pair)
 
-    def possible(self, pair: int, positions: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
+    def possible(self, pair: int, positions: Sequence[int], *, begun_positions: Collection[int] = ()) -> list[int]:
         """Reopen refused positions, and return the reopened positions.
 
         Positions that a completed analysis excluded stay refused. The current analysis is determined again from the
-        first usable positions. Later positions that are answered or `begun` remain part of the analysis, so the
-        analysis may become slightly larger.
+        first usable positions. Later positions that are answered or in `begun_positions` remain part of the analysis,
+        so the analysis may become slightly larger.
         """
         pair_state = self._pairs[pair]
-        first_position = pair_state.begin if pair_state.looks else 0
+        first_reopenable = pair_state.begin if pair_state.looks else 0
         reopened_positions = [
-            position for position in positions if position >= first_position and pair_state.places[position] == ABSENT
+            position for position in positions if position >= first_reopenable and pair_state.places[position] == ABSENT
         ]
         for position in reopened_positions:
             pair_state.places[position] = FREE
@@ -218,7 +218,7 @@ class ConcurrentAnnotation:
             pair_state.begin, self.look[pair] = 0, -1
             self._reopen_pairs("items")
         elif reopened_positions:
-            self._refit(pair, reopened_positions, begun)
+            self._refit(pair, reopened_positions, begun_positions)
         return reopened_positions
 
     def withdraw(self, pair: int, position: int) -> None:
@@ -252,19 +252,22 @@ class ConcurrentAnnotation:
             metric=metric_signs,
         )
         self._pairs.append(pair_state)
-        for counts_or_signs in (self.n, self.target, self.decision):
-            counts_or_signs.append(0)
+        self.n.append(0)
+        self.target.append(0)
+        self.decision.append(0)
         self.look.append(-1)
         self.is_open.append(True)
         self.why.append("")
         self.is_common |= is_clustered(self._units[list(pair_state.order[: self.rule.looks[-1]])])
 
-    def _set_position(self, pair: int, position: int, new_value: int, allowed_values: Sequence[int]) -> None:
-        """Change a position of the current analysis from one of `allowed_values` to `new_value`.
+    def _set_position(self, pair: int, position: int, new_value: int, replaceable_values: Sequence[int]) -> None:
+        """Change a position of the current analysis from one of `replaceable_values` to `new_value`.
 
         Raise `ValueError` for other positions, and for a value that is not allowed."""
-        is_allowed = self.is_in_current_look(pair, position) and self._pairs[pair].places[position] in allowed_values
-        require(is_allowed, f"answer {position} of pair {pair} cannot be changed now")
+        require(
+            self.is_in_current_look(pair, position) and self._pairs[pair].places[position] in replaceable_values,
+            f"answer {position} of pair {pair} cannot be changed now",
+        )
         self._pairs[pair].places[position] = new_value
 
     def _refit(self, pair: int, reopened_positions: Sequence[int], begun_positions: Collection[int]) -> None:
@@ -272,15 +275,16 @@ class ConcurrentAnnotation:
         pair_state = self._pairs[pair]
         n_earlier_answers = pair_state.looks[-1][1] if pair_state.looks else 0
         usable_positions, n_needed = (pair_state.usable_places(pair_state.begin), self.target[pair] - n_earlier_answers)
-        later_positions = {position for position in usable_positions if position >= pair_state.end}
-        if later_positions <= {*reopened_positions}:  # the analysis may have been shortened for lack of items
+        usable_later_positions = {position for position in usable_positions if position >= pair_state.end}
+        if usable_later_positions <= {*reopened_positions}:  # the analysis may have been shortened for lack of items
             n_needed = min(
-                n_needed + len(reopened_positions), max(n_needed, self.rule.looks[self.look[pair]] - n_earlier_answers)
+                n_needed + len(reopened_positions),
+                max(n_needed, self.rule.looks[self.look[pair]] - n_earlier_answers),
             )
-        is_settled = [
+        is_settled_or_begun = [
             pair_state.places[position] != FREE or position in begun_positions for position in usable_positions
         ]
-        n_needed = max(n_needed, 1 + int(np.flatnonzero(is_settled).max(initial=-1)))
+        n_needed = max(n_needed, 1 + int(np.flatnonzero(is_settled_or_begun).max(initial=-1)))
         self.target[pair] = n_earlier_answers + n_needed
         pair_state.end = usable_positions[n_needed - 1] + 1
 
@@ -301,9 +305,9 @@ class ConcurrentAnnotation:
             return None
         due_pairs = [pair]
         if self.is_common:
-            waiting_pairs = [i for i in range(len(self.n)) if self.is_open[i] and not self._pairs[i].is_judged]
-            due_pairs = [i for i in waiting_pairs if self.n[i] >= self.target[i]]
-            if len(due_pairs) < len(waiting_pairs):
+            pairs_under_analysis = [i for i in range(len(self.n)) if self.is_open[i] and not self._pairs[i].is_judged]
+            due_pairs = [i for i in pairs_under_analysis if self.n[i] >= self.target[i]]
+            if len(due_pairs) < len(pairs_under_analysis):
                 return None
         ruling_of_pair = self._decide_pairs(due_pairs)
         self._start_next_looks()
@@ -358,19 +362,21 @@ class ConcurrentAnnotation:
                 self._start_look(pair_index, look, self._count_missing_answers(pair_index, look))
         if not uncovered_pair_looks:
             return
-        n_due_answers = self._count_due_answers()
+        n_answers_at_completion = self._count_answers_at_completion()
         has_incomplete_look = any(self.is_open[state.number] and not state.is_judged for state in self._pairs)
-        if has_incomplete_look and n_due_answers < self.rule.budget:
+        if has_incomplete_look and n_answers_at_completion < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
         n_missing_answers = np.array([self._count_missing_answers(*pair_look) for pair_look in uncovered_pair_looks])
-        n_granted_answers = grant_requests(n_missing_answers, np.array(max(0, self.rule.budget - n_due_answers)))
+        n_granted_answers = grant_requests(
+            n_missing_answers, np.array(max(0, self.rule.budget - n_answers_at_completion))
+        )
         for (pair_index, look), n_granted in zip(uncovered_pair_looks, n_granted_answers.tolist(), strict=True):
             if n_granted:
                 self._start_look(pair_index, look, n_granted)
             else:
                 self._close(pair_index, "budget")
 
-    def _count_due_answers(self) -> int:
+    def _count_answers_at_completion(self) -> int:
         """Return the number of answers at the time when all current analyses will be complete."""
         return sum(self.target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
@@ -386,7 +392,7 @@ class ConcurrentAnnotation:
             max(0, self.n[pair_index] + self._count_missing_answers(pair_index, look) - self.target[pair_index])
             for pair_index in np.flatnonzero(self.is_open).tolist()
         )
-        return self._count_due_answers() + n_further_answers <= self.rule.budget
+        return self._count_answers_at_completion() + n_further_answers <= self.rule.budget
 
     def _start_look(self, pair: int, look: int, n_answers: int) -> None:
         pair_state = self._pairs[pair]
@@ -425,37 +431,39 @@ def rulings(
         pair_items = PairItems(
             human=human_signs, systems=np.array([pair_state.systems for pair_state in contributing_states]), units=units
         )
-    last_look_counts = np.array([min(rule.looks[-1], pair_state.usable) for pair_state in pair_states])
+    n_at_last_analysis = np.array([min(rule.looks[-1], pair_state.usable) for pair_state in pair_states])
     decisions, is_open_pair, _ = analyse_tables(
         rule,
         outcome_counts,
         analysis_index=look,
-        n_at_last_analysis=last_look_counts,
+        n_at_last_analysis=n_at_last_analysis,
         items=pair_items,
         is_analysed_pair=is_analysed_pair,
     )
     estimates = estimates_on(
         rule, outcome_counts, analysis_index=look, items=pair_items, is_analysed_pair=is_analysed_pair
     )
-    for i, pair_state in enumerate(pair_states):
+    for pair_index, pair_state in enumerate(pair_states):
         n_answers = pair_state.looks[-1][1]
-        closing_reason = "rule" if not is_open_pair[i] else "items" if n_answers >= last_look_counts[i] else ""
+        closing_reason = (
+            "rule" if not is_open_pair[pair_index] else "items" if n_answers >= n_at_last_analysis[pair_index] else ""
+        )
         margin_and_bounds = _margin(
             rule,
             pair_state,
-            int(decisions[i]),
+            int(decisions[pair_index]),
             closing_reason,
-            LookEstimates(*(estimate_values[i : i + 1] for estimate_values in estimates)),
+            LookEstimates(*(estimate_by_pair[pair_index : pair_index + 1] for estimate_by_pair in estimates)),
         )
         used_positions = tuple(
             position
             for position, answer_sign in enumerate(pair_state.places[: pair_state.begin])
             if answer_sign != ABSENT
         )
-        wins, ties, losses = outcome_counts.human[i].tolist()
+        wins, ties, losses = outcome_counts.human[pair_index].tolist()
         ruling = Ruling(
             *(pair_state.number, look, n_answers, wins, ties, losses),
-            *(int(decisions[i]), not closing_reason, float(estimates.theta[i])),
+            *(int(decisions[pair_index]), not closing_reason, float(estimates.theta[pair_index])),
             *margin_and_bounds,
             used_positions,
         )
@@ -482,9 +490,9 @@ def _margin(
         elif is_last_look:
             score_statistic = np.clip(score_statistic, -boundary_score * (1 - _NEXT), boundary_score * (1 - _NEXT))
         stagewise_estimate = stagewise(
-            score_statistic, look_estimates.error, n=answer_counts, bounds=boundary_values, level=rule.gamma
+            score_statistic, look_estimates.error, n_annotations=answer_counts, bounds=boundary_values, level=rule.gamma
         )
         if np.isfinite(stagewise_estimate.estimate[0]):
-            margin, low, high = (float(bound_array[0]) for bound_array in stagewise_estimate[:3])
+            margin, low, high = (float(margin_or_bound[0]) for margin_or_bound in stagewise_estimate[:3])
             return margin, low, high
     return float(look_estimates.margin[0]), float(look_estimates.low[0]), float(look_estimates.high[0])

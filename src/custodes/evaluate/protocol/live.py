@@ -63,7 +63,7 @@ class State:
     @cached_property
     def rule(self) -> Rule:
         """The stopping rule for these items."""
-        return self.stopping.rule(ESTIMATORS[self.estimator], most=len(self.items), seed=self.seed)
+        return self.stopping.rule(ESTIMATORS[self.estimator], max_annotations=len(self.items), seed=self.seed)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -93,7 +93,7 @@ class State:
             units=np.array(self.units),
             metric=np.array(self.metric, dtype=np.int8) if self.metric else None,
         )
-        remaining_answers_of_pairs = [
+        answers_to_replay_by_pair = [
             {
                 int(self.places[pair_index, self.numbers[item]]): preference
                 for item, preference in preference_of_item.items()
@@ -102,12 +102,12 @@ class State:
         ]
         while requested_pairs_and_positions := [
             (pair_index, position)
-            for pair_index, preference_of_position in enumerate(remaining_answers_of_pairs)
+            for pair_index, preference_of_position in enumerate(answers_to_replay_by_pair)
             for position in preference_of_position
             if live_annotation.is_in_current_look(pair_index, position)
         ]:
             for pair_index, position in requested_pairs_and_positions:
-                live_annotation.answer(pair_index, position, remaining_answers_of_pairs[pair_index].pop(position))
+                live_annotation.answer(pair_index, position, answers_to_replay_by_pair[pair_index].pop(position))
         return live_annotation
 
     def after(self, live_annotation: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
@@ -180,8 +180,8 @@ _FILE = msgspec.json.Decoder(_File)
 def check(state: State) -> None:
     """Raise `OptionError` for an inconsistent state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
-    for label_kind, labels, min_labels in (("systems", state.systems, 2), ("items", state.items, 1)):
-        check_at_least(label_kind, len(labels), min_labels)
+    for label_kind, labels, min_n_labels in (("systems", state.systems, 2), ("items", state.items, 1)):
+        check_at_least(label_kind, len(labels), min_n_labels)
         if repeated_labels := sorted(label for label, n_uses in Counter(labels).items() if n_uses > 1):
             raise OptionError(f"{label_kind} must be distinct, but these occur twice: {join_labels(repeated_labels)}")
     distinct_preferences = {
@@ -272,11 +272,11 @@ def start(
     (single_estimator,), (stopping_rule,) = select_estimators_and_rules(
         estimator, stopping, is_without_metric=metric is None
     )
-    unit_of_cluster = {cluster: cluster_index for cluster_index, cluster in enumerate(dict.fromkeys(item_clusters))}
+    index_of_cluster = {cluster: cluster_index for cluster_index, cluster in enumerate(dict.fromkeys(item_clusters))}
     state = State(
         systems=system_names,
         items=items,
-        units=tuple(unit_of_cluster[cluster] for cluster in item_clusters),
+        units=tuple(index_of_cluster[cluster] for cluster in item_clusters),
         metric=() if metric is None else _metric_rows(metric, system_names, items),
         estimator=single_estimator.name,
         stopping=stopping_rule,

@@ -313,11 +313,11 @@ def _rows(
     for stopping in rules:
         mean_annotations_without_metric = np.nan
         for estimator in estimators:
-            rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
-            replay_outcome = replay(
+            rule = stopping.rule(estimator, max_annotations=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
+            replay_result = replay(
                 answers, rule, reference_decisions=reference_decisions, reference_proportions=outcome_share_draws
             )
-            mean_annotations_of_study = replay_outcome.n.mean(axis=1)
+            mean_annotations_of_study = replay_result.n.mean(axis=1)
             if not estimator.uses_metric:
                 mean_annotations_without_metric = mean_annotations_of_study.mean()
             yield {
@@ -325,10 +325,10 @@ def _rows(
                 "estimator": estimator.name,
                 "stopping": str(stopping),
                 **with_sd("annotations", mean_annotations_of_study),
-                "decided": (replay_outcome.decision != 0).mean(),
+                "decided": (replay_result.decision != 0).mean(),
                 **{
-                    error_name: error_rates.mean()
-                    for error_name, error_rates in errors_of(reference_decisions, replay_outcome.decision).items()
+                    decision_type: decision_rates.mean()
+                    for decision_type, decision_rates in errors_of(reference_decisions, replay_result.decision).items()
                 },
                 "saving": 1 - mean_annotations_of_study.mean() / mean_annotations_without_metric
                 if estimator.uses_metric
@@ -339,7 +339,7 @@ def _rows(
 def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
     """Return the columns of `power`: exact power of annotators alone, by pair and number of annotations."""
     curve_annotation_counts = np.array(
-        [annotation_counts for annotation_counts in CURVE if annotation_counts < n_items] + [n_items]
+        [n_annotations for n_annotations in CURVE if n_annotations < n_items] + [n_items]
     )
     n_pairs = len(world.shares)
     pair_outcome_shares, annotation_counts = (

@@ -50,7 +50,10 @@ def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:
     correct_doc, *error_docs = docs
     return (
         share(ERRORS[0], correct_doc, sd=sd, best="high"),
-        *(share(name, doc, best="low") for name, doc in zip(ERRORS[1:], error_docs, strict=True)),
+        *(
+            share(column_name, column_doc, best="low")
+            for column_name, column_doc in zip(ERRORS[1:], error_docs, strict=True)
+        ),
     )
 
 
@@ -195,9 +198,13 @@ def protocol(
     generator = np.random.default_rng(rng)
     root_seed = int(generator.integers(2**63))
     comparisons = comparisons_of(study, setting)
-    paper_rule_pair = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
+    paper_estimator_and_rule = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     task_list = [
-        (comparison, metric, list(dict.fromkeys([*estimator_rule_pairs, *[paper_rule_pair] * (metric == NONE)])))
+        (
+            comparison,
+            metric,
+            list(dict.fromkeys([*estimator_rule_pairs, *[paper_estimator_and_rule] * (metric == NONE)])),
+        )
         for comparison in comparisons
         for metric in dict.fromkeys((NONE, *comparison.metrics, *[IDEAL] * (ideal > 0)))
         if (
@@ -260,7 +267,7 @@ def _row(
     metric: str,
     estimator: Estimator,
     stopping: Stopping,
-    seed: int,
+    estimator_seed: int,
     pairs: RatedPairs,
     answers_of_scenarios: Sequence[Answers],
 ) -> dict[str, dict[str, Any]]:
@@ -274,8 +281,8 @@ def _row(
     )
     rule = stopping.rule(
         estimator,
-        most=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
-        seed=seed,
+        max_annotations=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
+        seed=estimator_seed,
     )
     study_replay, *null_replays = [
         replay(scenario_answers, rule, reference_decisions=reference_decisions, reference_proportions=pairs.truth)
@@ -283,16 +290,18 @@ def _row(
     ]
     fixed_decisions = decide_fixed_design(answers_of_scenarios[0], rule, n_total=study_replay.n.sum(axis=1))
     key_columns = {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
-    rates_of_error_type = errors_of(reference_decisions, study_replay.decision)
+    rates_of_decision_type = errors_of(reference_decisions, study_replay.decision)
     false_decision_rates = [(null_replay.decision != 0).mean(axis=1) for null_replay in null_replays]
     return {
         "protocol": {
             **key_columns,
-            **{error_type: rates.mean() for error_type, rates in rates_of_error_type.items()},
+            **{
+                decision_type: decision_rates.mean() for decision_type, decision_rates in rates_of_decision_type.items()
+            },
             **with_sd("share", (study_replay.n / available_annotation_counts).mean(axis=1)),
-            **with_sd("correct", rates_of_error_type["correct"]),
+            **with_sd("correct", rates_of_decision_type["correct"]),
             **with_sd(
-                "gain", rates_of_error_type["correct"] - errors_of(reference_decisions, fixed_decisions)["correct"]
+                "gain", rates_of_decision_type["correct"] - errors_of(reference_decisions, fixed_decisions)["correct"]
             ),
             "kld": study_replay.kld[-1].mean(),
             "kld_mode": mean_kld(study_replay.outcome_proportions, pairs.mode).mean(),
@@ -301,7 +310,10 @@ def _row(
         "curve": {
             **key_columns,
             "round": np.arange(1, len(rule.looks) + 1),
-            **{name: getattr(study_replay, name).mean(axis=1) for name in ("annotations", "correct", "kld")},
+            **{
+                curve_column: getattr(study_replay, curve_column).mean(axis=1)
+                for curve_column in ("annotations", "correct", "kld")
+            },
         },
     }
 
@@ -378,12 +390,12 @@ def _savings(protocol_rows: Sequence[dict[str, Any]], gamma: float, replications
             protocol_row["gain"] > two_se_factor * protocol_row["gain_sd"]
             and protocol_row["null_error"] - two_se_factor * protocol_row["null_error_sd"] <= gamma
         ):
-            fixed_design_rate = protocol_row["correct"] - protocol_row["gain"]
+            fixed_design_correct_rate = protocol_row["correct"] - protocol_row["gain"]
             message = (
                 f"{protocol_row['estimator']}, {protocol_row['stopping']}{label_of(protocol_row['aspect'])}: with "
                 f"{protocol_row['share']:.0%} of the annotations, {protocol_row['correct']:.0%} of the pairs are "
                 "decided as with all annotations. With a fixed design of equally many annotations, the proportion is "
-                f"{fixed_design_rate:.0%} (difference {protocol_row['gain']:.2f}, standard error "
+                f"{fixed_design_correct_rate:.0%} (difference {protocol_row['gain']:.2f}, standard error "
                 f"{two_se_factor / 2 * protocol_row['gain_sd']:.3f} over {replications} orders of these annotations)"
             )
             yield Note(rule="saving", message=message, aspect=protocol_row["aspect"])
@@ -393,7 +405,9 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
     """Return notes on the interpretation of the error rates."""
     gamma = rules[0].gamma
     paper_rule = replace(USUAL, gamma=gamma)
-    budgets = dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs)
+    insufficient_budgets = dict.fromkeys(
+        rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs
+    )
     return [
         *build_notes(
             (
@@ -422,7 +436,7 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
                     f"a budget of {budget} annotations leaves some of {n_pairs} pairs without annotations; increase "
                     "the budget",
                 )
-                for budget in budgets
+                for budget in insufficient_budgets
             ),
         ),
         *(Note(**vars(estimator.assumes)) for estimator in estimators if estimator.assumes),

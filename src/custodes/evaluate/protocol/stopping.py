@@ -85,10 +85,10 @@ class Stopping:
         )
         return f"Stopping({arguments_text})"
 
-    def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:
-        """Return the rule for pairs with at most `most` annotations."""
-        annotation_counts = self.looks or (*range(self.batch, most, self.batch), most)
-        looks = tuple(dict.fromkeys(min(n_annotations, most) for n_annotations in annotation_counts))
+    def rule(self, estimator: Estimator, *, max_annotations: int, seed: int) -> Rule:
+        """Return the rule for pairs with at most `max_annotations` annotations."""
+        annotation_counts = self.looks or (*range(self.batch, max_annotations, self.batch), max_annotations)
+        looks = tuple(dict.fromkeys(min(n_annotations, max_annotations) for n_annotations in annotation_counts))
         if isinstance(self.boundary, str):
             boundary_values = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
         else:
@@ -186,11 +186,11 @@ def select_estimators_and_rules(
         ),
         *(
             (
-                is_without_metric and candidate_estimator.uses_metric,
-                f"estimator={candidate_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
+                is_without_metric and requested_estimator.uses_metric,
+                f"estimator={requested_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
                 f"{metric_free_names_text}",
             )
-            for candidate_estimator in estimators
+            for requested_estimator in estimators
         ),
     )
     return tuple(estimators), rules

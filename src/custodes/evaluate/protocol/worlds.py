@@ -129,5 +129,5 @@ def _confusion_matrix(comparison: RaterComparison, metric_index: int) -> Floats:
     """Return posterior means of the metric's confusion matrix given human preferences; pairs count in both orders."""
     joint_comparisons = comparison.preferences.joint(0, 1 + metric_index)
     human_signs, metric_signs = joint_comparisons.signs[:, joint_comparisons.is_rated_by_all]
-    outcome_counts = table_sums(1 - human_signs, 1 - metric_signs, shape=(3, 3))
-    return _channel_of(outcome_counts + outcome_counts[::-1, ::-1] + 1)[1]
+    joint_outcome_counts = table_sums(1 - human_signs, 1 - metric_signs, shape=(3, 3))
+    return _channel_of(joint_outcome_counts + joint_outcome_counts[::-1, ::-1] + 1)[1]

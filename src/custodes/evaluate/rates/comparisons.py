@@ -65,22 +65,24 @@ class DifferenceTest(NamedTuple):
         estimate_and_draws: Floats,
         least_confidence: float,
         *,
-        correction: float = 0.0,
+        continuity_correction: float = 0.0,
         is_tested: bool = True,
     ) -> DifferenceTest:
         """Return the test, with draws for intervals at the level `least_confidence` or higher."""
         sorted_draws = np.sort(estimate_and_draws[1:])
-        n_kept_draws = max(int((1 - least_confidence) / 2 * (len(sorted_draws) + 1)), 1)
+        n_draws_per_tail = max(int((1 - least_confidence) / 2 * (len(sorted_draws) + 1)), 1)
         has_p_value = is_tested and np.isfinite(estimate_and_draws).all()
-        shifted_draws = estimate_and_draws[1:] - np.clip(np.median(sorted_draws), -correction, correction)
+        shifted_draws = estimate_and_draws[1:] - np.clip(
+            np.median(sorted_draws), -continuity_correction, continuity_correction
+        )
         return cls(
             float(estimate_and_draws[0]),
-            sorted_draws[:n_kept_draws].copy(),
-            sorted_draws[-n_kept_draws:].copy(),
+            sorted_draws[:n_draws_per_tail].copy(),
+            sorted_draws[-n_draws_per_tail:].copy(),
             len(sorted_draws),
             float(sorted_draws.mean()),
             float(sorted_draws.std()),
-            correction,
+            continuity_correction,
             float(two_sided_p(shifted_draws)) if has_p_value else np.nan,
         )
 
@@ -117,28 +119,30 @@ def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence
     """
     test_of_rate = {}
     for rate_name, label_code in ERROR_RATES.items():
-        n_first_labels, n_second_labels = (
+        n_first_human_labels, n_second_human_labels = (
             0.0 if judge_rates.pairs is None else float(judge_rates.pairs.counts.labelled[:, label_code].sum())
             for judge_rates in (first_rates, second_rates)
         )
         test_of_rate[rate_name] = DifferenceTest.from_draws(
             _error_rate_difference(first_rates, second_rates, rate_name),
             confidence,
-            correction=CONTINUITY * (1 / n_first_labels + 1 / n_second_labels)
-            if n_first_labels and n_second_labels
+            continuity_correction=CONTINUITY * (1 / n_first_human_labels + 1 / n_second_human_labels)
+            if n_first_human_labels and n_second_human_labels
             else 1.0,
-            is_tested=min(n_first_labels, n_second_labels) > FEWEST_OF_LABEL - 0.5,
+            is_tested=min(n_first_human_labels, n_second_human_labels) > FEWEST_OF_LABEL - 0.5,
         )
     return test_of_rate
 
 
-def correlation(first_influence: Floats, second_influence: Floats, units: Ints, n_equal_clusters: Floats) -> float:
+def correlation(
+    first_influence: Floats, second_influence: Floats, units: Ints, cluster_multiplicities: Floats
+) -> float:
     """Return the correlation of two estimates, from the influence of each output on each estimate.
 
-    Influences (n,) are summed over clusters, whose positions are `units`. `n_equal_clusters` (n,) is the number of
-    equal clusters that the cluster of an output stands for. The correlation r is shrunk by the factor r^2 / (r^2 + its
-    squared standard error), because a correlation that is too large by chance makes the interval of a difference too
-    short. The absolute value is limited to .99, so that the variance of the difference is positive.
+    Influences (n,) are summed over clusters, whose positions are `units`. `cluster_multiplicities` (n,) is the number
+    of equal clusters that the cluster of an output stands for. The correlation r is shrunk by the factor r^2 / (r^2 +
+    its squared standard error), because a correlation that is too large by chance makes the interval of a difference
+    too short. The absolute value is limited to .99, so that the variance of the difference is positive.
 
     >>> one, other = np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0])
     >>> correlation(one, other, np.array([0, 0, 1, 1]), np.ones(4))
@@ -150,24 +154,24 @@ def correlation(first_influence: Floats, second_influence: Floats, units: Ints, 
     >>> round(correlation(one, other, np.arange(4), np.ones(4)), 4)
     0.2857
     """
-    n_units = int(units.max(initial=-1)) + 1
-    n_equal_clusters_of_unit = multiplicity_by_unit(n_equal_clusters, units=units, n_units=n_units)
+    n_clusters = int(units.max(initial=-1)) + 1
+    multiplicity_of_cluster = multiplicity_by_unit(cluster_multiplicities, units=units, n_units=n_clusters)
     first_cluster_sums, second_cluster_sums = unit_sums(
-        np.stack([first_influence, second_influence]), units=units, n_units=n_units
+        np.stack([first_influence, second_influence]), units=units, n_units=n_clusters
     )
     norms = [
-        np.sqrt((cluster_sums**2 * n_equal_clusters_of_unit).sum())
+        np.sqrt((cluster_sums**2 * multiplicity_of_cluster).sum())
         for cluster_sums in (first_cluster_sums, second_cluster_sums)
     ]
     if not all(norms):
         return 0.0
     first_cluster_sums, second_cluster_sums = first_cluster_sums / norms[0], second_cluster_sums / norms[1]
-    r = float((first_cluster_sums * second_cluster_sums * n_equal_clusters_of_unit).sum())
+    r = float((first_cluster_sums * second_cluster_sums * multiplicity_of_cluster).sum())
     # By the delta method.
-    cluster_deviations = first_cluster_sums * second_cluster_sums - r / 2 * (
+    cluster_influences_on_r = first_cluster_sums * second_cluster_sums - r / 2 * (
         first_cluster_sums**2 + second_cluster_sums**2
     )
-    squared_standard_error = float((cluster_deviations**2 * n_equal_clusters_of_unit).sum())
+    squared_standard_error = float((cluster_influences_on_r**2 * multiplicity_of_cluster).sum())
     return float(np.clip(r**3 / (r**2 + squared_standard_error), -0.99, 0.99)) if r else 0.0
 
 
@@ -214,19 +218,22 @@ def difference_rows(
     *,
     confidence: float,
     rng: np.random.Generator,
-    n_labels: int = 1,
+    n_distinct_labels: int = 1,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `differences` for one metric, with unadjusted p-values.
 
-    The intervals of rate differences are simultaneous for all pairs of systems and `n_labels` labels (Bonferroni). The
-    value `errors` has the tests of error rates, which `add_decisions` replaces by columns, like `p_value`.
+    The intervals of rate differences are simultaneous for all pairs of systems and `n_distinct_labels` labels
+    (Bonferroni). The value `errors` has the tests of error rates, which `add_decisions` replaces by columns, like
+    `p_value`.
     """
-    n_systems = sum(np.isfinite(system_rates.corrected.value) for system_rates in rates_of_system.values())
-    joint_confidence = 1 - (1 - confidence) / max(n_labels * n_systems * (n_systems - 1) // 2, 1)
+    n_estimated_systems = sum(np.isfinite(system_rates.corrected.value) for system_rates in rates_of_system.values())
+    joint_confidence = 1 - (1 - confidence) / max(
+        n_distinct_labels * n_estimated_systems * (n_estimated_systems - 1) // 2, 1
+    )
     for (system_a, rates_a), (system_b, rates_b) in combinations(rates_of_system.items(), 2):
         corrected_test, human_test = (
-            DifferenceTest.from_draws(difference_of_rates(rates_a, rates_b, outputs, rng), joint_confidence)
-            for difference_of_rates in (rate_difference, human_difference)
+            DifferenceTest.from_draws(difference_function(rates_a, rates_b, outputs, rng), joint_confidence)
+            for difference_function in (rate_difference, human_difference)
         )
         yield {
             "metric": metric,
@@ -240,16 +247,18 @@ def difference_rows(
         }
 
 
-def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: float) -> Iterator[dict[str, Any]]:
+def add_decisions(
+    unadjusted_rows: Sequence[dict[str, Any]], *, alpha: float, confidence: float
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of all metrics with adjusted p-values, decisions, error rates and the favoured system.
 
     P-values and intervals are adjusted by Bonferroni's method. For the corrected difference, the family is the pairs
     and labels of one metric. For error rates, the family is all metrics, pairs, labels and both
     error rates.
     """
-    n_error_tests = max(1, sum(np.isfinite(test.p_value) for row in rows for test in row["errors"].values()))
-    n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))
-    for row in rows:
+    n_error_tests = max(1, sum(np.isfinite(test.p_value) for row in unadjusted_rows for test in row["errors"].values()))
+    n_tests_of_metric = Counter(row["metric"] for row in unadjusted_rows if np.isfinite(row["p_value"]))
+    for row in unadjusted_rows:
         p_adjusted = np.minimum(row["p_value"] * n_tests_of_metric[row["metric"]], 1.0)
         sign_text = "+" if row["corrected_difference"] > 0 else "-"
         error_rate_columns: dict[str, float] = {}
@@ -274,12 +283,14 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
 
 def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    intervals = (
+    difference_intervals = (
         estimate_interval(_error_rate_difference(*rates_pair, rate_name), 1 - 2 * alpha)
         for rates_pair in combinations(system_rates, 2)
         for rate_name in ERROR_RATES
     )
-    return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
+    return all(
+        interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in difference_intervals
+    )
 
 
 def slice_row(
@@ -329,18 +340,22 @@ def slice_rows(
 FINDINGS = {"p_rate": "rate", "p_tpr": "TPR", "p_tnr": "TNR"}
 
 
-def add_findings(rows: Sequence[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
+def add_findings(unadjusted_rows: Sequence[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for all metrics, with adjusted p-values and significant differences.
 
     P-values are adjusted over metrics, slices and tests (Holm).
     """
-    p_values = np.array([[row[p_column] for p_column in FINDINGS] for row in rows], dtype=np.float64)
+    p_values = np.array([[row[p_column] for p_column in FINDINGS] for row in unadjusted_rows], dtype=np.float64)
     adjusted_p_values = adjust(p_values.ravel(), correction="holm").reshape(p_values.shape)
-    for row, adjusted_p_of_row in zip(rows, adjusted_p_values, strict=True):
+    for row, adjusted_p_of_row in zip(unadjusted_rows, adjusted_p_values, strict=True):
         finding_texts = [
             f"{'higher' if difference > 0 else 'lower'} {rate_label}"
             for rate_label, p_value, difference in zip(FINDINGS.values(), adjusted_p_of_row, row["signs"], strict=True)
             if p_value <= alpha
         ]
-        columns = {column_name: value for column_name, value in row.items() if column_name != "signs"}
-        yield columns | dict(zip(FINDINGS, adjusted_p_of_row, strict=True)) | {"finding": ", ".join(finding_texts)}
+        row_without_signs = {column_name: value for column_name, value in row.items() if column_name != "signs"}
+        yield (
+            row_without_signs
+            | dict(zip(FINDINGS, adjusted_p_of_row, strict=True))
+            | {"finding": ", ".join(finding_texts)}
+        )

@@ -83,9 +83,9 @@ class StratifiedLabels:
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
         labelled_indices = np.flatnonzero(self.outputs.has_human_label)
-        label_weights = (self.outputs.gold[labelled_indices] * self.weights[labelled_indices, np.newaxis]).T
+        weighted_labels = (self.outputs.gold[labelled_indices] * self.weights[labelled_indices, np.newaxis]).T
         return LabelCounts(
-            unit_sums(label_weights, units=self.stratum[labelled_indices], n_units=self.n_strata).T,
+            unit_sums(weighted_labels, units=self.stratum[labelled_indices], n_units=self.n_strata).T,
             unit_sums(self.totalled * self.outputs.number, units=self.stratum, n_units=self.n_strata),
         )
 
@@ -196,12 +196,12 @@ class JudgeRates:
             return self
         effective_judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_label_counts = pooled.effective(pooled.influence(positive_rate)).labelled
-        rate_draws_of_judged = positive_rate(
+        judged_estimate_and_draws = positive_rate(
             joint_posterior(
                 LabelCounts(effective_label_counts, effective_judge_counts), sampling="by-label", rng=pooled.rng
             )
         )
-        estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_draws_of_judged + self.unjudged[:, 1]
+        estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * judged_estimate_and_draws + self.unjudged[:, 1]
         return replace(
             self,
             rate_draws=estimate_and_draws[1:],
@@ -217,8 +217,8 @@ class JudgeRates:
     @property
     def human_variance(self) -> float:
         """Posterior variance of the rate by human labels alone (Jeffreys' prior)."""
-        n_positive_labels, n_labels = self.human_n * self.human.value, self.human_n
-        return rate_variance(LabelCounts(np.array([[n_labels - n_positive_labels, n_positive_labels]]), np.ones(1)))
+        n_positive_labels = self.human_n * self.human.value
+        return rate_variance(LabelCounts(np.array([[self.human_n - n_positive_labels, n_positive_labels]]), np.ones(1)))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return a measure of agreement followed by its draws, (1 + draws,); NaN without a judge or human labels."""
@@ -234,8 +234,8 @@ class JudgeRates:
     ) -> dict[str, Interval]:
         """Return the measures of agreement with these names; measures for two labels are undefined if there are more
         labels."""
-        n_labels = 0 if self.pairs is None else self.pairs.n_strata
-        function_of_measure = measure_functions(n_labels, self.n_both_labels, ordered=ordered)
+        n_distinct_labels = 0 if self.pairs is None else self.pairs.n_strata
+        function_of_measure = measure_functions(n_distinct_labels, self.n_both_labels, ordered=ordered)
         return dict.fromkeys(names, UNDEFINED) | {
             measure_name: estimate_interval(self.values(measure_function), confidence)
             for measure_name, measure_function in function_of_measure.items()
@@ -243,17 +243,19 @@ class JudgeRates:
         }
 
 
-def measure_functions(n_labels: int, n: int, *, ordered: bool) -> dict[str, Callable[[Floats], Floats]]:
+def measure_functions(
+    n_distinct_labels: int, n_outputs: int, *, ordered: bool
+) -> dict[str, Callable[[Floats], Floats]]:
     """Return the measures of agreement for this number of labels.
 
-    Each measure is a function of joint proportions (..., labels, labels) of `n` outputs.
+    Each measure is a function of joint proportions (..., labels, labels) of `n_outputs` outputs.
     """
     weighting: Weighting = "quadratic" if ordered else "none"
     return {
         **GENERAL,
-        **(BINARY if n_labels == 2 else {}),
+        **(BINARY if n_distinct_labels == 2 else {}),
         "kappa": lambda table: kappa(table, weighting=weighting),
-        "alpha": lambda table: krippendorff(table, n, ordered=ordered),
+        "alpha": lambda table: krippendorff(table, n_outputs, ordered=ordered),
     }
 
 
@@ -279,7 +281,7 @@ def estimate_interval(estimate_and_draws: Floats, confidence: float) -> Interval
 
 def judge_rates(
     outputs: LabelledOutputs,
-    labels: Floats,
+    judge_labels: Floats,
     is_selected_output: Bools | None = None,
     *,
     strata: Ints | None = None,
@@ -295,7 +297,7 @@ def judge_rates(
     ----------
     outputs : LabelledOutputs
         Outputs with human labels; rates are of the second label, which is the positive label if there are two labels.
-    labels : array of shape (n,)
+    judge_labels : array of shape (n,)
         Code of the judge's label; NaN if there is none.
     is_selected_output : bool array of shape (n,), optional
         Whether an output is one of the outputs whose rates are estimated (default: all outputs).
@@ -307,10 +309,10 @@ def judge_rates(
         See `EstimateSettings`.
     """
     sampling, confidence = settings["sampling"], settings["confidence"]
-    is_selected = np.ones(len(labels), dtype=bool) if is_selected_output is None else is_selected_output
-    is_judged = is_selected & ~np.isnan(labels)
-    only_judged = only_judged or has_only_judged(outputs.only(is_selected), labels[is_selected], sampling)
-    label_strata = _label_strata(outputs.only(is_judged), labels[is_judged].astype(np.intp), settings)
+    is_selected = np.ones(len(judge_labels), dtype=bool) if is_selected_output is None else is_selected_output
+    is_judged = is_selected & ~np.isnan(judge_labels)
+    only_judged = only_judged or has_only_judged(outputs.only(is_selected), judge_labels[is_selected], sampling)
+    label_strata = _label_strata(outputs.only(is_judged), judge_labels[is_judged].astype(np.intp), settings)
     is_used_output = is_judged if only_judged else is_selected
     used_outputs, is_judged_output = outputs.only(is_used_output), is_judged[is_used_output]
     has_human_label, label_weights = used_outputs.has_human_label, _label_weights(used_outputs)
@@ -318,13 +320,15 @@ def judge_rates(
     is_estimated_output = ~has_human_label if sampling == "by-label" else np.ones(len(has_human_label), dtype=bool)
     n_undivided_strata = label_strata.n_strata if strata is None else int(strata[is_used_output].max(initial=0)) + 1
     label_or_bin_codes = (
-        np.nan_to_num(labels[is_used_output]).astype(np.intp) if strata is None else strata[is_used_output]
+        np.nan_to_num(judge_labels[is_used_output]).astype(np.intp) if strata is None else strata[is_used_output]
     )
     undivided_stratum_of_output = np.where(is_judged_output, label_or_bin_codes, n_undivided_strata)
     stratum_of_output = (
         undivided_stratum_of_output
         if sampling == "by-label"
-        else designed_strata(undivided_stratum_of_output, used_outputs.weight, has_human_label, fewest=FEWEST_DESIGNED)
+        else designed_strata(
+            undivided_stratum_of_output, used_outputs.weight, has_human_label, min_n_labelled=FEWEST_DESIGNED
+        )
     )
     rate_strata = StratifiedLabels(
         outputs=used_outputs,
@@ -336,8 +340,8 @@ def judge_rates(
     )
     n_labelled, n_both_labels = int(has_human_label.sum()), int(label_strata.outputs.has_human_label.sum())
     n_estimated_outputs, n_judged_outputs = (
-        int(used_outputs.number[is_estimated_output & is_counted_output].sum())
-        for is_counted_output in (True, is_judged_output)
+        int(used_outputs.number[is_estimated_output & is_included_output].sum())
+        for is_included_output in (True, is_judged_output)
     )
     influence = rate_strata.influence(positive_rate)
     unstratified_labels = replace(
@@ -352,27 +356,27 @@ def judge_rates(
         has_divided_strata = rate_strata.n_strata > n_undivided_strata + (not is_judged_output.all())
         prior_weight = NEUTRAL_PRIOR if (has_divided_strata or sampling == "by-judge") and strata is None else PRIOR
         effective_counts = rate_strata.effective(influence)
-        joint_proportion_draws = rate_strata.posterior(effective_counts, prior=prior_weight)
+        joint_estimate_and_draws = rate_strata.posterior(effective_counts, prior=prior_weight)
         is_variance_defined = sampling != "by-label" and len(outputs.words) == 2
         corrected_rate_variance = rate_variance(effective_counts, prior=prior_weight) if is_variance_defined else np.nan
-        estimate_and_draws = positive_rate(joint_proportion_draws)
-        unjudged_shares = joint_proportion_draws[:, np.unique(stratum_of_output[~is_judged_output])].sum(axis=1)
+        estimate_and_draws = positive_rate(joint_estimate_and_draws)
+        unjudged_shares = joint_estimate_and_draws[:, np.unique(stratum_of_output[~is_judged_output])].sum(axis=1)
         rate_draws, corrected_rate = estimate_and_draws[1:], estimate_interval(estimate_and_draws, confidence)
     if n_labelled and sampling == "random":
         human_rate = _wilson(float(positive_rate(unstratified_labels.estimate)), effective_n_human, confidence)
     is_unlabelled_stratum = stratum_counts.labelled.sum(axis=1) == 0
     if n_judged_outputs:
         is_counted_output = is_estimated_output & is_judged_output
-        is_positive_judge_label, n_equal_outputs = (
-            (labels[is_used_output][is_counted_output] == 1).astype(np.float64),
+        is_positive_judge_label, output_multiplicities = (
+            (judge_labels[is_used_output][is_counted_output] == 1).astype(np.float64),
             used_outputs.number[is_counted_output],
         )
-        judge_positive_share = float((is_positive_judge_label * n_equal_outputs).sum() / n_judged_outputs)
+        judge_positive_share = float((is_positive_judge_label * output_multiplicities).sum() / n_judged_outputs)
         effective_n_judged = n_judged_outputs / cluster_divisor(
             used_outputs.only(is_counted_output), is_positive_judge_label - judge_positive_share, confidence
         )
         judge_rate = _wilson(judge_positive_share, effective_n_judged, confidence)
-    influences_of_all_outputs = np.zeros((2, len(labels)))
+    influences_of_all_outputs = np.zeros((2, len(judge_labels)))
     influences_of_all_outputs[:, is_used_output] = influence, human_influence
     return JudgeRates(
         rate_draws=rate_draws,
@@ -398,14 +402,14 @@ def judge_rates(
     )
 
 
-def has_only_judged(outputs: LabelledOutputs, labels: Floats, sampling: Sampling) -> bool:
+def has_only_judged(outputs: LabelledOutputs, judge_labels: Floats, sampling: Sampling) -> bool:
     """Return whether annotators labelled only outputs with a label of the judge; the rates are then of these outputs
     only.
 
     With random sampling, this holds if no output without a label of the judge has a human label, and if the probability
     of this event by chance is below `UNSEEN`.
     """
-    is_judged, has_human_label = ~np.isnan(labels), outputs.has_human_label
+    is_judged, has_human_label = ~np.isnan(judge_labels), outputs.has_human_label
     if sampling == "by-label" or is_judged.all():
         return True
     if (has_human_label & ~is_judged).any():

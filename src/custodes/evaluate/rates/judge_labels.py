@@ -77,8 +77,10 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
     which thresholds are cross-fitted. Without `threshold`, scores only form strata.
     """
     if not outputs.metrics:
-        equal_labels = np.zeros(len(outputs.system))
-        yield JudgeLabels(name=HUMAN, labels=equal_labels, evaluated=equal_labels, strata=equal_labels.astype(np.intp))
+        constant_labels = np.zeros(len(outputs.system))
+        yield JudgeLabels(
+            name=HUMAN, labels=constant_labels, evaluated=constant_labels, strata=constant_labels.astype(np.intp)
+        )
     for metric, labels_or_scores, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
         if is_score and is_confidence(metric) and not outputs.is_score.all():
             continue
@@ -120,10 +122,10 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
 def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
     """Return a threshold as a number, or the target by which a threshold is selected."""
     try:
-        number = float(threshold_text)
+        cutoff = float(threshold_text)
     except ValueError:
         return ThresholdTarget.parse(threshold_text)
-    return number if np.isfinite(number) else ThresholdTarget.parse(threshold_text)
+    return cutoff if np.isfinite(cutoff) else ThresholdTarget.parse(threshold_text)
 
 
 def sampling_test(
@@ -138,47 +140,51 @@ def sampling_test(
     """
     if sampling != "random" or (outputs.weight != outputs.weight[0]).any():
         return np.nan, "", ""
-    texts_and_masks = [("", np.ones(len(outputs.system), dtype=bool))]
+    group_texts_and_masks = [("", np.ones(len(outputs.system), dtype=bool))]
     if by_system and len(outputs.systems) > 1:
-        texts_and_masks = [
+        group_texts_and_masks = [
             (f" of {system}", outputs.system == system_code) for system_code, system in enumerate(outputs.systems)
         ]
     p_judge_text_tuples = [
         (
-            len(texts_and_masks) * sampling_p_value(outputs.only(is_group_output), judge.labels[is_group_output]),
+            len(group_texts_and_masks) * sampling_p_value(outputs.only(is_group_output), judge.labels[is_group_output]),
             judge.name,
             group_text,
         )
-        for group_text, is_group_output in texts_and_masks
+        for group_text, is_group_output in group_texts_and_masks
         for judge in judges
     ]
     return min(p_judge_text_tuples, key=lambda test: float(np.nan_to_num(test[0], nan=1)))
 
 
-def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
+def sampling_p_value(outputs: LabelledOutputs, judge_labels: Floats) -> float:
     """Return the p-value of the test that each label of the judge is equally frequent with and without human labels.
 
     If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label.
     Each label has Fisher's exact test of counts divided by the design effect of clusters. The smallest p-value over
     labels is adjusted by Bonferroni's method. NaN if all outputs, or no outputs, have human labels.
     """
-    labels = labels if has_only_judged(outputs, labels, "random") else np.nan_to_num(labels, nan=-1.0)
-    judged_outputs, judge_labels = outputs.only(~np.isnan(labels)), labels[~np.isnan(labels)]
-    has_human_label, n_equal_outputs = judged_outputs.has_human_label, judged_outputs.number
+    judge_labels = (
+        judge_labels if has_only_judged(outputs, judge_labels, "random") else np.nan_to_num(judge_labels, nan=-1.0)
+    )
+    judged_outputs, known_judge_labels = outputs.only(~np.isnan(judge_labels)), judge_labels[~np.isnan(judge_labels)]
+    has_human_label, output_multiplicities = judged_outputs.has_human_label, judged_outputs.number
     if has_human_label.all() or not has_human_label.any():
         return np.nan
     # The two groups are the outputs without and with a human label.
-    n_outputs_by_group = np.bincount(has_human_label, weights=n_equal_outputs)
-    distinct_labels = np.unique(judge_labels)
+    n_outputs_by_group = np.bincount(has_human_label, weights=output_multiplicities)
+    distinct_labels = np.unique(known_judge_labels)
     p_values = []
     for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
-        has_this_label = judge_labels == label
-        n_with_label_by_group = np.bincount(has_human_label, weights=n_equal_outputs * has_this_label)
-        label_residuals = has_this_label - n_with_label_by_group.sum() / n_equal_outputs.sum()
+        has_this_label = known_judge_labels == label
+        n_with_label_by_group = np.bincount(has_human_label, weights=output_multiplicities * has_this_label)
+        label_residuals = has_this_label - n_with_label_by_group.sum() / output_multiplicities.sum()
         influence = (
             label_residuals * np.where(has_human_label, 1, -1) / n_outputs_by_group[has_human_label.astype(np.intp)]
         )
-        design_effect = influence_design_effect(influence, judged_outputs.unit, multiplicity=n_equal_outputs).effect
+        design_effect = influence_design_effect(
+            influence, judged_outputs.unit, multiplicity=output_multiplicities
+        ).effect
         effective_table = np.stack([n_with_label_by_group, n_outputs_by_group - n_with_label_by_group]) / np.nan_to_num(
             design_effect, nan=1.0
         )
@@ -194,14 +200,16 @@ def fisher_p_value(table: Floats) -> float:
     """
     from scipy.special import gammaln
 
-    (n_first_row, _), (n_first_column, _), n_total = table.sum(axis=1), table.sum(axis=0), table.sum()
-    upper_left_counts = np.arange(max(0, n_first_row + n_first_column - n_total), min(n_first_row, n_first_column) + 1)
+    (first_row_total, _), (first_column_total, _), grand_total = table.sum(axis=1), table.sum(axis=0), table.sum()
+    upper_left_counts = np.arange(
+        max(0, first_row_total + first_column_total - grand_total), min(first_row_total, first_column_total) + 1
+    )
     cell_counts = np.stack(
         [
             upper_left_counts,
-            n_first_row - upper_left_counts,
-            n_first_column - upper_left_counts,
-            n_total - n_first_row - n_first_column + upper_left_counts,
+            first_row_total - upper_left_counts,
+            first_column_total - upper_left_counts,
+            grand_total - first_row_total - first_column_total + upper_left_counts,
         ]
     )
     log_probabilities = -gammaln(cell_counts + 1).sum(axis=0)

@@ -92,7 +92,7 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
             "route: some items have several outputs, but probabilities are given by item; select one system with "
             "systems=NAME, or give each output a separate item"
         )
-    known_label_codes = judge_label_codes[is_judged_output].astype(np.intp)
+    label_codes_of_judged = judge_label_codes[is_judged_output].astype(np.intp)
     signal_name = signal or _signal(study, outputs_with_judge_label, judge)
     signal_note_text = ""
     if signal_name == REPEATS:
@@ -106,7 +106,7 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
     else:
         confidence_of_output, signal_note_text = _certainty(
             _column(study, outputs_with_judge_label, signal_name),
-            known_label_codes,
+            label_codes_of_judged,
             signal_name,
             positive_label=outputs_with_judge_label.words[1],
         )
@@ -118,7 +118,7 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
         outputs=outputs_with_judge_label,
         metric=metric,
         signal=signal_name,
-        codes=known_label_codes,
+        codes=label_codes_of_judged,
         certainty=np.where(np.isfinite(confidence_of_output), confidence_of_output, -np.inf),
         notes=build_notes(("signal", bool(signal_note_text), signal_note_text), aspect=outputs_with_judge_label.aspect),
     )
@@ -157,8 +157,8 @@ def _confidence_columns(study: Study, metric: str, *, is_only_judge: bool) -> li
     }
     columns_of_judge = [
         column_name
-        for column_name, name_words in words_of_column.items()
-        if name_words - CONFIDENCES <= set(split_name(metric))
+        for column_name, column_words in words_of_column.items()
+        if column_words - CONFIDENCES <= set(split_name(metric))
     ]
     return columns_of_judge or (list(words_of_column) if is_only_judge else [])
 

@@ -126,16 +126,16 @@ def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dic
 def equal_labels(outputs: LabelledOutputs) -> Ratios:
     """Return the accuracy of the labels of each metric, as a ratio of sums over outputs."""
     judges = list(comparable_judges(outputs))
-    is_equal_label, has_both_labels = np.zeros((2, len(judges), len(outputs.system)))
+    agreement_with_human, has_both_labels = np.zeros((2, len(judges), len(outputs.system)))
     for judge_index, judge in enumerate(judges):
         output_indices = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))  # with both labels
-        is_equal_label[judge_index, output_indices] = outputs.gold[
+        agreement_with_human[judge_index, output_indices] = outputs.gold[
             output_indices, judge.evaluated[output_indices].astype(np.intp)
         ]
         has_both_labels[judge_index, output_indices] = 1
     return Ratios(
         labels=[(judge.name, "accuracy") for judge in judges],
-        numerator=is_equal_label,
+        numerator=agreement_with_human,
         denominator=has_both_labels,
         units=outputs.unit,
     )
@@ -214,8 +214,9 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     scores, is_positive_label, _ = _labelled_scores(outputs, judge)
     if not len(scores):
         return []
-    stratum_of_output = score_strata(scores, n_labelled=len(scores))
-    _, bin_of_output, n_outputs_of_bin = np.unique(stratum_of_output, return_inverse=True, return_counts=True)
+    _, bin_of_output, n_outputs_of_bin = np.unique(
+        score_strata(scores, n_labelled=len(scores)), return_inverse=True, return_counts=True
+    )
     mean_scores, positive_rates = (
         np.bincount(bin_of_output, weights=scores_or_labels) / n_outputs_of_bin
         for scores_or_labels in (scores, is_positive_label)
@@ -250,27 +251,36 @@ def replacement_rows(
     is_multiply_labelled = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
     if not is_multiply_labelled.any():
         return
-    shared_outputs = outputs.only(is_multiply_labelled)
-    annotator_label_numbers = _numbers(shared_outputs, shared_outputs.annotated)
+    multiply_labelled_outputs = outputs.only(is_multiply_labelled)
+    annotator_label_numbers = _numbers(multiply_labelled_outputs, multiply_labelled_outputs.annotated)
     for metric, labels_or_scores, is_score in zip(
-        shared_outputs.metrics, shared_outputs.judged, shared_outputs.is_score, strict=True
+        multiply_labelled_outputs.metrics,
+        multiply_labelled_outputs.judged,
+        multiply_labelled_outputs.is_score,
+        strict=True,
     ):
-        if is_score and not (shared_outputs.ordered and _on_scale(shared_outputs, labels_or_scores)):
+        if is_score and not (
+            multiply_labelled_outputs.ordered and _on_scale(multiply_labelled_outputs, labels_or_scores)
+        ):
             continue
-        judge_label_numbers = labels_or_scores if is_score else _numbers(shared_outputs, labels_or_scores)
+        judge_label_numbers = labels_or_scores if is_score else _numbers(multiply_labelled_outputs, labels_or_scores)
         test_replacement = partial(
             replacement,
             judge_label_numbers,
             annotator_label_numbers,
-            ordered=shared_outputs.ordered,
+            ordered=multiply_labelled_outputs.ordered,
             epsilon=epsilon,
             level=alpha,
         )
         test_by_output = test_replacement(units=np.arange(len(judge_label_numbers)))
-        test_by_cluster = test_replacement(units=shared_outputs.unit) if shared_outputs.has_clusters else test_by_output
+        test_by_cluster = (
+            test_replacement(units=multiply_labelled_outputs.unit)
+            if multiply_labelled_outputs.has_clusters
+            else test_by_output
+        )
         yield (
-            _judge_row(metric, test_by_output, test_by_cluster, shared_outputs, epsilon, confidence),
-            _annotator_rows(metric, test_by_cluster, shared_outputs, alpha),
+            _judge_row(metric, test_by_output, test_by_cluster, multiply_labelled_outputs, epsilon, confidence),
+            _annotator_rows(metric, test_by_cluster, multiply_labelled_outputs, alpha),
         )
 
 
@@ -388,12 +398,13 @@ def rate_notes(
 ) -> list[Note]:
     """Return the notes on strata without human labels, for which the estimate depends only on the prior, and on outputs
     without a label of the judge, which count in rates or are left out (see `rates`)."""
-    share_texts = [
-        f"{'under 1%' if rates.unlabelled < 0.01 else format(rates.unlabelled, '.0%')} of the outputs of {system}"
-        for system, rates in rates_of_system.items()
-        if rates.n_both_labels and rates.unlabelled > 0
+    unlabelled_share_texts = [
+        f"{'under 1%' if system_rates.unlabelled < 0.01 else format(system_rates.unlabelled, '.0%')} of the outputs of "
+        f"{system}"
+        for system, system_rates in rates_of_system.items()
+        if system_rates.n_both_labels and system_rates.unlabelled > 0
     ]
-    left_out_texts, counted_texts = (
+    left_out_texts, unjudged_texts = (
         [
             f"{n_outputs} of {int(outputs.number[outputs.system == outputs.systems.index(system)].sum())} outputs of "
             f"{system}"
@@ -405,9 +416,9 @@ def rate_notes(
             {system: system_rates.n_unjudged for system, system_rates in rates_of_system.items()},
         )
     )
-    label_text = "a score bin" if judge.scores is not None else "a label of this judge"
-    if counted_texts:
-        label_text += " (or no label)"
+    stratum_text = "a score bin" if judge.scores is not None else "a label of this judge"
+    if unjudged_texts:
+        stratum_text += " (or no label)"
     reason_text = (
         "because sampling='by-label' needs a label of the judge for every output"
         if sampling == "by-label"
@@ -416,10 +427,10 @@ def rate_notes(
     return build_notes(
         (
             "labels-of-a-judge-unchecked",
-            bool(share_texts),
-            f"{judge.name}: {join_labels(share_texts)} have {label_text} that no human-labelled output of the same "
-            "system has; for these outputs, both human labels are assumed to be equally probable, so label some of "
-            "these outputs",
+            bool(unlabelled_share_texts),
+            f"{judge.name}: {join_labels(unlabelled_share_texts)} have {stratum_text} that no human-labelled output of "
+            "the same system has; for these outputs, both human labels are assumed to be equally probable, so label "
+            "some of these outputs",
         ),
         (
             "outputs-left-out",
@@ -429,8 +440,8 @@ def rate_notes(
         ),
         (
             "outputs-without-judge-label",
-            bool(counted_texts),
-            f"{judge.name} gives no usable label to {join_labels(counted_texts)}; these outputs count in human and "
+            bool(unjudged_texts),
+            f"{judge.name} gives no usable label to {join_labels(unjudged_texts)}; these outputs count in human and "
             "corrected rates, but not in the judge's rate and in measures such as TPR",
         ),
         aspect=outputs.aspect,
@@ -449,8 +460,8 @@ def judge_notes(
     sampling_p, _, system_text = sampling_test(outputs, [judge], sampling, by_system=True)
     estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False, names=("accuracy", "mcc"))
     scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
-    labels_by_threshold = np.unique(judge.labels[~np.isnan(judge.labels)])
-    has_only_one_label = scores.size > 0 and np.isfinite(judge.threshold) and len(labels_by_threshold) == 1
+    distinct_labels = np.unique(judge.labels[~np.isnan(judge.labels)])
+    has_only_one_label = scores.size > 0 and np.isfinite(judge.threshold) and len(distinct_labels) == 1
     is_perfect_judge = overall_rates.n_both_labels >= 2 * FEW_CLUSTERS and estimate_of_measure["accuracy"].value == 1
     return build_notes(
         (

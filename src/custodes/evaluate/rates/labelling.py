@@ -222,13 +222,17 @@ def _slices(
         if (is_judged_output & (slice_of_output == slice_code)).any()
     ]
     n_outputs_outside = int((is_judged_output & (slice_of_output < 0)).sum())
-    message = f"{n_outputs_outside} outputs without a value of {slice_column!r} are in no slice"
     if not names_and_masks:
         raise InputError(
             f"by={slice_column!r}: no output with a label of the judge has a value in this column; give another column"
         )
     return [(slice_name, outputs.only(is_in_slice)) for slice_name, is_in_slice in names_and_masks], build_notes(
-        ("no-slice", n_outputs_outside, message), aspect=outputs.aspect
+        (
+            "no-slice",
+            n_outputs_outside,
+            f"{n_outputs_outside} outputs without a value of {slice_column!r} are in no slice",
+        ),
+        aspect=outputs.aspect,
     )
 
 
@@ -263,21 +267,23 @@ class _LabellingPlan:
         # Best allocation of human labels for the corrected rate of each system, as proportions (systems, 2).
         self.shares = np.array(
             [
-                self._best_mixture(rate_shares(weights, rates), weights, rates, n_outputs, positive_rate)
-                for weights, rates, n_outputs in zip(self.weights, self.rates, self.n, strict=True)
+                self._best_mixture(rate_shares(stratum_shares, rates), stratum_shares, rates, n_outputs, positive_rate)
+                for stratum_shares, rates, n_outputs in zip(self.weights, self.rates, self.n, strict=True)
             ]
         )
 
     def _best_mixture(
         self,
         neyman_shares: Floats,
-        weights: Floats,
+        stratum_shares: Floats,
         rates: Floats,
         n_outputs: Ints,
         statistic: Callable[[Floats], Floats],
     ) -> Floats:
         """Return the best mixture of Neyman's allocation (optimal for many labels) and proportional allocation."""
-        mixed_shares = [neyman_weight * neyman_shares + (1 - neyman_weight) * weights for neyman_weight in MIXTURES]
+        mixed_shares = [
+            neyman_weight * neyman_shares + (1 - neyman_weight) * stratum_shares for neyman_weight in MIXTURES
+        ]
         n_labels = min(TYPICAL_LABELS, int(n_outputs.sum()))
         interval_widths = [
             self._width(label_shares, rates, n_outputs, statistic, n_labels) for label_shares in mixed_shares
@@ -293,42 +299,52 @@ class _LabellingPlan:
     def error_share(self, *, positive: bool) -> Floats:
         """Return the best allocation of human labels for TPR or TNR over all systems, as proportions."""
         n_outputs, rates = self.pooled_rates
-        weights = ratio(n_outputs, n_outputs.sum())
-        neyman_shares = error_rate_shares(weights, rates, positive=positive)
-        return self._best_mixture(neyman_shares, weights, rates, n_outputs, sensitivity if positive else specificity)
+        stratum_shares = ratio(n_outputs, n_outputs.sum())
+        neyman_shares = error_rate_shares(stratum_shares, rates, positive=positive)
+        return self._best_mixture(
+            neyman_shares, stratum_shares, rates, n_outputs, sensitivity if positive else specificity
+        )
 
     def requirement_rows(self, width: float, difference: float) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `needed`."""
         for system_index, system_code in enumerate(self.systems):
-            weights, rates, n_outputs = self.weights[system_index], self.rates[system_index], self.n[system_index]
+            stratum_shares, rates, n_outputs = (
+                self.weights[system_index],
+                self.rates[system_index],
+                self.n[system_index],
+            )
             yield self._row(
                 "corrected_rate",
                 self.outputs.systems[system_code],
                 width,
                 int(self.labelled[system_index].sum()),
                 self._labels_for_width(self.shares[system_index], rates, n_outputs, positive_rate, width),
-                n_without_judge=self._labels_without_judge(float(weights @ rates), width),
+                n_without_judge=self._labels_without_judge(float(stratum_shares @ rates), width),
             )
         n_outputs, rates = self.pooled_rates
-        for quantity, is_tpr, measure in (("tpr", True, sensitivity), ("tnr", False, specificity)):
+        for quantity, is_tpr, measure_function in (("tpr", True, sensitivity), ("tnr", False, specificity)):
             yield self._row(
                 quantity,
                 "",
                 width,
                 int(self.labelled.sum()),
-                self._labels_for_width(self.error_share(positive=is_tpr), rates, n_outputs, measure, width),
+                self._labels_for_width(self.error_share(positive=is_tpr), rates, n_outputs, measure_function, width),
             )
-        for index_pair in combinations(range(len(self.systems)), 2):
-            positive_rates = (self.weights * self.rates).sum(axis=1)[list(index_pair)]
-            standard_error = difference / (self.quantile + self.power)
-            max_labels = int(self.n[list(index_pair)].sum(axis=1).min())
+        for system_index_pair in combinations(range(len(self.systems)), 2):
+            positive_rates = (self.weights * self.rates).sum(axis=1)[list(system_index_pair)]
+            target_standard_error = difference / (self.quantile + self.power)
+            max_n_labels = int(self.n[list(system_index_pair)].sum(axis=1).min())
             yield self._row(
                 "difference",
-                " and ".join(self.outputs.systems[self.systems[i]] for i in index_pair),
+                " and ".join(self.outputs.systems[self.systems[i]] for i in system_index_pair),
                 difference,
-                int(self.labelled[list(index_pair)].sum(axis=1).min()),
-                fewest_labels(partial(self._difference_deviation, index_pair), standard_error, most=max_labels),
-                n_without_judge=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / standard_error**2)),
+                int(self.labelled[list(system_index_pair)].sum(axis=1).min()),
+                fewest_labels(
+                    partial(self._difference_deviation, system_index_pair),
+                    target_standard_error,
+                    max_n_labels=max_n_labels,
+                ),
+                n_without_judge=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / target_standard_error**2)),
             )
 
     def _width(
@@ -353,12 +369,13 @@ class _LabellingPlan:
     ) -> int | None:
         """Return the number of labels with which the interval of a statistic is no wider than `width`."""
         interval_width = partial(self._width, label_shares, rates, n_outputs, statistic)
-        return fewest_labels(interval_width, width, most=int(n_outputs.sum()))
+        return fewest_labels(interval_width, width, max_n_labels=int(n_outputs.sum()))
 
     def _difference_deviation(self, system_indices: tuple[int, int], n_labels: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n_labels` labels."""
         draws_of_systems = (
-            expected_posterior(self.shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices
+            expected_posterior(self.shares[system_index], self.rates[system_index], self.n[system_index], n_labels)
+            for system_index in system_indices
         )
         return float(np.sqrt(sum(float(positive_rate(system_draws).var()) for system_draws in draws_of_systems)))
 
@@ -367,7 +384,7 @@ class _LabellingPlan:
         return fewest_labels(
             lambda n_labels: float(np.ptp(wilson_interval(rate, n_labels, quantile=self.quantile))),
             width,
-            most=MOST_LABELS_ALONE,
+            max_n_labels=MOST_LABELS_ALONE,
         )
 
     def _row(
@@ -397,10 +414,10 @@ class _LabellingPlan:
         target_rows = [row for row in needed_rows if row["quantity"] == target]
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in target_rows])
-        system_indices = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
+        system_index_tuples = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
         max_needed_labels = np.zeros(len(self.systems), dtype=np.int64)
-        for compared_system_indices, row in zip(system_indices, target_rows, strict=True):
-            np.maximum.at(max_needed_labels, list(compared_system_indices), row["by_judge"] or 0)
+        for system_indices, row in zip(system_index_tuples, target_rows, strict=True):
+            np.maximum.at(max_needed_labels, list(system_indices), row["by_judge"] or 0)
         return np.asarray(np.maximum(max_needed_labels - self.labelled.sum(axis=1), 0))
 
     def allocate_labels(self, target: str, n_missing_labels: Ints) -> Ints:
@@ -412,20 +429,20 @@ class _LabellingPlan:
             label_shares = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * self.error_share(positive=target == "tpr")
         else:
             label_shares = self.shares / len(self.systems)
-        grouped_arrays = (
-            cell_array.reshape(len(n_missing_labels), -1)
-            for cell_array in (label_shares, self.labelled, self.n - self.labelled)
+        quantities_by_group = (
+            stratum_quantity.reshape(len(n_missing_labels), -1)
+            for stratum_quantity in (label_shares, self.labelled, self.n - self.labelled)
         )
         added_counts = [
             allocation(
                 group_shares,
                 n_labelled=labelled_counts,
                 n_available=available_counts,
-                n=int(n_group_labels),
+                n_to_add=int(n_group_labels),
                 least_per_stratum=FEWEST,
             )
             for group_shares, labelled_counts, available_counts, n_group_labels in zip(
-                *grouped_arrays, n_missing_labels, strict=True
+                *quantities_by_group, n_missing_labels, strict=True
             )
         ]
         return np.array(added_counts).reshape(-1, 2)

@@ -155,12 +155,12 @@ def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
     label_names = outputs.words
     rule_match = re.fullmatch(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)", positive.strip())
     if rule_match and outputs.ordered:
-        number_of_code, cutoff = np.array([float(label) for label in label_names]), float(rule_match[2])
+        numeric_labels, cutoff = np.array([float(label) for label in label_names]), float(rule_match[2])
         is_positive_code = {
-            ">=": number_of_code >= cutoff,
-            "<=": number_of_code <= cutoff,
-            ">": number_of_code > cutoff,
-            "<": number_of_code < cutoff,
+            ">=": numeric_labels >= cutoff,
+            "<=": numeric_labels <= cutoff,
+            ">": numeric_labels > cutoff,
+            "<": numeric_labels < cutoff,
         }[rule_match[1]]
     else:
         positive_words = label_words(pl.Series([positive, *positive.split(",")])).fill_null("").to_list()
@@ -218,17 +218,19 @@ def view_of_positive(outputs: LabelledOutputs, positive: str | None) -> Labelled
     return outputs
 
 
-def draw_within_strata(outputs: LabelledOutputs, strata: Ints, n_drawn: Ints, rng: np.random.Generator) -> Bools:
+def draw_within_strata(
+    outputs: LabelledOutputs, strata: Ints, n_drawn_by_stratum: Ints, rng: np.random.Generator
+) -> Bools:
     """Return which outputs (n,) without a human label are drawn at random, given the number to draw in each stratum.
 
     Outputs with a negative stratum are not drawn. The order of the rows has no effect.
     """
     is_drawn = np.zeros(len(strata), dtype=bool)
     rank_of_output = outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy()
-    for stratum_code, n_of_stratum in enumerate(n_drawn):
+    for stratum_code, n_to_draw in enumerate(n_drawn_by_stratum):
         unlabelled_indices = np.flatnonzero((strata == stratum_code) & ~outputs.has_human_label)
         unlabelled_indices = unlabelled_indices[np.argsort(rank_of_output[unlabelled_indices])]
-        is_drawn[rng.permutation(unlabelled_indices)[:n_of_stratum]] = True
+        is_drawn[rng.permutation(unlabelled_indices)[:n_to_draw]] = True
     return is_drawn
 
 
@@ -295,10 +297,12 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
         output_table = pl.concat(
             [study.attributes.select(KEY).join(output_table, on=KEY, how="semi", maintain_order="left"), output_table]
         ).unique(maintain_order=True)
-    numbered_rows = rating_rows.select(KEY).join(
-        output_table.with_row_index("row"), on=KEY, how="left", maintain_order="left"
+    output_of_row = (
+        rating_rows.select(KEY)
+        .join(output_table.with_row_index("row"), on=KEY, how="left", maintain_order="left")["row"]
+        .to_numpy()
+        .astype(np.intp)
     )
-    output_of_row = numbered_rows["row"].to_numpy().astype(np.intp)
     codes_or_scores_of_rater = {
         rater: _aggregate_repeats(
             rating_rows["score"].to_numpy()[is_of_rater],
@@ -322,12 +326,12 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
     item_table = study.items.item_rows(output_table["item"])
     cluster_expression = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
     cluster_codes: Ints = item_table.select(cluster_expression).to_series().rank("dense").to_numpy().astype(np.intp) - 1
-    inclusion_probabilities, n_equal_clusters = (
+    inclusion_probabilities, cluster_multiplicities = (
         item_table[column_name].fill_null(1.0).to_numpy() for column_name in ("probability", "n_outputs")
     )
     if study.items.has_equal_outputs:
-        source_row_indices, cluster_codes, n_equal_clusters = _split_labelled_clusters(
-            cluster_codes, n_equal_clusters, ~np.isnan(annotator_codes).all(axis=0)
+        source_row_indices, cluster_codes, cluster_multiplicities = _split_labelled_clusters(
+            cluster_codes, cluster_multiplicities, ~np.isnan(annotator_codes).all(axis=0)
         )
         annotator_codes, metric_codes, inclusion_probabilities, output_table = (
             annotator_codes[:, source_row_indices],
@@ -336,22 +340,22 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
             output_table[source_row_indices],
         )
     gold_label_shares, human_agreement, human_alpha, notes = _gold(annotator_codes, label_scale, consensus, aspect)
-    distinct_system_series = output_table["system"].unique().sort()
+    system_names = output_table["system"].unique().sort()
     return LabelledOutputs(
         aspect=aspect,
         words=label_scale.words,
         ordered=label_scale.ordered,
-        systems=tuple(distinct_system_series),
+        systems=tuple(system_names),
         metrics=tuple(metric_names),
         annotators=tuple(annotator_names),
-        system=output_table["system"].cast(pl.Enum(distinct_system_series)).to_physical().to_numpy().astype(np.intp),
+        system=output_table["system"].cast(pl.Enum(system_names)).to_physical().to_numpy().astype(np.intp),
         unit=cluster_codes,
         gold=gold_label_shares,
         annotated=annotator_codes,
         judged=metric_codes,
         is_score=np.array([rater in label_scale.scores for rater in metric_names], dtype=bool),
         weight=1 / inclusion_probabilities,
-        number=n_equal_clusters,
+        number=cluster_multiplicities,
         table=output_table,
         human_agreement=human_agreement,
         human_alpha=human_alpha,
@@ -361,7 +365,7 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
 
 
 def _split_labelled_clusters(
-    cluster_codes: Ints, n_equal_clusters: Floats, has_human_label: Bools
+    cluster_codes: Ints, cluster_multiplicities: Floats, has_human_label: Bools
 ) -> tuple[Ints, Ints, Floats]:
     """Repeat the rows of clusters with a human label, so that no such cluster represents several equal clusters.
 
@@ -372,7 +376,7 @@ def _split_labelled_clusters(
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
     """
     is_labelled_cluster = np.bincount(cluster_codes, weights=has_human_label)[cluster_codes] > 0
-    n_copies_of_row = np.where(is_labelled_cluster, n_equal_clusters, 1).astype(np.intp)
+    n_copies_of_row = np.where(is_labelled_cluster, cluster_multiplicities, 1).astype(np.intp)
     source_row_indices = np.repeat(np.arange(len(cluster_codes)), n_copies_of_row)
     copy_indices = np.arange(len(source_row_indices)) - np.repeat(
         np.cumsum(n_copies_of_row) - n_copies_of_row, n_copies_of_row
@@ -383,7 +387,7 @@ def _split_labelled_clusters(
     return (
         source_row_indices,
         split_cluster_codes.ravel(),
-        np.where(is_labelled_cluster, 1.0, n_equal_clusters)[source_row_indices],
+        np.where(is_labelled_cluster, 1.0, cluster_multiplicities)[source_row_indices],
     )
 
 
@@ -435,17 +439,17 @@ def _gold(
 
     Also returns the agreement of annotators, the alpha of annotators, and a note on outputs without a majority.
     """
-    n_outputs, n_labels = annotator_codes.shape[1], len(scale.words)
+    n_outputs, n_distinct_labels = annotator_codes.shape[1], len(scale.words)
     annotator_indices, output_indices = np.nonzero(~np.isnan(annotator_codes))
     if not len(output_indices):
-        return np.full((n_outputs, n_labels), np.nan), np.nan, np.nan, []
+        return np.full((n_outputs, n_distinct_labels), np.nan), np.nan, np.nan, []
     annotator_labels = AnnotatorLabels.from_labels(
         output_indices,
         annotator_indices,
         annotator_codes[annotator_indices, output_indices].astype(np.int64),
         n_tasks=n_outputs,
         n_workers=len(annotator_codes),
-        n_labels=n_labels,
+        n_labels=n_distinct_labels,
     )
     label_shares, n_multiply_labelled = vote_shares(annotator_labels), int((annotator_labels.n_votes > 1).sum())
     if not n_multiply_labelled:

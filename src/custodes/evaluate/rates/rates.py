@@ -391,7 +391,11 @@ def _answer(
             "positive=LABEL, so that all others count as negative"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
-    binary_views = [relabelled_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
+    binary_views = (
+        [relabelled_outputs]
+        if is_binary
+        else [outputs.binarise_labels(positive_word) for positive_word in outputs.words]
+    )
     rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
     notes = label_notes(relabelled_outputs, positive)
     for binary_view in binary_views:
@@ -410,7 +414,7 @@ def _answer(
                 rates_of_system,
                 confidence=confidence,
                 rng=rng,
-                n_labels=len(binary_views),
+                n_distinct_labels=len(binary_views),
             )
             if by and is_binary:
                 rows_of_table["slices"] += slice_rows(study, binary_view, judge, by, settings)

@@ -161,8 +161,10 @@ def route(
         is_accepted_output = labels_and_confidence.is_confident(confidence_threshold)
         is_wrong_label = labels_and_confidence.wrong[is_accepted_output & labels_and_confidence.outputs.has_human_label]
         n_labelled, n_wrong = len(is_wrong_label), int(is_wrong_label.sum())
-        has_alarm = threshold is not None and n_labelled > 0
-        largest_e_value = np.nan if not has_alarm else e_values(is_wrong_label, most=disagreement).max(initial=1.0)
+        is_alarm_tested = threshold is not None and n_labelled > 0
+        largest_e_value = (
+            np.nan if not is_alarm_tested else e_values(is_wrong_label, max_disagreement=disagreement).max(initial=1.0)
+        )
         stratum_of_output, n_added_of_stratum = (
             _error_allocation(labels_and_confidence, add)
             if add is not None
@@ -186,7 +188,7 @@ def route(
                 "disagreement": n_wrong / n_labelled if n_labelled else np.nan,
                 "disagreement_bound": _bound(n_wrong, n_labelled, confidence) if n_labelled else np.nan,
                 "e_value": largest_e_value,
-                "alarm": bool(largest_e_value >= 1 / alpha) if has_alarm else None,
+                "alarm": bool(largest_e_value >= 1 / alpha) if is_alarm_tested else None,
                 "add": int(is_labelled_next.sum()),
                 "reason": reason_text,
             },
@@ -231,17 +233,19 @@ def _search_threshold(
 ) -> tuple[float, str]:
     """Return the chosen threshold, and a reason if no threshold is chosen (infinity)."""
 
-    def labels_needed(rate: float, n_spare_errors: float = 0.0) -> int | None:
+    def labels_needed(error_rate: float, n_spare_errors: float = 0.0) -> int | None:
         return fewest_labels(
-            lambda n: _bound(rate * n + n_spare_errors, float(n), confidence), largest_disagreement, most=MOST_LABELS
+            lambda n: _bound(error_rate * n + n_spare_errors, float(n), confidence),
+            largest_disagreement,
+            max_n_labels=MOST_LABELS,
         )
 
-    has_human_label, fewest_needed_labels = judge_labels.outputs.has_human_label, labels_needed(0.0, SPARE)
+    has_human_label, n_needed_labels = judge_labels.outputs.has_human_label, labels_needed(0.0, SPARE)
     reject(
         (
             not has_human_label.any(),
             f"route: no judgement of {judge_labels.metric} has a human label; label a random part of at least "
-            f"{fewest_needed_labels} outputs",
+            f"{n_needed_labels} outputs",
         ),
         (
             len(np.unique(judge_labels.outputs.weight[has_human_label])) > 1,
@@ -257,13 +261,13 @@ def _search_threshold(
         for is_counted in (judge_labels.wrong, has_human_label)
     )
     is_tested_threshold, last_passed_index = fixed_sequence(
-        n_wrong, n_labelled, most=largest_disagreement, confidence=confidence
+        n_wrong, n_labelled, max_disagreement=largest_disagreement, confidence=confidence
     )
     if last_passed_index >= 0:
         return float(thresholds[last_passed_index]), ""
     if not is_tested_threshold.any():
         return np.inf, (
-            f"the test of a threshold needs {fewest_needed_labels} human labels above the threshold; there are only "
+            f"the test of a threshold needs {n_needed_labels} human labels above the threshold; there are only "
             f"{int(n_labelled[-1])}"
         )
     first_tested_index = int(np.argmax(is_tested_threshold))
@@ -276,7 +280,9 @@ def _search_threshold(
     )
 
 
-def _audit_allocation(judge_labels: JudgedOutputs, is_accepted_output: Bools, audit: float) -> tuple[Ints, Ints]:
+def _audit_allocation(
+    judge_labels: JudgedOutputs, is_accepted_output: Bools, audited_share: float
+) -> tuple[Ints, Ints]:
     """Return strata by label and acceptance, and the number of outputs to label in each stratum.
 
     All outputs whose judgement is not accepted are labelled. Of the outputs with an accepted judgement, a part is
@@ -285,7 +291,7 @@ def _audit_allocation(judge_labels: JudgedOutputs, is_accepted_output: Bools, au
     stratum_of_output = judge_labels.codes * 2 + is_accepted_output
     n_unlabelled_of_stratum = np.bincount(stratum_of_output[~judge_labels.outputs.has_human_label], minlength=4)
     n_audited_of_stratum = np.minimum(
-        n_unlabelled_of_stratum, np.maximum(np.ceil(audit * n_unlabelled_of_stratum), FEWEST)
+        n_unlabelled_of_stratum, np.maximum(np.ceil(audited_share * n_unlabelled_of_stratum), FEWEST)
     ).astype(np.int64)
     return stratum_of_output, np.where(np.arange(4) % 2, n_audited_of_stratum, n_unlabelled_of_stratum)
 
@@ -298,15 +304,15 @@ def _classes(judge_labels: JudgedOutputs) -> Ints:
     )
 
 
-def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
+def _error_allocation(judge_labels: JudgedOutputs, n_added: int) -> tuple[Ints, Ints]:
     """Return strata by label and class of confidence, and the number of outputs to label in each stratum.
 
     The number of outputs to label depends on the expected error (Neyman's allocation).
     """
     stratum_of_output, stratum_shape = _classes(judge_labels), (2, len(CLASSES) + 1)
     n_outputs_of_stratum, labelled_counts, n_wrong_of_stratum = (
-        np.bincount(stratum_of_output, weights=output_weights, minlength=2 * stratum_shape[1]).astype(np.float64)
-        for output_weights in (
+        np.bincount(stratum_of_output, weights=is_counted_output, minlength=2 * stratum_shape[1]).astype(np.float64)
+        for is_counted_output in (
             np.ones(len(stratum_of_output)),
             judge_labels.outputs.has_human_label,
             judge_labels.wrong,
@@ -324,12 +330,14 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
         target_shares,
         n_labelled=n_labelled_of_stratum,
         n_available=n_unlabelled_of_stratum,
-        n=add,
+        n_to_add=n_added,
         least_per_stratum=FEWEST,
     )
-    n_empty_strata = int(((n_outputs_of_stratum > 0) & (labelled_counts + n_added_of_stratum == 0)).sum())
-    if n_empty_strata:
-        raise OptionError(f"add={add}: {n_empty_strata} classes of confidence would have no human label; increase add")
+    n_unlabelled_strata = int(((n_outputs_of_stratum > 0) & (labelled_counts + n_added_of_stratum == 0)).sum())
+    if n_unlabelled_strata:
+        raise OptionError(
+            f"add={n_added}: {n_unlabelled_strata} classes of confidence would have no human label; increase add"
+        )
     return stratum_of_output, n_added_of_stratum
 
 

@@ -49,15 +49,16 @@ def _grade(agreement_row: Row, alpha_column: str) -> str:
     low, high = agreement_row[f"{alpha_column}_low"], agreement_row[f"{alpha_column}_high"]
     if low is None or high is None:
         return "Without an interval, the agreement of the annotators cannot be judged."
-    applicable_grades = applicable(
-        (high <= 0, BY_CHANCE),
-        (low <= 0 and high < TENTATIVE, UNCLEAR),
-        (
-            high < TENTATIVE,
-            "A single human rating is not reliable, so conclusions need means over many items or annotators.",
-        ),
-        (low >= RELIABLE, "Single human ratings are reliable."),
-        (low >= TENTATIVE, "Single human ratings are reliable enough for tentative conclusions."),
-        (True, "It is inconclusive whether single human ratings are reliable."),
+    return next(
+        applicable(
+            (high <= 0, BY_CHANCE),
+            (low <= 0 and high < TENTATIVE, UNCLEAR),
+            (
+                high < TENTATIVE,
+                "A single human rating is not reliable, so conclusions need means over many items or annotators.",
+            ),
+            (low >= RELIABLE, "Single human ratings are reliable."),
+            (low >= TENTATIVE, "Single human ratings are reliable enough for tentative conclusions."),
+            (True, "It is inconclusive whether single human ratings are reliable."),
+        )
     )
-    return next(applicable_grades)

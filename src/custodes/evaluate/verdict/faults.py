@@ -49,11 +49,11 @@ def faults(view: AspectResults) -> Iterator[str]:
             "or to a tie is not counted)." + ("" if flip_row["agreement_within_order"] is None else repeat_text)
         )
     yield from _failure_sentences(view)
-    conclusive_rows = finding_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
+    significant_rows = finding_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
     raters_with_both_orders = set(order_rows.filter(pl.col("n_both_orders") > 0)["rater"])
     # Judges of the top group come first.
     for finding_row in sorted(
-        conclusive_rows.to_dicts(), key=lambda finding_row: finding_row["rater"] not in view.leaders
+        significant_rows.to_dicts(), key=lambda finding_row: finding_row["rater"] not in view.leaders
     )[:MOST_NAMED]:
         has_only_one_order = finding_row["kind"] == POSITION and finding_row["rater"] not in raters_with_both_orders
         finding_template = ONE_ORDER if has_only_one_order else FAULTS[finding_row["kind"]]
@@ -61,10 +61,10 @@ def faults(view: AspectResults) -> Iterator[str]:
             points=estimate_with_interval(finding_row, "estimate", digits=0), factor=finding_row["factor"]
         )
         yield f"{finding_row['rater']} {finding_row['finding']}: {finding_text}."
-    if conclusive_rows.height > MOST_NAMED:
-        n_raters_with_faults, n_raters = conclusive_rows["rater"].n_unique(), finding_rows["rater"].n_unique()
+    if significant_rows.height > MOST_NAMED:
+        n_raters_with_faults, n_raters = significant_rows["rater"].n_unique(), finding_rows["rater"].n_unique()
         yield (
-            f"In all, {plural(conclusive_rows.height, 'fault')} were found, in {n_raters_with_faults} of {n_raters} "
+            f"In all, {plural(significant_rows.height, 'fault')} were found, in {n_raters_with_faults} of {n_raters} "
             "raters."
         )
 

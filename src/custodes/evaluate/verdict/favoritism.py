@@ -42,28 +42,26 @@ def favours(view: AspectResults) -> Iterator[str]:
             -abs(finding_row["partiality"]),
         ),
     )
-    findings_of_near_copies = near_copy_groups(finding_rows)
+    finding_groups = near_copy_groups(finding_rows)
     reported_metrics = [
-        finding_row["metric"]
-        for near_copy_findings in findings_of_near_copies[:MOST_NAMED]
-        for finding_row in near_copy_findings
+        finding_row["metric"] for finding_group in finding_groups[:MOST_NAMED] for finding_row in finding_group
     ]
-    for near_copy_findings in findings_of_near_copies[:MOST_NAMED]:
-        yield _finding_line(view, near_copy_findings)
+    for finding_group in finding_groups[:MOST_NAMED]:
+        yield _finding_line(view, finding_group)
     yield from _overall_scores(view, reported_metrics)
     n_metrics_with_finding = len({finding_row["metric"] for finding_row in finding_rows})
     if not view.partial:
         yield "No metric is significantly partial to a system."
     elif not finding_rows:
-        partial_metrics = list(dict.fromkeys(finding_row["metric"] for finding_row in view.partial))
+        metrics_with_partiality = list(dict.fromkeys(finding_row["metric"] for finding_row in view.partial))
         verb_text, subject_text = (
             (rated_systems(view.partial), "this metric is")
-            if len(partial_metrics) == 1
+            if len(metrics_with_partiality) == 1
             else ("over-rate or under-rate some system", "these metrics are")
         )
         yield (
-            f"Only {names(partial_metrics, limit=MOST_NAMED)} {verb_text}, and {subject_text} not significantly better "
-            "than chance."
+            f"Only {names(metrics_with_partiality, limit=MOST_NAMED)} {verb_text}, and {subject_text} not "
+            "significantly better than chance."
         )
     elif n_metrics_with_finding > len(reported_metrics):
         rows_above_chance = conclusive_rows.filter(~pl.col("metric").is_in(metrics_not_above_chance))
@@ -80,7 +78,7 @@ def favours(view: AspectResults) -> Iterator[str]:
 def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
     """Return groups of findings. A group has the first finding of a metric and the same finding of its near copies.
     Each metric is in exactly one group."""
-    findings_of_near_copies: list[list[Row]] = []
+    finding_groups: list[list[Row]] = []
     grouped_metrics: set[str] = set()
     for finding_row in finding_rows:
         if finding_row["metric"] not in grouped_metrics:
@@ -91,14 +89,14 @@ def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
                 and other_row["metric"] not in grouped_metrics
                 and (other_row["system"], other_row["finding"]) == (finding_row["system"], finding_row["finding"])
             ]
-            findings_of_near_copies.append([finding_row, *copy_rows])
-            grouped_metrics |= {group_row["metric"] for group_row in findings_of_near_copies[-1]}
-    return findings_of_near_copies
+            finding_groups.append([finding_row, *copy_rows])
+            grouped_metrics |= {group_row["metric"] for group_row in finding_groups[-1]}
+    return finding_groups
 
 
-def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
+def _finding_line(view: AspectResults, finding_group: list[Row]) -> str:
     """Return a line on the finding of the first metric of a group, with ranks, near copies and further findings."""
-    finding_row, *copy_rows = near_copy_findings
+    finding_row, *copy_rows = finding_group
     metric, system = finding_row["metric"], finding_row["system"]
     partiality, low, high = (finding_row[f"partiality{suffix}"] for suffix in ("", "_low", "_high"))
     if finding_row["finding"] != FAVOURED:  # the direction is given by the verb
@@ -108,11 +106,12 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
     # If the rank predicted from the other systems is farther from the human rank than the metric's rank is, the
     # expected score of the system is an extrapolation, such as for a reference text among systems that a metric does
     # not rank by quality.
-    is_uncertain = abs(finding_row["rank_without"] - finding_row["rank_human"]) > abs(
+    is_effect_extrapolated = abs(finding_row["rank_without"] - finding_row["rank_human"]) > abs(
         finding_row["rank"] - finding_row["rank_human"]
     )
     copy_texts = [
-        copy_row["metric"] + ("" if is_uncertain else f" ({number(abs(copy_row['partiality']), digits=0)} points)")
+        copy_row["metric"]
+        + ("" if is_effect_extrapolated else f" ({number(abs(copy_row['partiality']), digits=0)} points)")
         for copy_row in copy_rows
     ]
     verb = RATES[finding_row["finding"]]
@@ -121,7 +120,7 @@ def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
     )
     copies_text = f" {copy_clause} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
     p_text = p_value_phrase(finding_row["p_adjusted"])
-    if is_uncertain:
+    if is_effect_extrapolated:
         finding_text = (
             f"{metric} {verb} {system}, compared with its scores of the other systems "
             f"({p_text}). According to these scores, {metric} should give {system} rank {finding_row['rank_without']}; "
@@ -169,21 +168,21 @@ def flips(view: AspectResults) -> Iterator[str]:
         for reversal_row in reversal_rows.to_dicts()
         if (metrics := [metric for metric in reversal_row["metrics"] if metric not in metrics_below_chance])
     ]
-    has_reversal_below = any(
+    has_below_chance_reversal = any(
         metric in metrics_below_chance for metrics in reversal_rows["metrics"] for metric in metrics
     )
     if not reversal_tuples:
-        exception_text = ", except metrics that agree less than by chance," if has_reversal_below else ""
+        exception_text = ", except metrics that agree less than by chance," if has_below_chance_reversal else ""
         yield (
             f"No metric{exception_text} significantly reverses a decision of the annotators (all metrics and pairs "
             "tested together)."
         )
-    for better, worse, metrics in sorted(reversal_tuples, key=lambda reversal_tuple: -len(reversal_tuple[2]))[
-        :MOST_NAMED
-    ]:
+    for better_system, worse_system, metrics in sorted(
+        reversal_tuples, key=lambda reversal_tuple: -len(reversal_tuple[2])
+    )[:MOST_NAMED]:
         yield (
-            f"Annotators rate {better} significantly better than {worse}; {subject_with_verb(metrics, 'says', 'say')} "
-            "the opposite."
+            f"Annotators rate {better_system} significantly better than {worse_system}; "
+            f"{subject_with_verb(metrics, 'says', 'say')} the opposite."
         )
-    if reversal_tuples and has_reversal_below:
+    if reversal_tuples and has_below_chance_reversal:
         yield "Metrics that agree with the annotators less than by chance are not counted here."

@@ -107,11 +107,11 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
     p_of_metric = dict(test_rows.select("other", "p_adjusted").iter_rows())
     if other_rows and all(standing_row["may_be_best"] is None for standing_row in view.standing):
         return " Differences between metrics were not tested."
-    equal_metrics = [other_row["metric"] for other_row in other_rows if share_a_letter(best_row, other_row)]
+    tied_metrics = [other_row["metric"] for other_row in other_rows if share_a_letter(best_row, other_row)]
     # Tests that the Monte Carlo error leaves undecided, although the p-value is below the level.
     test_rows_at_threshold = test_rows.filter(pl.col("p_adjusted") <= view.alpha, note=AT_THRESHOLD)
-    metrics_at_threshold = [metric for metric in equal_metrics if metric in test_rows_at_threshold["other"]]
-    other_equal_metrics = [metric for metric in equal_metrics if metric not in metrics_at_threshold]
+    metrics_at_threshold = [metric for metric in tied_metrics if metric in test_rows_at_threshold["other"]]
+    other_tied_metrics = [metric for metric in tied_metrics if metric not in metrics_at_threshold]
     others_text, largest_prefix = (
         ("the other metric", "") if len(other_rows) == 1 else ("every other metric", "largest ")
     )
@@ -119,27 +119,27 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
     return "".join(
         applicable(
             (
-                other_equal_metrics,
-                f" It does not differ significantly from {_names_with_p_values(other_equal_metrics, p_of_metric)}.",
+                other_tied_metrics,
+                f" It does not differ significantly from {_names_with_p_values(other_tied_metrics, p_of_metric)}.",
             ),
             (
                 metrics_at_threshold,
                 f" The difference from {_names_with_p_values(metrics_at_threshold, p_of_metric)} counts as not "
                 "significant, because the p-value is too close to the significance level.",
             ),
-            (other_rows and not equal_metrics, f" It is significantly better than {others_text}{largest_p_text}."),
+            (other_rows and not tied_metrics, f" It is significantly better than {others_text}{largest_p_text}."),
         )
     )
 
 
 def _tests_of(view: AspectResults, metric: str, statistic: str) -> pl.DataFrame:
     """Return the tests of a metric against other metrics by one statistic; `other` is the name of the other metric."""
-    rows = view.rows("agreement", "comparisons").filter(
+    test_rows = view.rows("agreement", "comparisons").filter(
         pl.col("p_adjusted").is_not_null(),
         pl.any_horizontal(pl.col("metric_a", "metric_b") == metric),
         statistic=statistic,
     )
-    return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
+    return test_rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
 
 
 def _names_with_p_values(metrics: Sequence[str], p_of_metric: Mapping[str, float]) -> str:
@@ -225,15 +225,17 @@ def uncertain(view: AspectResults) -> Iterator[str]:
         )
 
 
-def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Statements:
+def metric_sentences(results: Mapping[str, Result], aspect: str, *, is_first_aspect: bool) -> Statements:
     """Yield the sentences on one aspect, by kind.
 
     `results` has `check` and `leaderboard`, and `consistency` and `complementarity` if these could be computed. The
-    `first` aspect also has the problems of the whole study.
+    first aspect also has the problems of the whole study.
     """
     view = AspectResults(results, aspect)
     problem_rows = (
-        results["check"].to_frame("problems").filter(pl.col("aspect").is_in([aspect, *([""] if first else [])]))
+        results["check"]
+        .to_frame("problems")
+        .filter(pl.col("aspect").is_in([aspect, *([""] if is_first_aspect else [])]))
     )
     all_system_rows = results["leaderboard"].to_frame("systems").filter(aspect=aspect)
     has_single_metric = all_system_rows["rater"].n_unique() == 1
@@ -307,15 +309,15 @@ def _best(
             f", {finding_text}."
         )
     if system_rows["part"].n_unique() == 1:
-        opponent_notes = [note for note in leaderboard.notes if (note.rule, note.aspect) == ("not-all-met", aspect)]
-        yield from (sentence(note.message.partition(": ")[2]) for note in opponent_notes[:1])
+        unmet_pair_notes = [note for note in leaderboard.notes if (note.rule, note.aspect) == ("not-all-met", aspect)]
+        yield from (sentence(note.message.partition(": ")[2]) for note in unmet_pair_notes[:1])
     decided_pair_rows = leaderboard.to_frame("pairs").filter(pl.col("decision").is_in(["+", "-"]), aspect=aspect)
     if len(metrics) > 1:
-        pair_count_table = decided_pair_rows.group_by("system_a", "system_b").agg(
+        decision_counts_by_pair = decided_pair_rows.group_by("system_a", "system_b").agg(
             pl.col("decision").n_unique(), pl.col("rater").n_unique()
         )
-        n_contradicted_pairs = pair_count_table.filter(pl.col("decision") > 1).height
-        n_agreed_pairs = pair_count_table.filter(pl.col("decision") == 1, pl.col("rater") == len(metrics)).height
+        n_contradicted_pairs = decision_counts_by_pair.filter(pl.col("decision") > 1).height
+        n_agreed_pairs = decision_counts_by_pair.filter(pl.col("decision") == 1, pl.col("rater") == len(metrics)).height
         n_pairs = leaderboard.to_frame("pairs").filter(aspect=aspect).select("system_a", "system_b").n_unique()
         contradiction_text = (
             f"on {plural(n_contradicted_pairs, 'pair')} two metrics" if n_contradicted_pairs else "no two metrics"
@@ -338,10 +340,10 @@ def _next_text(system_rows: list[Row]) -> str:
     if len(system_rows) < 2:
         return ""
     first_row, *other_rows = system_rows
-    equal_systems = [other_row["system"] for other_row in other_rows if share_a_letter(first_row, other_row)]
+    tied_systems = [other_row["system"] for other_row in other_rows if share_a_letter(first_row, other_row)]
     difference_text = f", significantly ahead of the other {'system' if len(other_rows) == 1 else len(other_rows)}"
-    if equal_systems:
-        difference_text = f", not significantly ahead of {names(equal_systems, limit=MOST_NAMED)}"
+    if tied_systems:
+        difference_text = f", not significantly ahead of {names(tied_systems, limit=MOST_NAMED)}"
     if first_row["group"] is None:
         difference_text = ""
     return (
@@ -382,10 +384,10 @@ def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[
     length_rows = consistency_result.to_frame("length")
     p_adjusted = adjust(length_rows["raw_p_value"].cast(pl.Float64).fill_null(np.nan).to_numpy(), correction="holm")
     depends_on_length = pl.Series(p_adjusted <= consistency_result.provenance.options.get("alpha", 0.05))
-    strongest_length_rows = length_rows.filter(depends_on_length, pl.col("aspect").is_in([aspect, ""])).sort(
+    significant_length_rows = length_rows.filter(depends_on_length, pl.col("aspect").is_in([aspect, ""])).sort(
         pl.col("raw_effect").abs(), descending=True
     )
-    named_rows = strongest_length_rows.select("rater", "longer_win_rate", "raw_effect").head(MOST_NAMED)
+    named_rows = significant_length_rows.select("rater", "longer_win_rate", "raw_effect").head(MOST_NAMED)
     for rater, longer_win_rate, length_effect in named_rows.iter_rows():
         length_text = "longer" if length_effect > 0 else "shorter"
         yield (

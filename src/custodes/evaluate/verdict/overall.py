@@ -91,7 +91,11 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
         ("system", n_candidates_of_aspect),
         ("of the other systems", n_other_candidates_of_aspect),
     ):
-        aspect_texts = [f"{aspect} ({plural(n, 'candidate')})" for aspect, n in n_of_aspect.items() if n > 1]
+        aspect_texts = [
+            f"{aspect} ({plural(n_candidates, 'candidate')})"
+            for aspect, n_candidates in n_of_aspect.items()
+            if n_candidates > 1
+        ]
         if aspect_texts:
             yield f"Which {systems_text} is best is undecided on {names(aspect_texts)}."
 
@@ -138,12 +142,12 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             else ""
         )
         yield f"Of these metrics, {partiality_text}{no_partiality_text}."
-    is_only_one = metrics_of_finding and len(metrics_without_partiality) == 1
+    is_only_impartial = metrics_of_finding and len(metrics_without_partiality) == 1
     without_partiality_text = (
         " without significant partiality" if metrics_of_finding and metrics_without_partiality else ""
     )
     reason_text = (
-        f": it {'is the only one' if is_only_one else 'has the best mean rank'} of these "
+        f": it {'is the only one' if is_only_impartial else 'has the best mean rank'} of these "
         f"metrics{without_partiality_text}"
         if len(metrics_in_every_top) > 1
         else ""
@@ -187,14 +191,16 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
 def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the decisions of the metric that `trust` names, on each aspect."""
     metric = candidate(views)
-    error_rows = {view.aspect: error_row for view in _of_systems(views) if (error_row := decisions_of(view, metric))}
-    if error_rows:
+    error_row_of_aspect = {
+        view.aspect: error_row for view in _of_systems(views) if (error_row := decisions_of(view, metric))
+    }
+    if error_row_of_aspect:
         correct_text, undecided_text = (
-            names([f"{aspect} {percent(error_row[name])}" for aspect, error_row in error_rows.items()])
-            for name in ("correct", "undecided")
+            names([f"{aspect} {percent(error_row[column_name])}" for aspect, error_row in error_row_of_aspect.items()])
+            for column_name in ("correct", "undecided")
         )
         reversed_text, missed_text, additional_text = (
-            _range([error_row[error_name] for error_row in error_rows.values()], percent)
+            _range([error_row[error_name] for error_row in error_row_of_aspect.values()], percent)
             for error_name in ("inversion", "omission", "insertion")
         )
         yield (
@@ -214,7 +220,7 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     are_best_metrics_useless = {*best_metric_of_view.values()} != {metric} and all(
         is_no_better_than_none(decisions_of(view, best_metric)) for view, best_metric in best_metric_of_view.items()
     )
-    best_text = " The same holds for decisions by the metric with the highest agreement there."
+    best_metric_text = " The same holds for decisions by the metric with the highest agreement there."
     findings = _findings(views, metric)
     unclear_texts = [
         f"{system} on {view.aspect}" for view in system_views for system in inconclusive_systems(view, metric)
@@ -224,7 +230,7 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
             useless_views,
             f"In these data, decisions by {metric} are no better than no decision on "
             f"{_aspects_text([view.aspect for view in useless_views], views)}: use human ratings there."
-            f"{best_text if are_best_metrics_useless else ''}",
+            f"{best_metric_text if are_best_metrics_useless else ''}",
         ),
         (
             metric in views[0].metrics_of_reference,
@@ -246,9 +252,9 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
 
 def labels(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield sentences on the comparisons that would decide which system is best."""
-    ranked_views = [view for view in _of_systems(views) if view.board and not view.not_random]
-    undecided_of_aspect = {view.aspect: undecided(view) for view in ranked_views}
-    leading_references = {view.board[0]["system"] for view in ranked_views} & views[0].reference_systems
+    views_with_ranking = [view for view in _of_systems(views) if view.board and not view.not_random]
+    undecided_of_aspect = {view.aspect: undecided(view) for view in views_with_ranking}
+    leading_references = {view.board[0]["system"] for view in views_with_ranking} & views[0].reference_systems
     if views[0].has_problems:
         yield "First solve the problems under 'Read this first'."
     if leading_references:
@@ -260,7 +266,7 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
         )
         return
     decided_aspects = [
-        view.aspect for view in ranked_views if len(view.top) == 1 and not undecided_of_aspect[view.aspect].n_top
+        view.aspect for view in views_with_ranking if len(view.top) == 1 and not undecided_of_aspect[view.aspect].n_top
     ]
     ranked_forecasts = [
         (
@@ -268,10 +274,12 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
             n_comparisons,
             f"{pair_forecast_text(system_a, system_b, n_comparisons)} ({view.aspect})",
         )
-        for view in ranked_views
+        for view in views_with_ranking
         for system_a, system_b, n_comparisons in undecided_of_aspect[view.aspect].forecasts
     ]  # pairs with the system that ranks first come first
-    views_without_forecast = [view for view in ranked_views if lacks_forecast(view, undecided_of_aspect[view.aspect])]
+    views_without_forecast = [
+        view for view in views_with_ranking if lacks_forecast(view, undecided_of_aspect[view.aspect])
+    ]
     candidates_texts = [candidates_text(view) for view in views_without_forecast]
     yield from applicable(
         (
@@ -388,7 +396,7 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
         for (metric, *_), finding_rows in rows_of_finding.items()
         if metric in metrics_above_chance and len(finding_rows) == len(system_views)
     ]
-    findings_of_near_copies = near_copy_groups(
+    finding_groups = near_copy_groups(
         sorted(
             common_findings,
             key=lambda finding_row: (
@@ -397,14 +405,14 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
             ),
         )
     )
-    for finding_row, *copy_rows in findings_of_near_copies[:MOST_NAMED]:
+    for finding_row, *copy_rows in finding_groups[:MOST_NAMED]:
         so_text = ", and so does its near copy" if len(copy_rows) == 1 else ", and so do its near copies"
         copies_text = f"{so_text} {names([copy_row['metric'] for copy_row in copy_rows])}" if copy_rows else ""
         yield (
             f"{finding_row['metric']} {RATES[finding_row['finding']]} {finding_row['system']} on "
             f"{_all_aspects_text(system_views)}{copies_text}."
         )
-    if len(findings_of_near_copies) > MOST_NAMED:
+    if len(finding_groups) > MOST_NAMED:
         n_metrics_text = plural(len({finding_row["metric"] for finding_row in common_findings}), "metric")
         yield f"In all, {n_metrics_text} over-rate or under-rate some system on every aspect."
 

@@ -22,16 +22,22 @@ def rate_sentences(result: Result, aspect: str) -> Statements:
         for table_name in ("rates", "judges", "differences", "slices", "replacement")
     )
     best_judge, has_several_systems = _best_judge(judge_rows), rate_rows["system"].n_unique() > 1
-    best_judge_rows = rate_rows.filter(pl.col("metric") == best_judge).to_dicts()
+    best_judge_rate_rows = rate_rows.filter(pl.col("metric") == best_judge).to_dicts()
     leading_judge_rows = judge_rows.to_dicts()[: 2 * MOST_NAMED]
     return [
-        ("rates", [_rate(row, has_several_systems=has_several_systems) for row in best_judge_rows[: 2 * MOST_NAMED]]),
+        (
+            "rates",
+            [
+                _rate(rate_row, has_several_systems=has_several_systems)
+                for rate_row in best_judge_rate_rows[: 2 * MOST_NAMED]
+            ],
+        ),
         ("trust", [_trust(judge_row) for judge_row in leading_judge_rows if judge_row["accuracy"] is not None]),
         ("trust", _replacement(replacement_rows)),
         ("best", _differences(system_difference_rows.filter(pl.col("metric") == best_judge))),
         ("favours", _favoritism_sentences(system_difference_rows)),
         ("slices", _slices(slice_rows)),
-        ("labels", _saved_labels(best_judge_rows) if rate_rows["label"].n_unique() == 1 else ()),
+        ("labels", _saved_labels(best_judge_rate_rows) if rate_rows["label"].n_unique() == 1 else ()),
     ]
 
 
@@ -126,12 +132,12 @@ def _differences(system_difference_rows: pl.DataFrame) -> Iterator[str]:
     significant_rows = system_difference_rows.filter(pl.col("decision").is_in(["+", "-"]))
     for difference_row in significant_rows.to_dicts()[:MOST_NAMED]:
         direction = 1 if difference_row["decision"] == "+" else -1
-        better, worse = (difference_row["system_a"], difference_row["system_b"])[::direction]
+        better_system, worse_system = (difference_row["system_a"], difference_row["system_b"])[::direction]
         low, estimate, high = sorted(
             100 * direction * difference_row[f"corrected_difference{suffix}"] for suffix in ("_low", "", "_high")
         )
         yield (
-            f"{better} has a significantly higher rate of {difference_row['label']} than {worse}: by "
+            f"{better_system} has a significantly higher rate of {difference_row['label']} than {worse_system}: by "
             f"{interval(estimate, low, high, digits=0)} percentage points "
             f"({p_value_phrase(difference_row['p_adjusted'])}, all pairs tested together)."
         )

@@ -26,22 +26,22 @@ def slices(view: AspectResults) -> Iterator[str]:
 
     If slices were compared without a finding, or could not be compared, one sentence states this.
     """
-    n_rows, n_tests, n_findings, notes = 0, 0, 0, list[str]()
+    n_rows, n_tests, n_findings, not_compared_messages = 0, 0, 0, list[str]()
     for question_name, write_sentence in (
         ("agreement", _agreement),
         ("consistency", _consistency),
         ("favoritism", _favoritism),
     ):
         slice_rows = view.rows(question_name, "slices")
-        finding_rows = slice_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
-        finding_dicts = finding_rows.sort("p_adjusted", maintain_order=True).to_dicts()
-        n_findings += len(finding_dicts)
+        significant_rows = slice_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
+        finding_rows = significant_rows.sort("p_adjusted", maintain_order=True).to_dicts()
+        n_findings += len(finding_rows)
         if slice_rows["slice"].n_unique() > 1:
             n_rows, n_tests = n_rows + slice_rows.height, n_tests + slice_rows["p_adjusted"].count()
-        notes += view.messages(question_name, NOT_COMPARED)
-        yield from map(write_sentence, finding_dicts[:MOST_NAMED])
-        if len(finding_dicts) > MOST_NAMED:
-            yield f"In all, the table slices of {question_name} has {len(finding_dicts)} significant findings."
+        not_compared_messages += view.messages(question_name, NOT_COMPARED)
+        yield from map(write_sentence, finding_rows[:MOST_NAMED])
+        if len(finding_rows) > MOST_NAMED:
+            yield f"In all, the table slices of {question_name} has {len(finding_rows)} significant findings."
     if n_rows and not n_findings:
         yield (
             f"No finding in a slice is significant ({n_tests} tests of agreement, consistency and partiality)."
@@ -49,7 +49,7 @@ def slices(view: AspectResults) -> Iterator[str]:
             else "No slice has enough items for a test of agreement, consistency or partiality."
         )
     if not n_rows:
-        yield from dict.fromkeys(map(sentence, notes))
+        yield from dict.fromkeys(map(sentence, not_compared_messages))
 
 
 def _rates(finding_row: Row) -> str:

@@ -46,7 +46,7 @@ def best(view: AspectResults) -> Iterator[str]:
         )
         return
     if corrected_row := view.corrected:
-        use_text = (
+        metric_use_text = (
             f"The metric cannot be used to estimate the missing human preferences: {sentence(corrected_row['reason'])} "
             "The following sentences use human comparisons only."
             if corrected_row["reason"]
@@ -55,7 +55,7 @@ def best(view: AspectResults) -> Iterator[str]:
         )
         yield (
             f"Annotators judged {corrected_row['labels']} of the {corrected_row['battles']} comparisons that "
-            f"{corrected_row['metric']} judged. {use_text}"
+            f"{corrected_row['metric']} judged. {metric_use_text}"
         )
     yield from map(_cycle, view.cycles)
     if not any({*cycle_row["cycle"].split(" > ")} & {*view.top} for cycle_row in view.cycles):
@@ -124,23 +124,23 @@ def _next_to_reference(view: AspectResults) -> Iterator[str]:
     if first_row["system"] not in view.reference_systems or len(other_rows) < 2:
         return
     next_row = other_rows[0]
-    equal_systems = [other_row["system"] for other_row in other_rows[1:] if view.is_undecided(next_row, other_row)]
-    equals_text = (
-        f"It does not differ significantly from {names(equal_systems, limit=MOST_LISTED)}"
-        if equal_systems
+    tied_systems = [other_row["system"] for other_row in other_rows[1:] if view.is_undecided(next_row, other_row)]
+    tied_text = (
+        f"It does not differ significantly from {names(tied_systems, limit=MOST_LISTED)}"
+        if tied_systems
         else "It is significantly better than all other systems"
     )
     yield (
         f"{first_row['system']} looks like the reference. Of the other {len(other_rows)} systems, {next_row['system']} "
-        f"ranks first. {equals_text}."
+        f"ranks first. {tied_text}."
     )
 
 
-def _odds(value: float | None, *, digits: int) -> str:
+def _odds(odds: float | None, *, digits: int) -> str:
     """Return odds as text; odds beyond 100 to 1 are only bounded, because data never determine them."""
-    if value is None or 1 / LARGEST_ODDS <= value <= LARGEST_ODDS:
-        return number(value, digits=digits)
-    return f"over {LARGEST_ODDS}" if value > LARGEST_ODDS else f"under {number(1 / LARGEST_ODDS)}"
+    if odds is None or 1 / LARGEST_ODDS <= odds <= LARGEST_ODDS:
+        return number(odds, digits=digits)
+    return f"over {LARGEST_ODDS}" if odds > LARGEST_ODDS else f"under {number(1 / LARGEST_ODDS)}"
 
 
 def _top_group_text(view: AspectResults) -> str:

@@ -208,8 +208,14 @@ def asks_for_rates(study: Study, positive: str | None, sampling: Sampling) -> bo
 
 def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
     """Return the verdict on a study without human ratings."""
-    check_options = {name: value for name, value in options.items() if name not in ("confidence", "resamples")}
-    computation_options = {name: options[name] for name in ("confidence", "resamples", "rng", "progress")}
+    check_options = {
+        option_name: option_value
+        for option_name, option_value in options.items()
+        if option_name not in ("confidence", "resamples")
+    }
+    computation_options = {
+        option_name: options[option_name] for option_name in ("confidence", "resamples", "rng", "progress")
+    }
     complementarity_options = {**selection_arguments(check_options), **computation_options}
     results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
     with nullcontext() if by else suppress(InputError):  # raised without repeats and known orders
@@ -250,7 +256,11 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         return Verdict.from_parts(verdict_parts, build_notes(("scores-and-labels", is_silent, silence_text)))
     if not results["check"].to_frame("summary")["humans"].sum():
         return Verdict.from_parts(
-            [_part(aspect, metric_sentences(results, aspect, first=aspect == aspects[0])) for aspect in aspects], ()
+            [
+                _part(aspect, metric_sentences(results, aspect, is_first_aspect=aspect == aspects[0]))
+                for aspect in aspects
+            ],
+            (),
         )
     views = [AspectResults(results, aspect) for aspect in aspects]
     statement_kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or "agreement" in results]
@@ -258,7 +268,9 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
     study_statements: list[tuple[str, Iterable[str]]] = [] if "" in aspects else [study_problems]
     verdict_parts = []
     if len(views) > 1:
-        study_statements += [(kind, write(views)) for kind, write in ACROSS.items() if kind in statement_kinds]
+        study_statements += [
+            (kind, write_sentences(views)) for kind, write_sentences in ACROSS.items() if kind in statement_kinds
+        ]
         verdict_parts, study_statements = [_part("", study_statements)], []
     for view in views:
         kinds_of_view = [kind for kind in statement_kinds if not (view.sided and kind in NOT_OF_SIDES)]

@@ -106,8 +106,8 @@ class AspectResults:
         )
         self.cycles: list[Row] = self.rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
-        alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
-        directly_decided_rows = self.pairs.filter(pl.col("p_direct") <= alpha, pl.col("p_fit") <= alpha)
+        pair_alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
+        directly_decided_rows = self.pairs.filter(pl.col("p_direct") <= pair_alpha, pl.col("p_fit") <= pair_alpha)
         self.decided_directly = {
             frozenset(pair) for pair in directly_decided_rows.select("system_a", "system_b").iter_rows()
         }
@@ -134,11 +134,11 @@ class AspectResults:
     @property
     def split(self) -> list[list[str]]:
         """Groups of systems that are not connected by comparisons; empty if all systems are connected."""
-        parts = [
+        system_groups = [
             [system_row["system"] for system_row in system_rows]
             for _, system_rows in groupby(self.board, key=itemgetter("part"))  # the rows are sorted by part
         ]
-        return parts if len(parts) > 1 else []
+        return system_groups if len(system_groups) > 1 else []
 
     @property
     def top(self) -> list[str]:

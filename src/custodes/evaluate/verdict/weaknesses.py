@@ -99,8 +99,9 @@ def decisions_of(view: AspectResults, metric: str) -> Row:
     the metric. The row is empty if the errors are undefined.
     """
     human_decision_rows = view.decisions.filter(rater=HUMAN)
-    metric_decision_rows = view.decisions.filter(rater=metric)
-    common_pair_rows = human_decision_rows.join(metric_decision_rows, on=["system_a", "system_b"], how="semi")
+    common_pair_rows = human_decision_rows.join(
+        view.decisions.filter(rater=metric), on=["system_a", "system_b"], how="semi"
+    )
     error_rows = view.rows("ranking", "errors").filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
     if not error_rows or not common_pair_rows.height:
         return {}

@@ -83,16 +83,19 @@ class Encoder:
                 new_texts.append(text)
         # The longest texts come first, so that a lack of memory shows early. The last digits of an embedding depend on
         # its batch; texts of equal length are sorted, so that the order of the file does not change these digits.
-        remaining_texts = sorted(
+        remaining_texts_and_tokens = sorted(
             zip(new_texts, self.tokenizer(new_texts), strict=True), key=lambda pair: (-len(pair[1].ids), pair[0])
         )
-        while remaining_texts:
-            batch_size = max(1, self._batch * LONG**2 // max(LONG, len(remaining_texts[0][1].ids)) ** 2)
-            batch_texts, remaining_texts = remaining_texts[:batch_size], remaining_texts[batch_size:]
+        while remaining_texts_and_tokens:
+            batch_size = max(1, self._batch * LONG**2 // max(LONG, len(remaining_texts_and_tokens[0][1].ids)) ** 2)
+            batch_texts_and_tokens, remaining_texts_and_tokens = (
+                remaining_texts_and_tokens[:batch_size],
+                remaining_texts_and_tokens[batch_size:],
+            )
             start_cpu_seconds = time.process_time()
-            batch_vectors = self._vectors([tokens for _, tokens in batch_texts])
-            seconds_per_text = (time.process_time() - start_cpu_seconds) / len(batch_texts)
-            for (text, tokens), token_vectors in zip(batch_texts, batch_vectors, strict=True):
+            batch_vectors = self._vectors([tokens for _, tokens in batch_texts_and_tokens])
+            seconds_per_text = (time.process_time() - start_cpu_seconds) / len(batch_texts_and_tokens)
+            for (text, tokens), token_vectors in zip(batch_texts_and_tokens, batch_vectors, strict=True):
                 embeddings_of_text[text] = self._kept[text] = TextEmbeddings(token_vectors, tokens, seconds_per_text)
                 self._bytes += token_vectors.nbytes
                 while self._bytes > KEPT and len(self._kept) > 1:
@@ -120,7 +123,10 @@ def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]
     output_indices_of_item: dict[int, list[int]] = {}
     n_characters = 0
     for item_index, output_indices in by_item(texts):
-        item_texts = {*texts_of_items[item_index], *(texts.outputs[index] for index in output_indices.tolist())}
+        item_texts = {
+            *texts_of_items[item_index],
+            *(texts.outputs[output_index] for output_index in output_indices.tolist()),
+        }
         n_item_characters = sum(map(len, item_texts))
         if output_indices_of_item and n_characters + n_item_characters > PART:
             yield output_indices_of_item

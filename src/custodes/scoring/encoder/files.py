@@ -75,7 +75,7 @@ class ModelFiles:
     @property
     def has_words(self) -> bool:
         """Whether the files of the encoder define a tokenizer."""
-        return any(_matches(name, WORDS) for name in _names(self.folder))
+        return any(_matches(file_name, WORDS) for file_name in _names(self.folder))
 
     def read_settings(self, *file_names: str) -> dict[str, Any]:
         """Return the settings in the files with these names; later files override earlier ones."""
@@ -138,12 +138,12 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
         ),
         error=InputError,
     )
-    folder = tokenizer_folders[0]
+    tokenizer_folder = tokenizer_folders[0]
     digested_paths = [
-        *(folder / file_name for file_name in filter(_is_settings_file, _names(folder))),
+        *(tokenizer_folder / file_name for file_name in filter(_is_settings_file, _names(tokenizer_folder))),
         *(path for path in onnx_path.parent.iterdir() if _is_onnx_part(path.name, onnx_path.name)),
     ]
-    return ModelFiles(name=model, folder=folder, onnx=onnx_path, digest=_digest(digested_paths))
+    return ModelFiles(name=model, folder=tokenizer_folder, onnx=onnx_path, digest=_digest(digested_paths))
 
 
 def _onnx(model: str, file_names: Sequence[str], backend: str) -> str | None:
@@ -238,10 +238,10 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
         from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
         from huggingface_hub.utils import logging
-    branch = revision or "main"
+    hub_revision = revision or "main"
     try:
         with log_only_errors(logging):  # the single error below replaces the messages on each attempt
-            hub_files = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
+            hub_files = HfApi().model_info(model, revision=hub_revision, timeout=SECONDS).siblings or []
             file_names = [hub_file.rfilename for hub_file in hub_files]
             onnx_name = _onnx(model, file_names, backend)
             needed_file_names = [
@@ -249,7 +249,7 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
                 for file_name in file_names
                 if onnx_name and (_is_settings_file(file_name) or _is_onnx_part(file_name, onnx_name))
             ] or _transformers_files(file_names)
-            return Path(snapshot_download(model, revision=branch, allow_patterns=needed_file_names))
+            return Path(snapshot_download(model, revision=hub_revision, allow_patterns=needed_file_names))
     except CustodesError:
         raise
     except HFValidationError:
@@ -258,7 +258,7 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
         if isinstance(problem, HfHubHTTPError) and problem.response.status_code < BUSY:
             raise InputError(f"{message_start} the hub reports: {one_line_message(problem)}") from None
         for file_name in ("tokenizer.json", "config.json"):
-            if isinstance(cached_path := try_to_load_from_cache(model, file_name, revision=branch), str):
+            if isinstance(cached_path := try_to_load_from_cache(model, file_name, revision=hub_revision), str):
                 return Path(cached_path).parent
         raise InputError(
             f"{message_start} the hub is not reachable ({one_line_message(problem)}); "

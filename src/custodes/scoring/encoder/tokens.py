@@ -111,7 +111,10 @@ def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any])
     """
     if not tokenizer_settings:
         return frozenset(tokenizer.encode("").ids)
-    tokens = (tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token"))
-    token_texts = (token.get("content") if isinstance(token, dict) else token for token in tokens)
+    token_settings = (tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token"))
+    token_texts = (
+        token_setting.get("content") if isinstance(token_setting, dict) else token_setting
+        for token_setting in token_settings
+    )
     token_ids = (tokenizer.token_to_id(token_text) for token_text in token_texts if isinstance(token_text, str))
     return frozenset(token_id for token_id in token_ids if token_id is not None)

@@ -120,10 +120,13 @@ class OnnxModel:
             for output_node in self._session.get_outputs()
             if output_node.shape is not None
         }
-        names_of_layer: Sequence[str] = (f"hidden_states.{layer}", f"hidden_states_{layer}")
+        candidate_output_names: Sequence[str] = (f"hidden_states.{layer}", f"hidden_states_{layer}")
         if layer < 0:
-            names_of_layer = [*LAST, *(name for name in n_dimensions_of_output if not name.startswith("hidden_states"))]
-        for output_name in names_of_layer:
+            candidate_output_names = [
+                *LAST,
+                *(name for name in n_dimensions_of_output if not name.startswith("hidden_states")),
+            ]
+        for output_name in candidate_output_names:
             if n_dimensions_of_output.get(output_name) == 3:
                 return output_name
         if layer < 0:
@@ -140,7 +143,10 @@ class OnnxModel:
     def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
         position_ids = np.broadcast_to(np.arange(token_ids.shape[1]), token_ids.shape)
         array_of_input = dict(zip(INPUTS, (token_ids, attention_mask, token_type_ids, position_ids), strict=True))
-        model_inputs = {name: np.ascontiguousarray(array_of_input[name], dtype) for name, dtype in self._inputs.items()}
+        model_inputs = {
+            input_name: np.ascontiguousarray(array_of_input[input_name], dtype)
+            for input_name, dtype in self._inputs.items()
+        }
         try:
             return np.asarray(self._session.run([self._output], model_inputs)[0], dtype=np.float32)
         except Exception as problem:

@@ -166,20 +166,20 @@ def replacement(
     is_tested_annotator = n_compared_outputs >= FEWEST_OUTPUTS
     advantage_differences = advantage_indicators.annotator - advantage_indicators.judge
     mean_differences = mean_of_defined(advantage_differences)
-    n_units = int(units.max(initial=-1)) + 1
+    n_clusters = int(units.max(initial=-1)) + 1
     is_compared_output = ~np.isnan(advantage_differences)
-    difference_sum_of_cluster = unit_sums(
+    difference_deviation_sums = unit_sums(
         np.where(is_compared_output, advantage_differences - mean_differences[:, np.newaxis], 0.0),
         units=units,
-        n_units=n_units,
+        n_units=n_clusters,
     )
-    n_clusters_of_annotator = (unit_sums(is_compared_output, units=units, n_units=n_units) > 0).sum(axis=1)
+    n_clusters_of_annotator = (unit_sums(is_compared_output, units=units, n_units=n_clusters) > 0).sum(axis=1)
     standard_errors = np.sqrt(
-        (difference_sum_of_cluster**2).sum(axis=1) * ratio(n_clusters_of_annotator, n_clusters_of_annotator - 1)
+        (difference_deviation_sums**2).sum(axis=1) * ratio(n_clusters_of_annotator, n_clusters_of_annotator - 1)
     ) / np.maximum(n_compared_outputs, 1)
     t_statistics = ratio(mean_differences - epsilon, standard_errors)
-    is_certainly_not_worse = (standard_errors == 0) & (mean_differences < epsilon)
-    p_values = np.where(is_certainly_not_worse, 0.0, stdtr(np.maximum(n_clusters_of_annotator - 1, 1), t_statistics))
+    is_judge_surely_not_worse = (standard_errors == 0) & (mean_differences < epsilon)
+    p_values = np.where(is_judge_surely_not_worse, 0.0, stdtr(np.maximum(n_clusters_of_annotator - 1, 1), t_statistics))
     p_values = np.where(is_tested_annotator, np.where(np.isnan(p_values), 1.0, p_values), np.nan)
     harmonic_sum = (1 / np.arange(1, is_tested_annotator.sum() + 1)).sum()
     adjusted_p_values = np.minimum(adjust(p_values, correction="bh") * harmonic_sum, 1.0)
@@ -191,8 +191,8 @@ def replacement(
     mean_deviation_of_output = (advantage_deviations / np.maximum(n_compared_outputs, 1)[:, np.newaxis]).sum(
         axis=0
     ) / max(is_tested_annotator.sum(), 1)
-    deviation_sum_of_cluster = unit_sums(mean_deviation_of_output, units=units, n_units=n_units)
-    n_tested_clusters = int((unit_sums(is_tested_output.any(axis=0), units=units, n_units=n_units) > 0).sum())
+    advantage_deviation_sums = unit_sums(mean_deviation_of_output, units=units, n_units=n_clusters)
+    n_tested_clusters = int((unit_sums(is_tested_output.any(axis=0), units=units, n_units=n_clusters) > 0).sum())
     return Replacement(
         n=n_compared_outputs,
         advantage=advantage_of_annotator,
@@ -200,7 +200,7 @@ def replacement(
         p=adjusted_p_values,
         winning_rate=float(mean_of_defined(np.where(is_tested_annotator, adjusted_p_values <= level, np.nan))),
         advantage_probability=float(mean_of_defined(advantage_of_annotator)),
-        error=float(np.sqrt((deviation_sum_of_cluster**2).sum() * n_tested_clusters / max(n_tested_clusters - 1, 1)))
+        error=float(np.sqrt((advantage_deviation_sums**2).sum() * n_tested_clusters / max(n_tested_clusters - 1, 1)))
         if n_tested_clusters > 1
         else np.nan,
     )

@@ -74,10 +74,12 @@ def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
     ----------
     Cohen 1960, 1968.
     """
-    n_labels = table.shape[-1]
-    disagreement_weights = np.abs(np.subtract.outer(np.arange(n_labels), np.arange(n_labels))).astype(np.float64)
+    n_distinct_labels = table.shape[-1]
+    disagreement_weights = np.abs(np.subtract.outer(np.arange(n_distinct_labels), np.arange(n_distinct_labels))).astype(
+        np.float64
+    )
     if weighting == "none":
-        disagreement_weights = 1 - np.eye(n_labels)
+        disagreement_weights = 1 - np.eye(n_distinct_labels)
     elif weighting == "quadratic":
         disagreement_weights = disagreement_weights**2
     n_outputs = table.sum(axis=(-2, -1))[..., None, None]
@@ -97,15 +99,15 @@ def ac1(table: Floats) -> Floats:
     ----------
     Gwet 2008.
     """
-    n_outputs, n_labels = table.sum(axis=(-2, -1)), table.shape[-1]
+    n_outputs, n_distinct_labels = table.sum(axis=(-2, -1)), table.shape[-1]
     label_shares = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n_outputs[..., None])
-    chance_agreement = (label_shares * (1 - label_shares)).sum(axis=-1) / (n_labels - 1)
+    chance_agreement = (label_shares * (1 - label_shares)).sum(axis=-1) / (n_distinct_labels - 1)
     return ratio(sample_accuracy(table) - chance_agreement, 1 - chance_agreement)
 
 
-def krippendorff(table: Floats, n: float, *, ordered: bool) -> Floats:
-    """Return Krippendorff's alpha for tables (..., k, k) of proportions; `n` outputs have both labels."""
-    return alpha(pair_coincidences(table) * n, scale="ordinal" if ordered else "nominal")
+def krippendorff(table: Floats, n_outputs: float, *, ordered: bool) -> Floats:
+    """Return Krippendorff's alpha for tables (..., k, k) of proportions; `n_outputs` outputs have both labels."""
+    return alpha(pair_coincidences(table) * n_outputs, scale="ordinal" if ordered else "nominal")
 
 
 BINARY: Mapping[str, Callable[[Floats], Floats]] = {

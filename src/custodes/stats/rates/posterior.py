@@ -91,9 +91,9 @@ def joint_posterior(
         return np.concatenate([estimated_proportions, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws)])
     stratum_share_draws = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
     n_strata, n_distinct_labels = labelled_counts.shape
-    posterior_counts = labelled_counts + cell_prior(n_strata, n_distinct_labels, prior)
+    dirichlet_parameters = labelled_counts + cell_prior(n_strata, n_distinct_labels, prior)
     label_share_draws = np.stack(
-        [_dirichlet(stratum_counts, rng, n_draws) for stratum_counts in posterior_counts], axis=1
+        [_dirichlet(stratum_parameters, rng, n_draws) for stratum_parameters in dirichlet_parameters], axis=1
     )
     return np.concatenate([estimated_proportions, stratum_share_draws[:, :, np.newaxis] * label_share_draws])
 
@@ -113,18 +113,18 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
         negative_parameters + positive_parameters,
         counts.total + 1 / len(counts.total),
     )
-    rate_means, rate_mean_squares = (
+    rate_means, mean_squared_rates = (
         positive_parameters / label_parameter_sums,
         positive_parameters * (positive_parameters + 1) / (label_parameter_sums * (label_parameter_sums + 1)),
     )
     stratum_parameter_total: float = stratum_parameters.sum()
-    square_moment_numerator = (
+    second_moment_numerator = (
         (stratum_parameters @ rate_means) ** 2
         - (stratum_parameters**2) @ rate_means**2
-        + (stratum_parameters * (stratum_parameters + 1)) @ rate_mean_squares
+        + (stratum_parameters * (stratum_parameters + 1)) @ mean_squared_rates
     )
     return float(
-        square_moment_numerator / (stratum_parameter_total * (stratum_parameter_total + 1))
+        second_moment_numerator / (stratum_parameter_total * (stratum_parameter_total + 1))
         - (stratum_parameters @ rate_means / stratum_parameter_total) ** 2
     )
 
@@ -177,14 +177,15 @@ def _draw_rogan_gladen(labelled_counts: Floats, total_counts: Floats, rng: np.ra
 
 
 def _rogan_gladen(
-    judge_rate: Floats, false_positive_rate: Floats, true_positive_rate: Floats, other_prevalence: Floats | float
+    judge_rate: Floats, false_positive_rate: Floats, true_positive_rate: Floats, prevalence_at_chance: Floats | float
 ) -> Floats:
     """Return the joint proportions (..., 2, 2) of the judge's labels and human labels, given the judge's rate and error
-    rates (...). The prevalence is `other_prevalence` if the judge is no better than chance."""
+    rates (...). The prevalence is `prevalence_at_chance` if the judge is no better than
+    chance."""
     prevalence = np.where(
         true_positive_rate > false_positive_rate,
         np.clip(ratio(judge_rate - false_positive_rate, true_positive_rate - false_positive_rate), 0.0, 1.0),
-        other_prevalence,
+        prevalence_at_chance,
     )
     judge_negative_proportions = np.stack(
         [(1 - prevalence) * (1 - false_positive_rate), prevalence * (1 - true_positive_rate)], axis=-1
@@ -255,12 +256,12 @@ def output_influence(
     return output_influences
 
 
-def correlate_draws(first: Floats, second: Floats, correlation: float, rng: np.random.Generator) -> Floats:
-    """Return the draws `second` in an order with a given correlation to the draws `first` (normal copula).
+def correlate_draws(first_draws: Floats, second_draws: Floats, correlation: float, rng: np.random.Generator) -> Floats:
+    """Return `second_draws` in an order with a given correlation to `first_draws` (normal copula).
 
     Parameters
     ----------
-    first, second : arrays of shape (draws,)
+    first_draws, second_draws : arrays of shape (draws,)
         Independent draws of two estimates.
     correlation : float
         Correlation of the normal copula, between -1 and 1.
@@ -268,21 +269,21 @@ def correlate_draws(first: Floats, second: Floats, correlation: float, rng: np.r
     Returns
     -------
     array of shape (draws,)
-        The values of `second`, reordered.
+        The values of `second_draws`, reordered.
 
     References
     ----------
     Iman and Conover 1982.
     """
     if not correlation:
-        return second
+        return second_draws
     from scipy.special import ndtri
 
-    n_draws = len(first)
+    n_draws = len(first_draws)
     correlated_normals = np.sqrt(1 - correlation**2) * rng.standard_normal(n_draws)
-    correlated_normals[np.argsort(first)] += correlation * ndtri((np.arange(n_draws) + 0.5) / n_draws)
+    correlated_normals[np.argsort(first_draws)] += correlation * ndtri((np.arange(n_draws) + 0.5) / n_draws)
     reordered_draws = np.empty(n_draws)
-    reordered_draws[np.argsort(correlated_normals)] = np.sort(second)
+    reordered_draws[np.argsort(correlated_normals)] = np.sort(second_draws)
     return reordered_draws
 
 

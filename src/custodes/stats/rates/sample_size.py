@@ -37,12 +37,12 @@ def stratum_rates(label_counts: Floats, assumed_rates: Floats) -> Floats:
     )
 
 
-def rate_shares(weights: Floats, rates: Floats) -> Floats:
+def rate_shares(stratum_shares: Floats, rates: Floats) -> Floats:
     """Return the optimal proportions of labels (strata,) for estimating the corrected rate (Neyman's allocation).
 
     Parameters
     ----------
-    weights : array of shape (strata,)
+    stratum_shares : array of shape (strata,)
         Proportion of outputs in each stratum.
     rates : array of shape (strata,)
         Rate of positive human labels in each stratum.
@@ -56,10 +56,10 @@ def rate_shares(weights: Floats, rates: Floats) -> Floats:
     >>> rate_shares(np.array([0.5, 0.5]), np.array([0.5, 0.9])).round(3).tolist()
     [0.625, 0.375]
     """
-    return _shares(weights * np.sqrt(rates * (1 - rates)))
+    return _shares(stratum_shares * np.sqrt(rates * (1 - rates)))
 
 
-def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floats:
+def error_rate_shares(stratum_shares: Floats, rates: Floats, *, positive: bool) -> Floats:
     """Return the optimal proportions of labels (strata,) for estimating the judge's TPR (`positive`) or TNR.
 
     The judge has two labels, of which the second is positive. The optimum follows from the derivatives of the TPR or
@@ -68,8 +68,8 @@ def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floa
     >>> error_rate_shares(np.array([0.2, 0.8]), np.array([0.1, 0.9]), positive=False).round(3).tolist()
     [0.1, 0.9]
     """
-    label_proportions = weights * (rates if positive else 1 - rates)
-    return _shares(label_proportions[::-1] * weights * np.sqrt(rates * (1 - rates)))
+    label_proportions = stratum_shares * (rates if positive else 1 - rates)
+    return _shares(label_proportions[::-1] * stratum_shares * np.sqrt(rates * (1 - rates)))
 
 
 def _shares(weights: Floats) -> Floats:
@@ -77,8 +77,8 @@ def _shares(weights: Floats) -> Floats:
     return np.asarray(weights / weight_sum if weight_sum > 0 else np.full(len(weights), 1 / len(weights)))
 
 
-def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n: float) -> Floats:
-    """Return the posterior draws (draws, strata, labels) that are expected with `n` human labels.
+def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n_labels: float) -> Floats:
+    """Return the posterior draws (draws, strata, labels) that are expected with `n_labels` human labels.
 
     Parameters
     ----------
@@ -86,30 +86,32 @@ def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n: 
         Proportion of the human labels in each stratum, and rate of positive human labels in each stratum.
     n_outputs : int array of shape (strata,)
         Number of outputs with a label of the judge.
-    n : float
+    n_labels : float
         Number of human labels.
     """
-    n_labelled_of_stratum = np.minimum(label_shares * n, n_outputs)
+    n_labelled_of_stratum = np.minimum(label_shares * n_labels, n_outputs)
     expected_counts = LabelCounts(
         n_labelled_of_stratum[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), n_outputs.astype(np.float64)
     )
     return joint_posterior(expected_counts, sampling="by-judge", rng=np.random.default_rng(0), n_draws=DRAWS)[1:]
 
 
-def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) -> int | None:
-    """Return the smallest number of labels for which `size`, a decreasing function, is at most `largest`.
+def fewest_labels(uncertainty: Callable[[float], float], max_uncertainty: float, *, max_n_labels: int) -> int | None:
+    """Return the smallest number of labels for which `uncertainty` (decreasing) is at most `max_uncertainty`.
 
-    The result is None if even `most` labels are not enough.
+    The result is None if even `max_n_labels` labels are not enough.
 
-    >>> fewest_labels(lambda n: 1 / n, 0.1, most=50)
+    >>> fewest_labels(lambda n: 1 / n, 0.1, max_n_labels=50)
     10
     """
-    if size(most) > largest:
+    if uncertainty(max_n_labels) > max_uncertainty:
         return None
-    return bisect_left(range(most), True, key=lambda n: n > 0 and size(n) <= largest)
+    return bisect_left(range(max_n_labels), True, key=lambda n: n > 0 and uncertainty(n) <= max_uncertainty)
 
 
-def allocation(label_shares: Floats, *, n_labelled: Ints, n_available: Ints, n: int, least_per_stratum: int) -> Ints:
+def allocation(
+    label_shares: Floats, *, n_labelled: Ints, n_available: Ints, n_to_add: int, least_per_stratum: int
+) -> Ints:
     """Return the number of outputs to label next in each stratum.
 
     Parameters
@@ -118,7 +120,7 @@ def allocation(label_shares: Floats, *, n_labelled: Ints, n_available: Ints, n: 
         Optimal proportion of all labels in each stratum.
     n_labelled, n_available : int arrays of shape (strata,)
         Numbers of outputs with a human label and without a human label.
-    n : int
+    n_to_add : int
         Number of labels to add. If fewer outputs are available, all are labelled.
     least_per_stratum : int
         Minimum number of labels of each stratum, if the stratum has enough outputs.
@@ -133,32 +135,34 @@ def allocation(label_shares: Floats, *, n_labelled: Ints, n_available: Ints, n: 
     ...     np.array([0.8, 0.2]),
     ...     n_labelled=np.array([0, 40]),
     ...     n_available=np.array([500, 500]),
-    ...     n=60,
+    ...     n_to_add=60,
     ...     least_per_stratum=5,
     ... ).tolist()
     [60, 0]
     """
-    n = int(min(n, n_available.sum()))
-    if not n:
+    n_to_add = int(min(n_to_add, n_available.sum()))
+    if not n_to_add:
         return np.zeros(len(label_shares), dtype=np.int64)
     least_n_added_labels = np.clip(least_per_stratum - n_labelled, 0, n_available)
-    if least_n_added_labels.sum() >= n:  # the minimum numbers use up all n labels
-        return _round_to_sum(least_n_added_labels * ratio(np.array(n), least_n_added_labels.sum()), n)
+    if least_n_added_labels.sum() >= n_to_add:  # the minimum numbers use up all labels
+        return _round_to_sum(least_n_added_labels * ratio(np.array(n_to_add), least_n_added_labels.sum()), n_to_add)
 
-    def labels_to_add(total_labels: float) -> Floats:
-        return np.clip(total_labels * np.nan_to_num(label_shares) - n_labelled, least_n_added_labels, n_available)
+    def labels_to_add(n_total_labels: float) -> Floats:
+        return np.clip(n_total_labels * np.nan_to_num(label_shares) - n_labelled, least_n_added_labels, n_available)
 
-    total_labels = bisect_condition(lambda total_labels: labels_to_add(total_labels).sum() < n, 0.0, MOST, steps=STEPS)
-    n_added_labels = labels_to_add(total_labels)
-    n_remaining_labels = n - n_added_labels.sum()
+    n_total_labels = bisect_condition(
+        lambda n_total_labels: labels_to_add(n_total_labels).sum() < n_to_add, 0.0, MOST, steps=STEPS
+    )
+    n_added_labels = labels_to_add(n_total_labels)
+    n_remaining_labels = n_to_add - n_added_labels.sum()
     if n_remaining_labels > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
         n_added_labels += (n_available - n_added_labels) * n_remaining_labels / (n_available - n_added_labels).sum()
-    return _round_to_sum(n_added_labels, n)
+    return _round_to_sum(n_added_labels, n_to_add)
 
 
-def _round_to_sum(values: Floats, n: int) -> Ints:
-    """Return values rounded to integers with sum n; the values with the largest remainders are rounded up."""
+def _round_to_sum(values: Floats, total: int) -> Ints:
+    """Return values rounded to integers with sum `total`; the values with the largest remainders are rounded up."""
     rounded_values = np.floor(values + 1e-9).astype(np.int64)
     remainder_order = np.argsort(-(values - rounded_values), kind="stable")
-    rounded_values[remainder_order[: max(0, n - int(rounded_values.sum()))]] += 1
+    rounded_values[remainder_order[: max(0, total - int(rounded_values.sum()))]] += 1
     return rounded_values

@@ -74,8 +74,8 @@ def grant_requests(n_requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
     )
 
 
-def divide_evenly(total: NDArray[Any], n_available: Ints) -> Ints:
-    """Divide `total` (...) annotations among pairs (..., pairs) as equally as the `n_available` numbers allow.
+def divide_evenly(n_total: NDArray[Any], n_available: Ints) -> Ints:
+    """Divide `n_total` (...) annotations among pairs (..., pairs) as equally as the `n_available` numbers allow.
 
     >>> divide_evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
     [[1, 4, 4], [1, 5, 5]]
@@ -83,7 +83,7 @@ def divide_evenly(total: NDArray[Any], n_available: Ints) -> Ints:
     n_assigned = np.zeros(n_available.shape, dtype=np.int64)
     while True:
         has_available_annotations = n_available > n_assigned
-        n_unassigned = (np.asarray(total) - n_assigned.sum(axis=-1))[..., np.newaxis]
+        n_unassigned = (np.asarray(n_total) - n_assigned.sum(axis=-1))[..., np.newaxis]
         n_per_pair = n_unassigned // np.maximum(has_available_annotations.sum(axis=-1, keepdims=True), 1)
         if not (has_available_annotations & (n_per_pair > 0)).any():
             return np.asarray(
@@ -120,8 +120,8 @@ def count_kinds(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
     kinds_in_range = np.take_along_axis(kinds, np.minimum(annotation_positions, kinds.shape[-1] - 1), axis=-1)
     kinds_in_range = np.where(annotation_positions < stop[..., np.newaxis], kinds_in_range, KINDS)
     table_shape = kinds_in_range.shape[:-1]
-    table_positions = np.repeat(np.arange(math.prod(table_shape)), largest_range)
-    kind_counts = table_sums(table_positions, kinds_in_range.ravel(), shape=(math.prod(table_shape), KINDS + 1))
+    table_of_annotation = np.repeat(np.arange(math.prod(table_shape)), largest_range)
+    kind_counts = table_sums(table_of_annotation, kinds_in_range.ravel(), shape=(math.prod(table_shape), KINDS + 1))
     return np.asarray(kind_counts[:, :KINDS].reshape(*table_shape, KINDS))
 
 
@@ -130,10 +130,10 @@ def outcome_of(signs: NDArray[np.int8]) -> Ints:
     return np.stack([(signs == sign).sum(axis=-1) for sign in (1, 0, -1)], axis=-1)
 
 
-def tables(kind_counts: Ints, metric_outcomes: Ints) -> Counts:
+def tables(kind_counts: Ints, metric_outcome_counts: Ints) -> Counts:
     """Return the counts that an estimator needs after some items are annotated.
 
-    `kind_counts` (..., 12) are the numbers of annotations of each kind, `metric_outcomes` (..., 3) the metric's
+    `kind_counts` (..., 12) are the numbers of annotations of each kind, `metric_outcome_counts` (..., 3) the metric's
     outcomes over all items.
 
     >>> result = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
@@ -141,7 +141,7 @@ def tables(kind_counts: Ints, metric_outcomes: Ints) -> Counts:
     ([[0, 0, 0], [0, 1, 0], [0, 0, 0]], [4, 2, 2], [0, 0, 0])
     """
     count_table = kind_counts.reshape(*kind_counts.shape[:-1], 3, 4)
-    return Counts(count_table[..., :3], metric_outcomes - count_table[..., :3].sum(axis=-2), count_table[..., 3])
+    return Counts(count_table[..., :3], metric_outcome_counts - count_table[..., :3].sum(axis=-2), count_table[..., 3])
 
 
 def iterate_positions(values: list[int], value: int, begin: int, end: int) -> Iterator[int]:

@@ -60,9 +60,11 @@ def posterior_shares(pilot: Pilot, *, n_draws: int, rng: np.random.Generator) ->
     2009). The application to pilots is ours.
     """
     is_untied_annotation = pilot.sign != 0
-    win_logit_draws = _logits(pilot, pilot.sign > 0, is_untied_annotation, difference=True, n_draws=n_draws, rng=rng)
+    win_logit_draws = _logits(
+        pilot, pilot.sign > 0, is_untied_annotation, is_effect_difference=True, n_draws=n_draws, rng=rng
+    )
     untied_logit_draws = _logits(
-        pilot, is_untied_annotation, is_untied_annotation | True, difference=False, n_draws=n_draws, rng=rng
+        pilot, is_untied_annotation, is_untied_annotation | True, is_effect_difference=False, n_draws=n_draws, rng=rng
     )
     win_rate_draws, untied_rate_draws = (
         1 / (1 + np.exp(-logit_draws)) for logit_draws in (win_logit_draws, untied_logit_draws)
@@ -88,18 +90,24 @@ def drawn_kinds(shares: Floats, n_items: int, rng: np.random.Generator) -> Signs
 
 
 def _logits(
-    pilot: Pilot, is_hit: Bools, is_counted: Bools, *, difference: bool, n_draws: int, rng: np.random.Generator
+    pilot: Pilot,
+    is_hit: Bools,
+    is_counted: Bools,
+    *,
+    is_effect_difference: bool,
+    n_draws: int,
+    rng: np.random.Generator,
 ) -> Floats:
     """Return draws (draws, pairs) of the logit of each pair's probability of a hit.
 
     `is_hit` (n,) marks the annotations that are hits, and `is_counted` (n,) the annotations that are counted. If
-    `difference` is true, a logit is the difference of two system effects plus a deviation of the pair. Otherwise, a
-    logit is the sum of a mean, two system effects and a deviation.
+    `is_effect_difference` is true, a logit is the difference of two system effects plus a deviation of the pair.
+    Otherwise, a logit is the sum of a mean, two system effects and a deviation.
     """
     from scipy.sparse import csr_array
 
     n_pairs, n_systems = len(pilot.systems), int(pilot.systems.max(initial=-1)) + 1
-    second_system_sign, n_entries_per_row = (-1, 2) if difference else (1, 3)
+    second_system_sign, n_entries_per_row = (-1, 2) if is_effect_difference else (1, 3)
     column_indices = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :n_entries_per_row]
     design_entries = (
         np.tile([1.0, second_system_sign, 1.0][:n_entries_per_row], n_pairs),
@@ -125,28 +133,28 @@ def _logits(
     effect_sds = np.column_stack(
         [np.tile(system_sds[:, np.newaxis], n_systems), np.full((len(deviation_sds), n_entries_per_row - 2), _WIDE)]
     )
-    log_likelihoods, *modes = _modes(
+    log_marginals, *grid_posteriors = _modes(
         n_hits * annotation_weight, n_counted * annotation_weight, design, effect_sds, deviation_sds
     )
-    grid_weights = np.exp(log_likelihoods - log_likelihoods.max())
+    grid_weights = np.exp(log_marginals - log_marginals.max())
     n_draws_by_point = rng.multinomial(n_draws, grid_weights / grid_weights.sum())
     logit_draws = [
-        _draw_logits(design, *modes_of_point, n_draws=n_draws_of_point, rng=rng)
-        for *modes_of_point, n_draws_of_point in zip(*modes, n_draws_by_point.tolist(), strict=True)
+        _draw_logits(design, *posterior_of_point, n_draws=n_draws_of_point, rng=rng)
+        for *posterior_of_point, n_draws_of_point in zip(*grid_posteriors, n_draws_by_point.tolist(), strict=True)
         if n_draws_of_point
     ]
     return np.asarray(rng.permutation(np.concatenate(logit_draws)))
 
 
-def overlap(systems: Ints, unit: Ints, residuals: Floats, sign: int) -> float:
+def overlap(systems: Ints, unit: Ints, residuals: Floats, second_system_sign: int) -> float:
     """Return the variance inflation of system effects relative to independent annotations; it is at least 1.
 
     For each annotation, `systems` (n, 2) are its two systems, `unit` (n,) the cluster of its item, `residuals` (n,) the
-    residual, and `sign` the sign of the second system in the model.
+    residual, and `second_system_sign` the sign of the second system in the model.
     """
     cell_codes = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
     _, cell_of_entry = np.unique(cell_codes, return_inverse=True)
-    residual_sum_of_cell = np.bincount(cell_of_entry, np.concatenate([residuals, sign * residuals]))
+    residual_sum_of_cell = np.bincount(cell_of_entry, np.concatenate([residuals, second_system_sign * residuals]))
     independent_variance = 2 * (residuals**2).sum()
     return max(1.0, float((residual_sum_of_cell**2).sum() / independent_variance)) if independent_variance else 1.0
 
@@ -200,8 +208,8 @@ def _modes(
         + len(n_counted) * np.log(deviation_sds)
         + np.log(row_precision).sum(axis=1) / 2
     )
-    dependence = curvatures / row_precision
-    return log_marginal_likelihoods, column_modes, row_modes, column_precision, row_precision, dependence
+    deviation_dependence = curvatures / row_precision
+    return log_marginal_likelihoods, column_modes, row_modes, column_precision, row_precision, deviation_dependence
 
 
 def _draw_logits(
@@ -210,7 +218,7 @@ def _draw_logits(
     row_modes: Floats,
     column_precision: Floats,
     row_precision: Floats,
-    dependence: Floats,
+    deviation_dependence: Floats,
     *,
     n_draws: int,
     rng: np.random.Generator,
@@ -221,4 +229,6 @@ def _draw_logits(
     effect_deviations = design @ np.linalg.solve(precision_root, rng.standard_normal((len(precision_root), n_draws)))
     pair_deviations = rng.standard_normal(effect_deviations.shape) / np.sqrt(row_precision)[:, np.newaxis]
     modal_logits = (design @ column_modes + row_modes)[:, np.newaxis]
-    return np.asarray((modal_logits + (1 - dependence)[:, np.newaxis] * effect_deviations + pair_deviations).T)
+    return np.asarray(
+        (modal_logits + (1 - deviation_dependence)[:, np.newaxis] * effect_deviations + pair_deviations).T
+    )

@@ -91,14 +91,15 @@ def upper_tail(bounds: Floats, information: Floats) -> Callable[[Floats, Floats]
     nodes_and_masses = [(np.zeros(1), np.ones(1))]
     if len(information) > 1:
         nodes_and_masses += _propagate_density(bounds[:-1], information[:-1])
-    edges = bounds[:-1] * np.sqrt(information[:-1])
+    score_bounds = bounds[:-1] * np.sqrt(information[:-1])
     information_before, step_sds = np.append(0.0, information[:-1]), np.sqrt(np.diff(information, prepend=0.0))
 
     def tail_probability(drift: Floats, score: Floats) -> Floats:
         probability, drift_column = np.zeros(len(drift)), drift[:, np.newaxis]
-        upper_edges = np.column_stack([np.tile(edges, (len(score), 1)), score]).T[..., np.newaxis]
-        analyses = zip(nodes_and_masses, information_before, step_sds, upper_edges, strict=True)
-        for (nodes, node_masses), node_information, step_sd, upper_edge in analyses:
+        upper_edges = np.column_stack([np.tile(score_bounds, (len(score), 1)), score]).T[..., np.newaxis]
+        for (nodes, node_masses), node_information, step_sd, upper_edge in zip(
+            nodes_and_masses, information_before, step_sds, upper_edges, strict=True
+        ):
             drifted_masses = node_masses * np.exp(drift_column * nodes - drift_column**2 * node_information / 2)
             distances = (nodes + drift_column * step_sd**2 - upper_edge) / step_sd
             probability += (drifted_masses * ndtr(distances)).sum(axis=1)
@@ -125,19 +126,19 @@ def _propagate_density(bounds: Floats, information: Floats) -> list[tuple[Floats
     return nodes_and_masses
 
 
-def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: float) -> Inference:
+def stagewise(margin: Floats, error: Floats, *, n_annotations: Ints, bounds: Floats, level: float) -> Inference:
     """Return estimates and intervals of margins after group-sequential analyses, by stage-wise ordering.
 
-    `margin` and `error` (pairs,) are the margins and standard errors at the last analysis of these pairs. `n` (looks,)
-    is the number of annotations at each analysis up to the last, and `bounds` (looks,) the required |z|. In the
-    stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an earlier analysis, or
-    if it stopped at the same analysis with a larger score. The estimate is median-unbiased: it is the margin at
-    which a result at least as large as the observed result has probability 1/2. The lower and upper bounds are the
-    margins at which this probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a single analysis,
-    the interval is margin -+ z error. All results are NaN for a pair without a standard error. The last analysis is
-    treated as if it had been planned, so that stopping for futility is not taken into account.
+    `margin` and `error` (pairs,) are the margins and standard errors at the last analysis of these pairs.
+    `n_annotations` (looks,) is the number of annotations at each analysis up to the last, and `bounds` (looks,) the
+    required |z|. In the stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an
+    earlier analysis, or if it stopped at the same analysis with a larger score. The estimate is median-unbiased: it is
+    the margin at which a result at least as large as the observed result has probability 1/2. The lower and upper
+    bounds are the margins at which this probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a
+    single analysis, the interval is margin -+ z error. All results are NaN for a pair without a standard error. The
+    last analysis is treated as if it had been planned, so that stopping for futility is not taken into account.
 
-    >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n=np.array([10, 20]),
+    >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n_annotations=np.array([10, 20]),
     ...     bounds=np.array([2.178, 2.178]), level=0.05)
     >>> after.estimate.round(2).tolist(), after.low.round(2).tolist(), after.high.round(2).tolist()
     ([0.47, 0.2], [0.03, -0.19], [0.87, 0.59])
@@ -150,25 +151,25 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     if not is_defined_pair.any():
         return Inference(*inference_rows)
     # An analysis without new information is merged with the previous analysis; the smaller bound applies.
-    distinct_n_annotations, first_analysis_indices = np.unique(n, return_index=True)
+    distinct_n_annotations, first_analysis_indices = np.unique(n_annotations, return_index=True)
     information = distinct_n_annotations.astype(np.float64)
     tail_probability = upper_tail(
         np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices), information
     )
     z_scores = margin[is_defined_pair] / error[is_defined_pair]
-    drift_scale = error[is_defined_pair] * np.sqrt(information[-1])
-    drift_estimate, far_drift_bound, near_drift_bound, p_values = _infer_drift(
+    margin_per_drift = error[is_defined_pair] * np.sqrt(information[-1])
+    drift_estimate, upper_drift_bound, lower_drift_bound, p_values = _infer_drift(
         tail_probability, np.abs(z_scores) * np.sqrt(information[-1]), information[-1], level=level
     )
     # Losses are computed as mirrored wins, so that swapping the systems negates all results exactly.
     low, high = (
-        np.where(z_scores < 0, -far_drift_bound, near_drift_bound) * drift_scale,
-        np.where(z_scores < 0, -near_drift_bound, far_drift_bound) * drift_scale,
+        np.where(z_scores < 0, -upper_drift_bound, lower_drift_bound) * margin_per_drift,
+        np.where(z_scores < 0, -lower_drift_bound, upper_drift_bound) * margin_per_drift,
     )
     half_width = (high - low) / 2
     is_zero_margin = z_scores == 0
     inference_rows[:, is_defined_pair] = (
-        np.where(is_zero_margin, 0.0, np.where(z_scores < 0, -drift_estimate, drift_estimate) * drift_scale),
+        np.where(is_zero_margin, 0.0, np.where(z_scores < 0, -drift_estimate, drift_estimate) * margin_per_drift),
         np.where(is_zero_margin, -half_width, low),
         np.where(is_zero_margin, half_width, high),
         p_values,
