@@ -83,8 +83,8 @@ def test_combined_labels_have_no_aspect(combine: Any, labels: list[str | None]) 
     ],
 )
 def test_missing_labels_count_only_where_they_could_decide(rule: Any, expected: Mapping[Any, bool | None]) -> None:
-    assert {key: is_positive(rule, positives=key[0], negatives=key[1], aspects=3) for key in expected} == expected
-    assert is_positive("majority", positives=2, negatives=2, aspects=4) is False  # half is no majority
+    assert {key: is_positive(rule, n_positives=key[0], n_negatives=key[1], n_aspects=3) for key in expected} == expected
+    assert is_positive("majority", n_positives=2, n_negatives=2, n_aspects=4) is False  # half is no majority
 
 
 def test_the_first_of_two_unknown_labels_is_positive() -> None:

@@ -37,11 +37,11 @@ def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
 
     Source: OpenAI, Batch API. Raises OptionError if the file cannot be written.
     """
-    lines = {
+    line_of_key = {
         request.key: {"custom_id": request.key, "method": "POST", "url": ADDRESS, "body": request.body}
         for request in requests
     }
-    return write_atomically(path, msgspec.json.Encoder().encode_lines(lines.values()))
+    return write_atomically(path, msgspec.json.Encoder().encode_lines(line_of_key.values()))
 
 
 def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Failure], list[Note]]:
@@ -69,13 +69,13 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         for key, outcome in known_keys_and_outcomes
         if isinstance(outcome, Failure) and key not in reply_body_of_key
     }
-    n_replies, n_unknown_replies = len(keys_and_outcomes), len(keys_and_outcomes) - len(known_keys_and_outcomes)
+    n_outcomes, n_unknown_outcomes = len(keys_and_outcomes), len(keys_and_outcomes) - len(known_keys_and_outcomes)
     n_duplicate_lines = len(known_keys_and_outcomes) - len(reply_body_of_key) - len(failure_of_key)
     reject(
-        (not n_replies, f"{file_path.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
+        (not n_outcomes, f"{file_path.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
         (
-            n_unknown_replies == n_replies,
-            f"{file_path.name}: none of the {n_replies} replies in this file belongs to these requests; give the "
+            n_unknown_outcomes == n_outcomes,
+            f"{file_path.name}: none of the {n_outcomes} replies in this file belongs to these requests; give the "
             "texts, model and options with which the requests were written",
         ),
         error=InputError,
@@ -85,8 +85,8 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     return failure_of_key, build_notes(
         (
             "unknown-replies",
-            n_unknown_replies,
-            f"{file_path.name}: {n_unknown_replies} of {n_replies} replies belong to other requests and are ignored",
+            n_unknown_outcomes,
+            f"{file_path.name}: {n_unknown_outcomes} of {n_outcomes} replies belong to other requests and are ignored",
         ),
         (
             "doubled-replies",

@@ -147,13 +147,16 @@ class Server:
         except (TimeoutError, httpx2.TimeoutException):
             raise Unavailable(f"{self.address}: no complete reply within {self.timeout:g} s", paid=True) from None
         except (httpx2.ConnectError, httpx2.ProxyError) as problem:
-            error_type = Unavailable if self._heard else Denied  # a server that has replied before may be restarting
-            raise error_type(self._message(f"cannot be reached ({_cause(problem)})")) from None
+            # A server that has replied before may be restarting.
+            raise (Unavailable if self._heard else Denied)(
+                self._message(f"cannot be reached ({_cause(problem)})")
+            ) from None
         except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL) as problem:
             raise Denied(self._message(str(problem))) from None
         except httpx2.RequestError as problem:
-            cause_text = str(problem) or type(problem).__name__
-            raise Unavailable(self._message(f"the connection broke ({cause_text})"), paid=True) from None
+            raise Unavailable(
+                self._message(f"the connection broke ({str(problem) or type(problem).__name__})"), paid=True
+            ) from None
         return self._read(http_status, reply_headers, reply_content)
 
     async def aclose(self) -> None:
@@ -199,8 +202,10 @@ class Server:
             )
         if 200 <= status < 300:
             if reply_body is None:
-                content_kind = "a page of HTML" if content.lstrip()[:1] == b"<" else "an incomplete answer, or not JSON"
-                raise Unavailable(f"{self.address}: the reply was {content_kind}", paid=True)
+                content_description = (
+                    "a page of HTML" if content.lstrip()[:1] == b"<" else "an incomplete answer, or not JSON"
+                )
+                raise Unavailable(f"{self.address}: the reply was {content_description}", paid=True)
             check_completion(reply_body)
             self._answered = True
             return reply_body  # type: ignore[no-any-return]
@@ -218,8 +223,8 @@ class Server:
     def _message(self, problem_text: str) -> str:
         return escape_controls(" ".join(self._redact_secrets(f"{self.address}: {problem_text}").split()))
 
-    def _redact_secrets(self, message: str) -> str:
-        return self._secrets.sub(HIDDEN, message)
+    def _redact_secrets(self, text: str) -> str:
+        return self._secrets.sub(HIDDEN, text)
 
 
 def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str]:
@@ -232,7 +237,9 @@ def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str]:
         credentials_text,
         *(login or ())[1:],
     ]
-    patterns = ["".join(map(_letter_pattern, text)) for text in secret_texts if len(text) >= SHORTEST]
+    patterns = [
+        "".join(map(_letter_pattern, secret_text)) for secret_text in secret_texts if len(secret_text) >= SHORTEST
+    ]
     return re.compile("|".join(patterns) or NOTHING)
 
 

@@ -113,8 +113,8 @@ class _NamedClient:
 
     async def aclose(self) -> None:
         """Close the connections of the client."""
-        if close := getattr(self._client, "aclose", None):
-            await close()
+        if close_client := getattr(self._client, "aclose", None):
+            await close_client()
 
 
 def _function(spec: str, module_name: str, function_name: str) -> Client:
@@ -169,7 +169,7 @@ class PydanticAI:
         try:
             model_response = await direct.model_request(
                 self.model,
-                [_message(message) for message in body["messages"]],
+                list(map(_message, body["messages"])),
                 model_settings=model_settings,
                 model_request_parameters=_schema_parameters(body.get("response_format")),
             )
@@ -211,17 +211,18 @@ def _message(message: Mapping[str, Any]) -> Any:
     def convert(part: Mapping[str, Any]) -> Any:
         if part["type"] == "text":
             return part["text"]
-        address = part["image_url"]["url"]
-        is_data_url = address.startswith("data:")
-        return messages.BinaryContent.from_data_uri(address) if is_data_url else messages.ImageUrl(address)
+        image_url = part["image_url"]["url"]
+        is_data_url = image_url.startswith("data:")
+        return messages.BinaryContent.from_data_uri(image_url) if is_data_url else messages.ImageUrl(image_url)
 
     role, content = message["role"], message["content"]
     if role == "assistant":
         return messages.ModelResponse(parts=[messages.TextPart(content)])
     if role == "system":
         return messages.ModelRequest(parts=[messages.SystemPromptPart(content)])
-    user_content = content if isinstance(content, str) else list(map(convert, content))
-    return messages.ModelRequest(parts=[messages.UserPromptPart(user_content)])
+    return messages.ModelRequest(
+        parts=[messages.UserPromptPart(content if isinstance(content, str) else list(map(convert, content)))]
+    )
 
 
 def _schema_parameters(response_format: Any) -> Any:

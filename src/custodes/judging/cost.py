@@ -51,7 +51,7 @@ class Budget:
     spent: float = 0.0
 
     @classmethod
-    def from_options(cls, judge: Judge, limit: float | None, price: Sequence[float] | None) -> Budget:
+    def from_options(cls, judge: Judge, dollar_limit: float | None, price: Sequence[float] | None) -> Budget:
         """The budget at the given price, or at the price in the table of genai-prices. If there is a limit, and the
         price or the maximum cost of an answer is unknown, OptionError is raised.
         """
@@ -67,18 +67,18 @@ class Budget:
                 f"price={short_repr(list(price))} is not allowed; give two numbers, dollars per million input "
                 "and output tokens"
             )
-        if limit is not None:
-            option_text = f"max_cost={limit:g}"
+        if dollar_limit is not None:
+            max_cost_text = f"max_cost={dollar_limit:g}"
             reject(
-                (token_price is None, f"{option_text}: the price of {judge.model!r} is unknown; {PRICES}"),
-                (not limit > 0, f"{option_text} is not allowed; give a number above 0"),
+                (token_price is None, f"{max_cost_text}: the price of {judge.model!r} is unknown; {PRICES}"),
+                (not dollar_limit > 0, f"{max_cost_text} is not allowed; give a number above 0"),
                 (
                     answer_limit(judge.sampling) is None,
-                    f"{option_text}: the length of a reply has no limit, so the cost has no limit either; limit the "
+                    f"{max_cost_text}: the length of a reply has no limit, so the cost has no limit either; limit the "
                     f"length with --sampling {LIMITS[1]}=500 (in Python sampling={{'{LIMITS[1]}': 500}})",
                 ),
             )
-        return cls(limit=limit, price=token_price)
+        return cls(limit=dollar_limit, price=token_price)
 
     def worst_cost(self, body: Mapping[str, Any]) -> float:
         """Maximum cost of a request in US dollars; 0 if the budget has no limit."""
@@ -160,20 +160,21 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
         import genai_prices
     example_usage = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
     try:
-        price = genai_prices.calc_price(example_usage, model, provider_api_url=base_url)
+        price_calculation = genai_prices.calc_price(example_usage, model, provider_api_url=base_url)
     except (LookupError, ValueError):
         return None
     return Price(
-        input=round(float(price.input_price) * MILLION / 1000, 6),
-        output=round(float(price.output_price) * MILLION / 1000, 6),
-        source=f"genai-prices {genai_prices.__version__}, {price.provider.id} {price.model.id}",
+        input=round(float(price_calculation.input_price) * MILLION / 1000, 6),
+        output=round(float(price_calculation.output_price) * MILLION / 1000, 6),
+        source=f"genai-prices {genai_prices.__version__}, {price_calculation.provider.id} {price_calculation.model.id}",
     )
 
 
 def _texts(body: Mapping[str, Any]) -> list[str]:
     """All texts of the messages of a body."""
-    part_texts = [part.get("text") if isinstance(part, Mapping) else None for part in _content_parts(body)]
-    return [part_text for part_text in part_texts if isinstance(part_text, str)]
+    return [
+        text for part in _content_parts(body) if isinstance(part, Mapping) and isinstance(text := part.get("text"), str)
+    ]
 
 
 def _picture_tokens(body: Mapping[str, Any]) -> int:

@@ -97,10 +97,10 @@ class Rate:
         if self.per_minute is not None:
             self.free = max(self.free, now) + MINUTE * amount / self.per_minute
 
-    def settle(self, difference: float) -> None:
+    def settle(self, amount_difference: float) -> None:
         """Add the difference between the actual and the estimated amount."""
         if self.per_minute is not None:
-            self.free += MINUTE * difference / self.per_minute
+            self.free += MINUTE * amount_difference / self.per_minute
 
 
 @dataclass(kw_only=True)
@@ -155,17 +155,17 @@ class Dispatch:
                 earliest_send_time = await self._send(request, max_cost_dollars, n_tries)
 
     async def _turn(self, max_cost_dollars: float, earliest_send_time: float | None, *, is_new_request: bool) -> None:
-        """Wait until the limits allow a request that costs at most `max_cost`, or until the run is stopped."""
+        """Wait until the limits allow a request that costs at most `max_cost_dollars`, or until the run is stopped."""
         while self._stopped is None:
             dollar_limit, spent_dollars = self.budget.limit, self.budget.spent
             wait_seconds = max(earliest_send_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - monotonic()
             # With so many unanswered requests the server may be unavailable, so no new one is sent.
             n_unanswered_requests = self.asked - len(self.replies) - len(self.failures)
-            is_blocked = is_new_request and n_unanswered_requests >= self._most_given_up
+            is_blocked_by_unanswered = is_new_request and n_unanswered_requests >= self._most_given_up
             is_over_limit = (
                 dollar_limit is not None and spent_dollars + self._reserved + max_cost_dollars > dollar_limit
             )
-            if self._active >= int(self.window.size) or is_blocked:
+            if self._active >= int(self.window.size) or is_blocked_by_unanswered:
                 await self._wait_for_change(None)
             elif wait_seconds > 0:
                 await self._wait_for_change(wait_seconds)

@@ -42,24 +42,26 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     judge = prompt.judge
     if judge.examples is None:
         return ShownExamples({}, (), [])
-    study, n_example_items = _study_and_count(judge.examples)
-    judged_and_example_texts = texts if study.outputs is None else texts.merge_texts(JudgedTexts.make(study.outputs))
+    example_study, n_example_items = _study_and_count(judge.examples)
+    judged_and_example_texts = (
+        texts if example_study.outputs is None else texts.merge_texts(JudgedTexts.make(example_study.outputs))
+    )
     labels_by_item_of_aspect = {
-        aspect: _human_labels(study, judge, aspect, judged_and_example_texts) for aspect in judge.meanings
+        aspect: _human_labels(example_study, judge, aspect, judged_and_example_texts) for aspect in judge.meanings
     }
     common_items = set.intersection(*(set(labels_of_item) for labels_of_item in labels_by_item_of_aspect.values()))
     if len(common_items) < n_example_items:
         raise InputError(
-            f"examples: {n_example_items} items are requested, but {study.name} has only {len(common_items)} items "
-            f"with texts and human verdicts on {join_labels(filter(None, judge.meanings)) or 'overall quality'}; "
+            f"examples: {n_example_items} items are requested, but {example_study.name} has only {len(common_items)} "
+            f"items with texts and human verdicts on {join_labels(filter(None, judge.meanings)) or 'overall quality'}; "
             "request fewer"
         )
-    remaining_items = sorted(common_items, key=lambda item: lot(seed, "example", item))
+    unused_items = sorted(common_items, key=lambda item: lot(seed, "example", item))
     example_items = list[str]()
     label_counts_of_aspect: dict[str, Counter[str]] = {aspect: Counter() for aspect in judge.meanings}
     messages_of_aspect: dict[str, Messages] = {aspect: [] for aspect in judge.meanings}
     while len(example_items) < n_example_items:
-        candidate_items = remaining_items
+        candidate_items = unused_items
         for aspect, labels_of_item in labels_by_item_of_aspect.items():
             # The label of the first aspect determines the item.
             item, (systems, label) = _next(candidate_items, labels_of_item, label_counts_of_aspect[aspect], seed)
@@ -71,9 +73,9 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
                 {"role": "assistant", "content": judge.answer(label)},
             ]
         example_items.append(item)
-        remaining_items.remove(item)
+        unused_items.remove(item)
     note_message = (
-        f"{n_example_items} items with human verdicts ({study.name}) are used as examples and are not judged: "
+        f"{n_example_items} items with human verdicts ({example_study.name}) are used as examples and are not judged: "
         f"{', '.join(example_items)}"
     )
     return ShownExamples(
@@ -109,13 +111,13 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
             sign_rows = combine_annotators(nw.from_native(verdict_rows.lazy().rename({"preference": "sign"})), "vote")
         else:
             mean_score_rows = _means(human_rating_rows, study)
-            threshold = pl.lit(human_threshold(mean_score_rows["score"].to_numpy(), None))
+            tie_threshold = pl.lit(human_threshold(mean_score_rows["score"].to_numpy(), None))
             sign_rows = score_differences(
-                nw.from_native(mean_score_rows.lazy().with_columns(rater=0, threshold=threshold))
+                nw.from_native(mean_score_rows.lazy().with_columns(rater=0, threshold=tie_threshold))
             )
-        for item, a, b, sign in sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
-            winner_first, loser_first = ((a, b), (b, a)) if sign > 0 else ((b, a), (a, b))
-            human_labels = [(winner_first, A), (loser_first, B)] if sign else [((a, b), TIE)]
+        for item, system_a, system_b, sign in sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
+            winner, loser = (system_a, system_b) if sign > 0 else (system_b, system_a)
+            human_labels = [((winner, loser), A), ((loser, winner), B)] if sign else [((system_a, system_b), TIE)]
             items_and_labels += [(item, human_label) for human_label in human_labels]
     else:
         lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
@@ -142,15 +144,18 @@ def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     return rows.clear() if aspect else rows
 
 
-def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
+def _means(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
     """A table with item, system and the mean human score, in a fixed order."""
     reversed_raters = [rater for rater, direction in study.raters.direction.items() if direction < 0]
-    if rows.filter(pl.col("rater").is_in(reversed_raters)).height:
+    if rating_rows.filter(pl.col("rater").is_in(reversed_raters)).height:
         raise InputError(
             f"examples: lower is better for {join_labels(reversed_raters)}; select annotators for whom higher is better"
         )
     return (
-        rows.filter(pl.col("item") != "").group_by("item", "system").agg(pl.col("score").mean()).sort("item", "system")
+        rating_rows.filter(pl.col("item") != "")
+        .group_by("item", "system")
+        .agg(pl.col("score").mean())
+        .sort("item", "system")
     )
 
 
@@ -159,8 +164,8 @@ def _next(
 ) -> tuple[str, HumanLabel]:
     """An item and one of its human labels: the least used label, and the first of the items with this label."""
     *_, item, human_label = min(
-        (label_counts[label], item_rank, lot(seed, item, *systems), item, (systems, label))
-        for item_rank, item in enumerate(items)
+        (label_counts[label], item_index, lot(seed, item, *systems), item, (systems, label))
+        for item_index, item in enumerate(items)
         for systems, label in labels_of_item[item]
     )
     return item, human_label

@@ -223,15 +223,15 @@ class Judge:
     @property
     def form(self) -> str:
         """Instructions on the answer format."""
-        prefix, reason_instruction = "{", ""
+        object_prefix, reason_instruction = "{", ""
         if self.reason == "first":
-            prefix = '{"reason":"...",'
+            object_prefix = '{"reason":"...",'
             reason_instruction = f", first your reason in a few sentences, then the {self.key}"
         if self.key == "score":
-            points = self.answers if len(self.answers) <= LISTED else [f"a number of the scale {self.scale}"]
-            form_text = f'{prefix}"{self.key}":N}}, where N is one of {", ".join(points)}'
+            point_texts = self.answers if len(self.answers) <= LISTED else [f"a number of the scale {self.scale}"]
+            form_text = f'{object_prefix}"{self.key}":N}}, where N is one of {", ".join(point_texts)}'
         else:
-            *first_forms, last_form = (prefix + self.answer(label).removeprefix("{") for label in self.answers)
+            *first_forms, last_form = (object_prefix + self.answer(label).removeprefix("{") for label in self.answers)
             form_text = f"{', '.join(first_forms)} or {last_form}"
         return f"Answer with one JSON object and nothing else{reason_instruction}: {form_text}."
 
@@ -283,13 +283,13 @@ def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_labels(labels: Sequence[str]) -> None:
     """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
-    word_of_label, option_text = (
+    normalised_word_of_label, option_text = (
         dict(zip(labels, _words(labels), strict=True)),
         f"labels={short_repr(','.join(labels))}",
     )
-    known_words = [word for word in word_of_label.values() if word is not None]
-    empty_labels = [label for label, word in word_of_label.items() if word is None]
-    is_known_pair = is_binary(known_words)
+    nonempty_words = [word for word in normalised_word_of_label.values() if word is not None]
+    labels_read_as_empty = [label for label, word in normalised_word_of_label.items() if word is None]
+    is_known_pair = is_binary(nonempty_words)
     reject(
         (
             not 2 <= len(labels) <= MOST_LABELS,
@@ -300,20 +300,21 @@ def check_labels(labels: Sequence[str]) -> None:
             f"{option_text}: labels must be single lines without NUL",
         ),
         (
-            empty_labels,
-            f"{option_text}: {join_labels(map(repr, empty_labels))} means an empty cell in tables; give another word",
+            labels_read_as_empty,
+            f"{option_text}: {join_labels(map(repr, labels_read_as_empty))} means an empty cell in tables; give "
+            "another word",
         ),
         (
-            len(set(known_words)) < len(labels),
+            len(set(nonempty_words)) < len(labels),
             f"{option_text}: labels must differ by more than case, spaces and hyphens",
         ),
         (
-            is_known_pair and sorted(POLARITY[word] for word in known_words) != [0, 1],
+            is_known_pair and sorted(POLARITY[word] for word in nonempty_words) != [0, 1],
             f"{option_text}: both labels are positive words or both are negative words; give one of each, such as "
             "pass,fail",
         ),
         (
-            not is_known_pair and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in known_words),
+            not is_known_pair and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in nonempty_words),
             f"{option_text}: labels must not be numbers; for scores give scale=LOW-HIGH",
         ),
     )
@@ -347,14 +348,16 @@ def positive_note(labels: Sequence[str]) -> list[Note]:
     return [Note(rule="first-label-positive", message=message, count=1)]
 
 
-def is_positive(rule: Combine, *, positives: int, negatives: int, aspects: int) -> bool | None:
+def is_positive(rule: Combine, *, n_positives: int, n_negatives: int, n_aspects: int) -> bool | None:
     """Whether a combined label is positive; None if this depends on missing labels.
 
-    >>> is_positive("all", positives=0, negatives=1, aspects=3), is_positive("all", positives=2, negatives=0, aspects=3)
-    (False, None)
+    >>> is_positive("all", n_positives=0, n_negatives=1, n_aspects=3)
+    False
+    >>> is_positive("all", n_positives=2, n_negatives=0, n_aspects=3) is None
+    True
     """
-    n_needed_positives = {"all": aspects, "any": 1, "majority": aspects // 2 + 1}[rule]
-    return True if positives >= n_needed_positives else False if negatives > aspects - n_needed_positives else None
+    n_required = {"all": n_aspects, "any": 1, "majority": n_aspects // 2 + 1}[rule]
+    return True if n_positives >= n_required else False if n_negatives > n_aspects - n_required else None
 
 
 def _words(labels: Sequence[str]) -> list[str | None]:

@@ -68,7 +68,7 @@ class JudgingPlan:
     prompt: Prompt
     address: str
     questions: Sequence[JudgeQuestion]
-    identical_questions: Sequence[JudgeQuestion]
+    identical_output_questions: Sequence[JudgeQuestion]
     examples: str
     notes: tuple[Note, ...]
     options: Mapping[str, Any]
@@ -132,56 +132,64 @@ def plan_questions(
     orders: Shown,
     repeats: int,
     seed: int,
-    examples_of_aspect: Mapping[str, Sequence[Mapping[str, Any]]],
+    example_messages_of_aspect: Mapping[str, Sequence[Mapping[str, Any]]],
     probes: Probes,
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
     """All questions to send, the questions on identical outputs, and notes. The examples are messages."""
     judge = prompt.judge
-    questions, identical_questions = list[JudgeQuestion](), list[JudgeQuestion]()
+    questions, identical_output_questions = list[JudgeQuestion](), list[JudgeQuestion]()
     n_identical_comparisons, n_unchanged_of_probe = 0, Counter[str]()
 
-    def with_request(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
-        question_messages = messages(prompt, question.aspect, texts.material(question.item), question.texts, systems)
-        request_body = judge.body([*examples_of_aspect.get(question.aspect, ()), *question_messages])
+    def with_request(question: JudgeQuestion, displayed_names: Sequence[str] = ("", "")) -> JudgeQuestion:
+        request_body = judge.body(
+            [
+                *example_messages_of_aspect.get(question.aspect, ()),
+                *messages(prompt, question.aspect, texts.material(question.item), question.texts, displayed_names),
+            ]
+        )
         return replace(question, request=Request.make(address, request_body, question.repeat))
 
     notes: list[Note] = []
-    compared_outputs: Sequence[tuple[str, ...]]
+    items_and_systems: Sequence[tuple[str, ...]]
     if judge.mode == "pairwise":
-        compared_outputs, notes = pairs_of(texts.outputs, pairs, seed)
+        items_and_systems, notes = pairs_of(texts.outputs, pairs, seed)
     else:
-        compared_outputs = [(item, system) for item, outputs in texts.outputs.items() for system in outputs]
+        items_and_systems = [
+            (item, system) for item, text_of_system in texts.outputs.items() for system in text_of_system
+        ]
     displayed_orders = ORDERS[orders] if judge.mode == "pairwise" else ("",)
-    for item, *systems in compared_outputs:
-        source = texts.material(item).source
-        outputs = tuple(texts.outputs[item][system] for system in systems)
-        if outputs[1:] == outputs[:1]:
+    for item, *systems in items_and_systems:
+        source_text = texts.material(item).source
+        output_texts = tuple(texts.outputs[item][system] for system in systems)
+        if output_texts[1:] == output_texts[:1]:
             n_identical_comparisons += 1
-            identical_questions += [
+            identical_output_questions += [
                 JudgeQuestion(item=item, systems=tuple(systems), aspect=aspect) for aspect in judge.meanings
             ]
             continue
-        for aspect, repeat_index, order in product(judge.meanings, range(repeats), displayed_orders):
-            if len(systems) > 1 and not order:
-                order = _draw_order(seed, source, outputs, aspect, repeat_index)
+        for aspect, repeat_index, presentation_order in product(judge.meanings, range(repeats), displayed_orders):
+            if len(systems) > 1 and not presentation_order:
+                presentation_order = _draw_order(seed, source_text, output_texts, aspect, repeat_index)
             plain_question = with_request(
                 JudgeQuestion(
                     item=item,
                     systems=tuple(systems),
                     aspect=aspect,
                     repeat=str(repeat_index),
-                    order=order,
-                    texts=outputs[::-1] if order == "ba" else outputs,
+                    order=presentation_order,
+                    texts=output_texts[::-1] if presentation_order == "ba" else output_texts,
                 )
             )
             questions.append(plain_question)
             for probe in probes.forms if repeat_index == 0 else ():
-                is_second_output = _coin(seed, source, *sorted(outputs), aspect, probe)
-                question = with_request(*_apply_probe(plain_question, probes, probe, is_second_output=is_second_output))
-                if question.request.key == plain_question.request.key:
+                changes_second_output = _coin(seed, source_text, *sorted(output_texts), aspect, probe)
+                probe_question = with_request(
+                    *_apply_probe(plain_question, probes, probe, changes_second_output=changes_second_output)
+                )
+                if probe_question.request.key == plain_question.request.key:
                     n_unchanged_of_probe[probe] += 1
                 else:
-                    questions.append(question)
+                    questions.append(probe_question)
     notes += build_notes(
         (
             "identical-outputs",
@@ -193,44 +201,44 @@ def plan_questions(
             "unchanged-by-probe",
             n_unchanged_of_probe.total(),
             f"{n_unchanged_of_probe.total()} probes are not queried, because they would not change the request: "
-            f"{', '.join(f'{probe} {n_questions}' for probe, n_questions in n_unchanged_of_probe.items())}",
+            f"{', '.join(f'{probe} {n_unchanged}' for probe, n_unchanged in n_unchanged_of_probe.items())}",
         ),
     )
-    return questions, identical_questions, notes
+    return questions, identical_output_questions, notes
 
 
 def _apply_probe(
-    plain_question: JudgeQuestion, probes: Probes, probe: str, *, is_second_output: bool
+    plain_question: JudgeQuestion, probes: Probes, probe: str, *, changes_second_output: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
     """`plain_question` with one output in the form of a probe, and the names to display. If there are two outputs and
-    `is_second_output` is true, the output that is displayed second is changed."""
-    displayed_systems = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
-    changed_index = int(is_second_output and len(displayed_systems) > 1)
-    changed_system = displayed_systems[changed_index]
-    texts, names = list(plain_question.texts), [""] * len(displayed_systems)
+    `changes_second_output` is true, the output that is displayed second is changed."""
+    systems_by_position = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
+    changed_index = int(changes_second_output and len(systems_by_position) > 1)
+    changed_system = systems_by_position[changed_index]
+    texts, displayed_names = list(plain_question.texts), [""] * len(systems_by_position)
     form = probes.form(probe, plain_question.item, changed_system, texts[changed_index])
-    texts[changed_index], names[changed_index] = form.text, form.system
+    texts[changed_index], displayed_names[changed_index] = form.text, form.system
     changed_question = replace(
         plain_question, texts=tuple(texts), probe=probe, changed=changed_system, reverse=form.reverse
     )
-    return changed_question, tuple(names)
+    return changed_question, tuple(displayed_names)
 
 
 def messages(
-    prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], systems: Sequence[str] = ("", "")
+    prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], displayed_names: Sequence[str] = ("", "")
 ) -> list[dict[str, Any]]:
     """The messages of a request: one user message, with the images of the item if there are any."""
-    content: Any = prompt.fill_template(aspect, material, *outputs, systems=systems)
+    content: Any = prompt.fill_template(aspect, material, *outputs, displayed_names=displayed_names)
     if material.images:
         content = [*map(image_part, material.images), {"type": "text", "text": content}]
     return [{"role": "user", "content": content}]
 
 
-def _draw_order(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
+def _draw_order(seed: int, source_text: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
     """Random presentation order of two outputs. The order depends on the texts, but not on names or on the rows of a
     file."""
-    is_sorted_order = _coin(seed, source, *sorted(outputs), aspect, repeat)
-    return "ab" if (outputs == tuple(sorted(outputs))) == is_sorted_order else "ba"
+    is_alphabetical = outputs == tuple(sorted(outputs))
+    return "ab" if is_alphabetical == _coin(seed, source_text, *sorted(outputs), aspect, repeat) else "ba"
 
 
 def _coin(*parts: object) -> bool:
@@ -307,12 +315,12 @@ def _sample(all_comparisons: list[Pair], pairs_option: str, seed: int) -> tuple[
             n_sampled_of_pair[comparison[1:]] += 1
             sampled_comparisons.add(comparison)
     n_short_pairs = sum(n_items < n_items_per_pair for n_items in n_items_of_pair.values())
-    limit_text = "up to " if len(set(n_items_of_pair.values())) > 1 else ""
+    up_to_text = "up to " if len(set(n_items_of_pair.values())) > 1 else ""
     return [comparison for comparison in all_comparisons if comparison in sampled_comparisons], build_notes(
         (
             "sampled-pairs",
             len(sampled_comparisons) < len(all_comparisons) and len(sampled_comparisons),
-            f"{n_items_per_pair} of {limit_text}{max(n_items_of_pair.values(), default=0)} items are judged for each "
+            f"{n_items_per_pair} of {up_to_text}{max(n_items_of_pair.values(), default=0)} items are judged for each "
             "pair of systems",
         ),
         (
@@ -335,19 +343,21 @@ def _read_pairs(systems_of_item: Mapping[str, Collection[str]], pairs: Any) -> l
         table_name, pairs_frame = loaded_table.name, loaded_table.frame
     else:
         table_name, pairs_frame = "pairs", to_polars(pairs, where="pairs")
-    columns = ("item", "system_a", "system_b")
-    check_columns(pairs_frame, where=table_name, required=columns)
-    comparison_rows = pl.DataFrame([label_column(pairs_frame, column, where=table_name) for column in columns])
+    column_names = ("item", "system_a", "system_b")
+    check_columns(pairs_frame, where=table_name, required=column_names)
+    comparison_rows = pl.DataFrame(
+        [label_column(pairs_frame, column_name, where=table_name) for column_name in column_names]
+    )
     if not comparison_rows.height:
         raise InputError(f"{table_name}: the table has no rows; give at least one comparison")
-    missing_systems = [
+    missing_systems_by_row = [
         [system for system in systems if system not in systems_of_item.get(item, ())]
         for item, *systems in comparison_rows.iter_rows()
     ]
     refuse(
-        pl.Series(map(bool, missing_systems)),
+        pl.Series(map(bool, missing_systems_by_row)),
         lambda rows, at: (
-            f"{table_name}: row {rows} needs an output of {missing_systems[at][0]!r} for item "
+            f"{table_name}: row {rows} needs an output of {missing_systems_by_row[at][0]!r} for item "
             f"{comparison_rows['item'][at]!r}, and there is none; add the text or remove the row"
         ),
     )
@@ -358,16 +368,16 @@ def _read_pairs(systems_of_item: Mapping[str, Collection[str]], pairs: Any) -> l
             "systems"
         ),
     )
-    sorted_pair_rows = comparison_rows.select(
+    alphabetical_pair_rows = comparison_rows.select(
         "item",
         system_a=pl.min_horizontal("system_a", "system_b"),
         system_b=pl.max_horizontal("system_a", "system_b"),
     )
     check_unique(
-        sorted_pair_rows,
-        columns,
+        alphabetical_pair_rows,
+        column_names,
         where=table_name,
         what="comparison",
         hint="remove the duplicate; for more verdicts set orders or repeats",
     )
-    return sorted_pair_rows.rows()
+    return alphabetical_pair_rows.rows()

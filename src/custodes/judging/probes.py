@@ -54,12 +54,12 @@ class Probes:
 
     @classmethod
     def make(
-        cls, entries: Sequence[str], judge: Judge, *, orders: str, outputs: Mapping[str, Mapping[str, str]]
+        cls, names_or_paths: Sequence[str], judge: Judge, *, orders: str, outputs: Mapping[str, Mapping[str, str]]
     ) -> Probes:
         """The probes from the names and files of the option `probe`. A probe without an effect raises an error."""
         rewrites_of_probe: dict[str, Rewrites] = {}
         probe_names = list[str]()
-        for name_or_path in value_list("probe", entries):
+        for name_or_path in value_list("probe", names_or_paths):
             is_file = name_or_path not in PROBES and ("." in name_or_path or "/" in name_or_path)
             probe_name = Path(name_or_path).name.partition(".")[0] if is_file else name_or_path
             if probe_name in probe_names or is_file == (probe_name in PROBES):
@@ -158,15 +158,15 @@ def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
 
 
 def probe_outcomes(
-    judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
+    judge: Judge, questions_and_replies: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
 ) -> Iterator[dict[str, Any]]:
     """The rows of the table `probes`, given each question with its reply and the reason for a missing answer."""
     plain_reply, plain_missing_reason = None, ""
-    for question, reply, missing_reason in rows:
+    for question, reply, missing_reason in questions_and_replies:
         if not question.probe:  # the questions of its probes follow directly
             plain_reply, plain_missing_reason = reply, missing_reason
         elif missing_reason != "budget":
-            outcomes = [_outcome(judge, question, answer) for answer in (plain_reply, reply)]
+            outcomes = _outcome(judge, question, plain_reply), _outcome(judge, question, reply)
             plain_outcome, changed_outcome = reversed(outcomes) if question.reverse else outcomes
             yield {
                 "item": question.item,
@@ -182,14 +182,14 @@ def probe_outcomes(
             }
 
 
-def _outcome(judge: Judge, question: JudgeQuestion, answer: ReadReply | None) -> float | None:
+def _outcome(judge: Judge, question: JudgeQuestion, reply: ReadReply | None) -> float | None:
     """The outcome of the changed output, from 0 to 1; None if there is no answer."""
-    if answer is None or not answer.label:
+    if reply is None or not reply.label:
         return None
     if judge.key == "verdict":
-        is_displayed_first = (question.changed == question.systems[0]) == (question.order != "ba")
-        return OUTCOMES[answer.label] if is_displayed_first else 1 - OUTCOMES[answer.label]
+        is_changed_output_first = (question.changed == question.systems[0]) == (question.order != "ba")
+        return OUTCOMES[reply.label] if is_changed_output_first else 1 - OUTCOMES[reply.label]
     if judge.key == "label":
-        return float(answer.label == positive_label(judge.labels))
+        return float(reply.label == positive_label(judge.labels))
     lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
-    return (float(answer.label) - lowest_score) / (highest_score - lowest_score)
+    return (float(reply.label) - lowest_score) / (highest_score - lowest_score)

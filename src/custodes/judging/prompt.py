@@ -72,7 +72,7 @@ def fence(role: str, text: str, *other_texts: str, system: str = "") -> FencedTe
     </source-185f8db32271>
     """
     tag = f"{role}-{_hash(text, *other_texts)}"
-    while any(tag in fenced_text for fenced_text in (text, *other_texts)):  # practically impossible
+    while tag in "\0".join((text, *other_texts)):  # practically impossible
         tag = f"{role}-{_hash(tag)}"
     system_line = f"System: {' '.join(system.split())}\n" if system else ""
     fenced_text = FencedText(f"{system_line}<{tag}>\n{text}\n</{tag}>")
@@ -90,15 +90,17 @@ class ItemTexts:
     images: Sequence[str] = ()
     meta: Any = None
 
-    def variables(self, references: int) -> dict[str, Any]:
-        """The enclosed texts, with at most `references` references. Empty texts are not enclosed."""
+    def variables(self, max_references: int) -> dict[str, Any]:
+        """The enclosed texts, with at most `max_references` references. Empty texts are not enclosed."""
         dialogue_turns = parse_turns(self.context)
         context_text = _format_dialogue(dialogue_turns) if dialogue_turns else self.context
         return {
             **({"context_word": "Earlier turns of the conversation"} if dialogue_turns else {}),
             "source": fence("source", self.source) if self.source else "",
             "context": fence("context", context_text) if context_text else "",
-            "references": [fence("reference", reference) for reference in self.references[:references] if reference],
+            "references": [
+                fence("reference", reference) for reference in self.references[:max_references] if reference
+            ],
             "meta": self.meta,
         }
 
@@ -134,14 +136,16 @@ class Prompt:
         template_name = judge.prompt if is_file else f"{judge.prompt}.jinja"
         return cls(judge, _compile_template(template_name, judge.mode, is_file=is_file))
 
-    def fill_template(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
-        """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
-        display ('' for no name)."""
+    def fill_template(
+        self, aspect: str, material: ItemTexts, *outputs: str, displayed_names: Sequence[str] = ("", "")
+    ) -> str:
+        """The prompt for one output of an item, or for two outputs in presentation order. `displayed_names` are the
+        names of systems to display ('' for no name)."""
         judge, error_prefix = self.judge, f"prompt {self.judge.prompt}"
         fenced_text_of_variable = {
-            variable_name: fence(tag_role, output, *sorted(outputs), material.source, system=system)
-            for (variable_name, tag_role), output, system in zip(
-                OUTPUTS[judge.mode].items(), outputs, systems, strict=False
+            variable_name: fence(tag_role, output, *sorted(outputs), material.source, system=displayed_name)
+            for (variable_name, tag_role), output, displayed_name in zip(
+                OUTPUTS[judge.mode].items(), outputs, displayed_names, strict=False
             )
         }
         value_of_variable = {
@@ -173,9 +177,11 @@ class Prompt:
     @cached_property
     def digest(self) -> str:
         """A hash of the prompt without the texts of items."""
-        texts = ItemTexts(source="source", references=("reference",), context="context", meta={})
-        outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
-        return _hash(*(self.fill_template(aspect, texts, *outputs) for aspect in self.judge.meanings))
+        placeholder_texts = ItemTexts(source="source", references=("reference",), context="context", meta={})
+        placeholder_outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
+        return _hash(
+            *(self.fill_template(aspect, placeholder_texts, *placeholder_outputs) for aspect in self.judge.meanings)
+        )
 
 
 def _hash(*texts: str) -> str:
@@ -188,20 +194,20 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    text_of_template = {}
+    file_text_of_name = {}
     if is_file:
         check_exists(Path(name))
-        text_of_template[name] = utf8_text(read_small_file(Path(name), "a prompt"), name)
+        file_text_of_name[name] = utf8_text(read_small_file(Path(name), "a prompt"), name)
     jinja_environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(
-            lambda template_name: text_of_template.get(template_name) or _built_in_template(template_name)
+            lambda template_name: file_text_of_name.get(template_name) or _built_in_template(template_name)
         ),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     try:
-        for template_text in text_of_template.values():
+        for template_text in file_text_of_name.values():
             allowed_variables = (*VARIABLES[mode], *WORDS)
             undeclared_variables = meta.find_undeclared_variables(jinja_environment.parse(template_text))
             if unknown_variables := sorted(undeclared_variables - {*allowed_variables, *jinja_environment.globals}):

@@ -167,22 +167,22 @@ def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     answer_of_key = read_answers(plan, first_replies.replies)
     second_request_of_key = second_requests(plan, answer_of_key)
     second_replies = send(list(second_request_of_key.values()))
-    used = [(request_of_key[key], reply) for key, reply in first_replies.replies.items()]
+    requests_and_replies = [(request_of_key[key], reply) for key, reply in first_replies.replies.items()]
     second_reply_of_key, failure_of_key = dict[str, Reply](), dict(first_replies.failures)
-    for first_key, request in second_request_of_key.items():
-        if request.key in second_replies.replies:
-            second_reply_of_key[first_key] = second_replies.replies[request.key]
-            request_of_key[first_key] = request
-            used.append((request, second_reply_of_key[first_key]))
-        elif second_replies.failures[request.key].reason != "rejected":
-            failure_of_key[first_key] = second_replies.failures[request.key]
+    for first_key, second_request in second_request_of_key.items():
+        if second_request.key in second_replies.replies:
+            second_reply_of_key[first_key] = second_replies.replies[second_request.key]
+            request_of_key[first_key] = second_request
+            requests_and_replies.append((second_request, second_reply_of_key[first_key]))
+        elif second_replies.failures[second_request.key].reason != "rejected":
+            failure_of_key[first_key] = second_replies.failures[second_request.key]
     return QueriedPlan(
         requests=request_of_key,
         replies={**first_replies.replies, **second_reply_of_key},
         answers=answer_of_key | read_answers(plan, second_reply_of_key),
         failures=failure_of_key,
         n_requests=len(request_of_key) + len(second_request_of_key),
-        used=used,
+        used=requests_and_replies,
         asked=first_replies.asked + second_replies.asked,
         sent=first_replies.sent + second_replies.sent,
     )

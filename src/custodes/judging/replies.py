@@ -213,10 +213,12 @@ def _reject_repeated_keys(key_value_pairs: list[tuple[str, Any]]) -> dict[str, A
 def _is_quotation(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
     """Whether an object may be a quotation from the prompt. An object may be a quotation if a text of the prompt
     contains the object, unless the object is the last line of the reply."""
-    answer, *compact_prompt_texts = (
-        "".join(passage.split()) for passage in (text[verdict.start : verdict.end], *prompt_texts)
+    compact_answer, *compact_prompt_texts = (
+        "".join(original_text.split()) for original_text in (text[verdict.start : verdict.end], *prompt_texts)
     )
-    return any(answer in prompt_text for prompt_text in compact_prompt_texts) and not _is_last_line(text, verdict)
+    return any(
+        compact_answer in compact_prompt_text for compact_prompt_text in compact_prompt_texts
+    ) and not _is_last_line(text, verdict)
 
 
 def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
@@ -247,9 +249,9 @@ def _equal_label(text: str, labels: Sequence[str]) -> str:
     return next((label for label in labels if label.casefold() == text.casefold()), "")
 
 
-def _find_number_label(value: float, labels: Sequence[str]) -> str:
+def _find_number_label(number: float, labels: Sequence[str]) -> str:
     """The label that equals a number; '' if there is no such label."""
-    return next((label for label in labels if NUMBER.fullmatch(label) and math.isclose(float(label), value)), "")
+    return next((label for label in labels if NUMBER.fullmatch(label) and math.isclose(float(label), number)), "")
 
 
 def _number(value: Any) -> float:
@@ -260,7 +262,7 @@ def _number(value: Any) -> float:
 
 
 def _chances(
-    token_entries: Sequence[Mapping[str, Any]], content: str, label_position: int, labels: Sequence[str]
+    token_entries: Sequence[Mapping[str, Any]], reply_text: str, label_position: int, labels: Sequence[str]
 ) -> dict[str, float] | None:
     """The normalised probabilities of the labels at the first token of the answer. If the server did not return the
     probability of every label, the result is None, because a missing probability is unknown and not 0.
@@ -270,14 +272,14 @@ def _chances(
     """
     token_texts = [_text(token_entry.get("token")) for token_entry in token_entries]
     token_ends = [*accumulate(map(len, token_texts))]
-    content_start = "".join(token_texts).rfind(content)
-    token_index = bisect_right(token_ends, content_start + label_position)
-    if content_start < 0 or token_index == len(token_texts):
+    reply_text_start = "".join(token_texts).rfind(reply_text)
+    label_token_index = bisect_right(token_ends, reply_text_start + label_position)
+    if reply_text_start < 0 or label_token_index == len(token_texts):
         return None
-    alternative_entries = _objects_of(token_entries[token_index].get("top_logprobs"))
+    alternative_entries = _objects_of(token_entries[label_token_index].get("top_logprobs"))
     log_probability_of_token = {
         _text(token_entry.get("token")): _number(token_entry.get("logprob"))
-        for token_entry in (token_entries[token_index], *alternative_entries)
+        for token_entry in (token_entries[label_token_index], *alternative_entries)
     }
     probability_of_label = defaultdict[str, float](float)
     for token, log_probability in log_probability_of_token.items():
@@ -291,9 +293,11 @@ def _chances(
 
 def _find_token_label(token: str, labels: Sequence[str]) -> str:
     """The label that equals a token, or the only label that begins with the token."""
-    prefix = token.strip().strip('"').strip()
-    matching_labels = [label for label in labels if prefix and label.casefold().startswith(prefix.casefold())]
-    return _equal_label(prefix, labels) or (matching_labels[0] if len(matching_labels) == 1 else "")
+    stripped_token = token.strip().strip('"').strip()
+    matching_labels = [
+        label for label in labels if stripped_token and label.casefold().startswith(stripped_token.casefold())
+    ]
+    return _equal_label(stripped_token, labels) or (matching_labels[0] if len(matching_labels) == 1 else "")
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:

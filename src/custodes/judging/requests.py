@@ -236,8 +236,7 @@ def server_message(error_reply: Any) -> str:
     """The message of a server in one short line without control characters."""
     for _ in range(3):  # {"error": {"message": ...}} and similar
         if isinstance(error_reply, Mapping):
-            nested_values = map(error_reply.get, ("error", "message", "detail", "code"))
-            error_reply = next(filter(None, nested_values), "")
+            error_reply = next(filter(None, map(error_reply.get, ("error", "message", "detail", "code"))), "")
     message = "" if error_reply is None else str(error_reply)
     if message.lstrip()[:1] == "<":
         message = "a page of HTML"

@@ -205,7 +205,7 @@ def prepare(
         )
     judged_texts = JudgedTexts.make(replace(study.outputs, texts=judged_rows))
     probes = Probes.make(probe, judge, orders=orders, outputs=judged_texts.outputs)
-    questions, identical_questions, notes = plan_questions(
+    questions, identical_output_questions, notes = plan_questions(
         judged_texts,
         prompt,
         server_identity,
@@ -213,7 +213,7 @@ def prepare(
         orders=orders,
         repeats=max(repeats, 2) if REPEAT in probes.names else repeats,
         seed=seed,
-        examples_of_aspect=shown_examples.before,
+        example_messages_of_aspect=shown_examples.before,
         probes=probes,
     )
     recorded_judge = judge
@@ -224,7 +224,7 @@ def prepare(
         prompt=prompt,
         address=server_identity,
         questions=questions,
-        identical_questions=identical_questions,
+        identical_output_questions=identical_output_questions,
         examples=f"{len(shown_examples.items)}:{lot(shown_examples.before)[:12]}" if shown_examples.items else "",
         notes=(*study.notes, *shown_examples.notes, *notes, *positive_note(judge.labels)),
         options={

@@ -196,8 +196,7 @@ class Judgements(Result):
 
     @cached_property
     def _answers_study(self) -> Study:
-        answers = read(self._answers, raters=self.raters)
-        return replace(answers, probes=read_probes(self.probes, where="probes"))
+        return replace(read(self._answers, raters=self.raters), probes=read_probes(self.probes, where="probes"))
 
     @property
     def _answers(self) -> pl.DataFrame:
@@ -215,8 +214,8 @@ class Judgements(Result):
 
     def output_tables(self) -> dict[str, Any]:
         """The tables that a command writes, by file suffix. The suffix of the answers is ''."""
-        tables = {"": self._answers, "raters": self.raters, "details": self.details}
-        return tables if self.probes.is_empty() else tables | {"probes": self.probes}
+        table_of_suffix = {"": self._answers, "raters": self.raters, "details": self.details}
+        return table_of_suffix if self.probes.is_empty() else table_of_suffix | {"probes": self.probes}
 
 
 def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Price | None) -> Judgements:
@@ -225,20 +224,20 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
     all_rows = [_row(question, queried_plan) for question in plan.questions]
     unprobed_rows = [row for row in all_rows if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
-    begun_comparisons = {_comparison(question) for question, _, reason in unprobed_rows if reason != "budget"}
-    reported_rows = [row for row in unprobed_rows if _comparison(row[0]) in begun_comparisons]
+    comparisons_within_budget = {_comparison(row[0]) for row in unprobed_rows if row[2] != "budget"}
+    reported_rows = [row for row in unprobed_rows if _comparison(row[0]) in comparisons_within_budget]
     token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
     tokens_in, tokens_out, n_estimated = (sum(reply_counts[i] for reply_counts in token_counts) for i in range(3))
     total_dollars = price.token_cost(tokens_in, tokens_out) if price else None
-    n_answered = sum(not reason for _, _, reason in all_rows)
+    n_answered = sum(not row[2] for row in all_rows)
     cost_per_answer = total_dollars / n_answered if total_dollars is not None and n_answered else None
     if judge.key == "verdict":
-        answer_rows = [*_verdicts(judge.name, reported_rows, plan.identical_questions)]
+        answer_rows = [*_verdicts(judge.name, reported_rows, plan.identical_output_questions)]
     else:
         answer_rows = [*_ratings(judge, reported_rows), *_combine_labels(judge, unprobed_rows)]
     signature = _signature(plan, all_rows)
     signature_of_rater = {judge.name: signature}
-    if any(row["rater"] != judge.name for row in answer_rows):
+    if any(answer_row["rater"] != judge.name for answer_row in answer_rows):
         signature_of_rater[judge.name + EXPECTED_SUFFIX] = f"{signature}|expected"
     data_of_table: dict[str, TableData] = {
         TABLE_OF_KEY[judge.key]: answer_rows,
@@ -280,10 +279,7 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
         ),
         judged=plan.study,
         key=judge.key,
-        **Judgements.part(
-            "",
-            **data_of_table,
-        ),
+        **Judgements.part("", **data_of_table),
     )
 
 
@@ -315,7 +311,7 @@ def _question_cells(question: JudgeQuestion) -> dict[str, Any]:
 
 def _verdicts(judge_name: str, rows: Sequence[Row], tie_questions: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
     tie_rows = [(question, ReadReply(label=TIE), "") for question in tie_questions]
-    for question, reply, reason in [*rows, *tie_rows]:
+    for question, reply, missing_reason in [*rows, *tie_rows]:
         answer_if_a_wins, answer_if_b_wins = (B, A) if question.order == "ba" else (A, B)
         probability_of_answer = (reply and reply.chances) or {}
         yield {
@@ -323,7 +319,7 @@ def _verdicts(judge_name: str, rows: Sequence[Row], tie_questions: Sequence[Judg
             "rater": judge_name,
             "kind": "metric",
             "preference": {answer_if_a_wins: 1, TIE: 0, answer_if_b_wins: -1}.get(reply.label) if reply else None,
-            "invalid": reason,
+            "invalid": missing_reason,
             "p_a": probability_of_answer.get(answer_if_a_wins),
             "p_tie": probability_of_answer.get(TIE),
             "p_b": probability_of_answer.get(answer_if_b_wins),
@@ -332,20 +328,21 @@ def _verdicts(judge_name: str, rows: Sequence[Row], tie_questions: Sequence[Judg
 
 def _ratings(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The rows of scores or labels. Answers with probabilities also give the rows of the rater `NAME@expected`."""
-    value_of_label: Callable[[str], float | str] = float if judge.key == "score" else str
-    for question, reply, reason in rows:
-        yield _rating_row(judge, question, value_of_label(reply.label) if reply and reply.label else None, reason)
+    convert_label: Callable[[str], float | str] = float if judge.key == "score" else str
+    for question, reply, missing_reason in rows:
+        score_or_label = convert_label(reply.label) if reply and reply.label else None
+        yield _rating_row(judge, question, score_or_label, missing_reason)
     for question, reply, _ in rows:
         if reply and reply.chances:
             if judge.key == "score":
-                expected: float | str = sum(float(label) * chance for label, chance in reply.chances.items())
+                expected_value: float | str = sum(float(label) * p for label, p in reply.chances.items())
             else:
-                expected = repr(reply.chances[positive_label(judge.labels)])
-            yield _rating_row(judge, question, expected, "") | {"rater": judge.name + EXPECTED_SUFFIX}
+                expected_value = repr(reply.chances[positive_label(judge.labels)])
+            yield _rating_row(judge, question, expected_value, "") | {"rater": judge.name + EXPECTED_SUFFIX}
 
 
 def _rating_row(
-    judge: Judge, question: JudgeQuestion, score_or_label: float | str | None, reason: str
+    judge: Judge, question: JudgeQuestion, score_or_label: float | str | None, missing_reason: str
 ) -> dict[str, Any]:
     return {
         "item": question.item,
@@ -355,7 +352,7 @@ def _rating_row(
         "aspect": question.aspect,
         "repeat": question.repeat,
         judge.key: score_or_label,
-        "invalid": reason,
+        "invalid": missing_reason,
     }
 
 
@@ -366,20 +363,24 @@ def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any
     """
     if judge.combine is None:
         return
-    positive = positive_label(judge.labels)
-    negative = next(label for label in judge.labels if label != positive)
+    positive_answer = positive_label(judge.labels)
+    negative_answer = next(label for label in judge.labels if label != positive_answer)
     rows_of_output: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         rows_of_output.setdefault((row[0].item, row[0].systems[0], row[0].repeat), []).append(row)
     for output_rows in rows_of_output.values():
-        reasons = [reason for _, _, reason in output_rows if reason]
-        n_of_label = Counter(reply.label for _, reply, reason in output_rows if reply and not reason)
+        missing_reasons = [missing_reason for _, _, missing_reason in output_rows if missing_reason]
+        n_of_label = Counter(reply.label for _, reply, missing_reason in output_rows if reply and not missing_reason)
         is_positive_output = is_positive(
-            judge.combine, positives=n_of_label[positive], negatives=n_of_label[negative], aspects=len(judge.meanings)
+            judge.combine,
+            n_positives=n_of_label[positive_answer],
+            n_negatives=n_of_label[negative_answer],
+            n_aspects=len(judge.meanings),
         )
-        label = {True: positive, False: negative, None: None}[is_positive_output]
-        if reasons != ["budget"] * len(output_rows):
-            yield _rating_row(judge, replace(output_rows[0][0], aspect=""), label, reasons[0] if label is None else "")
+        combined_label = {True: positive_answer, False: negative_answer, None: None}[is_positive_output]
+        if missing_reasons != ["budget"] * len(output_rows):
+            question = replace(output_rows[0][0], aspect="")
+            yield _rating_row(judge, question, combined_label, missing_reasons[0] if combined_label is None else "")
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -399,7 +400,7 @@ def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _details(rows: Sequence[Row], queried_plan: QueriedPlan) -> Iterator[dict[str, Any]]:
-    for question, reply, reason in rows:
+    for question, reply, missing_reason in rows:
         if reply is not None:
             key = question.request.key
             yield {
@@ -407,7 +408,7 @@ def _details(rows: Sequence[Row], queried_plan: QueriedPlan) -> Iterator[dict[st
                 **_question_cells(question),
                 "probe": question.probe,
                 "answer": reply.label,
-                "invalid": reason,
+                "invalid": missing_reason,
                 "reason": reply.reason,
                 "model": reply.model,
                 "again": queried_plan.requests[key].key != key,
