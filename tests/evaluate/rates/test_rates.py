@@ -106,6 +106,23 @@ def test_the_better_version_is_found_and_swapping_versions_swaps_signs() -> None
     assert "v1 has a significantly higher rate of pass than v2" in str(cu.verdict(data))
 
 
+def test_scores_beside_several_labels_are_left_out_if_every_output_is_labelled() -> None:
+    """A rate of a finite set of labelled outputs is known, so strata by scores change nothing."""
+    rng = np.random.default_rng(3)
+    marks, items = rng.integers(1, 4, 90), [f"i{k:02}" for k in range(90)]
+    human = pl.DataFrame({"item": items, "system": "A", "rater": "ann", "kind": "human", "score": marks.astype(float)})
+    scores = human.with_columns(rater=pl.lit("rouge"), kind=pl.lit("metric"), score=pl.Series(rng.random(90)))
+    everything = pl.concat([human, scores])
+    result = cu.rates(everything)
+    assert set(result.rates["metric"]) == {"human"}
+    for rates in result.rates.iter_rows(named=True):
+        assert rates["human_rate"] == pytest.approx((marks == int(rates["label"])).mean())
+    (message,) = [note.message for note in result.notes if note.rule == "all-labelled"]
+    assert message.endswith("scores are not used without a positive label")
+    assert set(cu.rates(everything, positive="3").judges["metric"]) == {"rouge"}
+    assert set(cu.rates(pl.concat([human[:60], scores])).rates["metric"]) == {"rouge"}
+
+
 def test_labels_saved_have_no_monte_carlo_error_and_follow_from_the_variances() -> None:
     (saved,) = {row(cu.rates(table(), rng=seed).rates)["labels_saved"] for seed in range(3)}
     rates = row(cu.rates(table()).rates)

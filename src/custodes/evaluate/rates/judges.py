@@ -374,7 +374,8 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         (
             "all-labelled",
             n_labelled == n_outputs and bool(outputs.metrics),
-            "every output has a human label, so the labels of the judge add hardly any information",
+            "every output has a human label, so the labels of the judge add hardly any information"
+            f"{'' if is_binary or not outputs.is_score.any() else '; scores are not used without a positive label'}",
         ),
         (
             "few-of-a-label",

@@ -121,6 +121,15 @@ class LabelledOutputs:
             table=self.table.filter(pl.Series(is_selected_output)),
         )
 
+    def drop_scores(self) -> LabelledOutputs:
+        """Return the outputs with only the metrics that give labels."""
+        return replace(
+            self,
+            metrics=tuple(metric for metric, is_score in zip(self.metrics, self.is_score, strict=True) if not is_score),
+            judged=self.judged[~self.is_score],
+            is_score=self.is_score[~self.is_score],
+        )
+
     def binarise_labels(self, positive: str) -> LabelledOutputs:
         """Return the outputs with two labels: the positive label, and one label for all other labels.
 

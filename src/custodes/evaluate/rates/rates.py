@@ -391,11 +391,9 @@ def _answer(
             "positive=LABEL, so that all others count as negative"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
-    binary_views = (
-        [relabelled_outputs]
-        if is_binary
-        else [outputs.binarise_labels(positive_word) for positive_word in outputs.words]
-    )
+    # With more than two labels, scores only form strata, which correct nothing if every output has a human label.
+    rated_outputs = outputs.drop_scores() if outputs.has_human_label.all() else outputs
+    binary_views = [relabelled_outputs] if is_binary else [rated_outputs.binarise_labels(w) for w in outputs.words]
     rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
     notes = label_notes(relabelled_outputs, positive)
     for binary_view in binary_views:
