@@ -53,7 +53,10 @@ def from_parquet(file_bytes: bytes, name: str) -> pl.DataFrame:
         parquet_file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(file_bytes))
         metadata = parquet_file.metadata
         check_decompressed_size(
-            sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)),
+            sum(
+                metadata.row_group(row_group_index).total_byte_size
+                for row_group_index in range(metadata.num_row_groups)
+            ),
             len(file_bytes),
             name,
             SIZE_ADVICE,

@@ -99,10 +99,10 @@ def max_decompressed_size(compressed_size: int) -> int:
     return min(LARGEST, max(UNSUSPICIOUS_SIZE, MAX_RATIO * compressed_size))
 
 
-def check_decompressed_size(size: int, compressed_size: int, name: str, advice: str) -> None:
+def check_decompressed_size(decompressed_size: int, compressed_size: int, name: str, advice: str) -> None:
     """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
     largest_allowed_size = max_decompressed_size(compressed_size)
-    if size > largest_allowed_size:
+    if decompressed_size > largest_allowed_size:
         size_ratio_text = (
             ""
             if largest_allowed_size == LARGEST

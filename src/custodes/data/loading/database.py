@@ -70,16 +70,16 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
         try:
             # Two header bytes are 2 in write-ahead-log mode, which is impossible in memory.
             connection.deserialize(file_bytes[: JOURNAL_MODES.start] + b"\x01\x01" + file_bytes[JOURNAL_MODES.stop :])
-            check_results = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
+            integrity_check_lines = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
             table_names = [
                 table_name
                 for (table_name,) in connection.execute(SQLITE_TABLES)
                 if not table_name.startswith("sqlite_")
             ]
         except (sqlite3.Error, OverflowError, MemoryError) as error:
-            check_results = [str(error)]
-        if check_results != ["ok"]:
-            raise InputError(f"{name}: {DAMAGE_MESSAGE} ({check_results[-1]}); copy or download it again")
+            integrity_check_lines = [str(error)]
+        if integrity_check_lines != ["ok"]:
+            raise InputError(f"{name}: {DAMAGE_MESSAGE} ({integrity_check_lines[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
         sql_query = _query(table_names, part, name)
         remaining_progress_checks = iter(range(ROUNDS))

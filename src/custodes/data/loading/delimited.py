@@ -81,19 +81,19 @@ def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
 def _detect_separator(text: str, usual_separator: str) -> str:
     """The separator that gives the most cells, among separators for which all rows have as many cells as the header. In
     a tie, the usual separator is returned."""
-    plausible_row_lengths = {
+    row_lengths_by_separator = {
         separator: row_lengths
         for separator in dict.fromkeys([usual_separator, *SEPARATORS])
         if (row_lengths := _count_cells(text, separator)) and row_lengths[0] > 1
     }
     consistent_separators = [
-        separator for separator, row_lengths in plausible_row_lengths.items() if set(row_lengths) == {row_lengths[0]}
+        separator for separator, row_lengths in row_lengths_by_separator.items() if set(row_lengths) == {row_lengths[0]}
     ]
-    if not consistent_separators and usual_separator in plausible_row_lengths:
+    if not consistent_separators and usual_separator in row_lengths_by_separator:
         return usual_separator
     return max(
-        consistent_separators or plausible_row_lengths,
-        key=lambda separator: plausible_row_lengths[separator][0],
+        consistent_separators or row_lengths_by_separator,
+        key=lambda separator: row_lengths_by_separator[separator][0],
         default=usual_separator,
     )  # in a tie, the first separator is the usual one
 

@@ -75,9 +75,9 @@ def read_one_state(path: Path, read_connection: Callable[[sqlite3.Connection], T
 def check_sound(connection: sqlite3.Connection) -> None:
     """Raise `sqlite3.DatabaseError` or `UnicodeDecodeError` for a damaged file. The checks cover the structure of the
     file, the types of columns, references between tables, and the encoding of text (UTF-8)."""
-    ((fault_text,),) = connection.execute("PRAGMA integrity_check(1)")
-    if fault_text != "ok":
-        raise sqlite3.DatabaseError(fault_text.splitlines()[-1])
+    ((integrity_text,),) = connection.execute("PRAGMA integrity_check(1)")
+    if integrity_text != "ok":
+        raise sqlite3.DatabaseError(integrity_text.splitlines()[-1])
     violated_reference = connection.execute("PRAGMA foreign_key_check").fetchone()
     if violated_reference is not None:
         table_name, parent_table_name = violated_reference[0], violated_reference[2]

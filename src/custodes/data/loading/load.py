@@ -114,8 +114,8 @@ def load_table(source: str | Path) -> LoadedTable:
     if path.is_dir():
         if not holds_table(path):
             raise InputError(f"{source_name}: this is a folder, not a table file; give the path of a table file")
-        member_files, feature_descriptions = folder_files(path, part)
-        stacked_table = _load_files(member_files, source_name, root=path)
+        table_files, feature_descriptions = folder_files(path, part)
+        stacked_table = _load_files(table_files, source_name, root=path)
         return replace(
             stacked_table, frame=with_class_names(stacked_table.frame, feature_descriptions), name=table_name, files=()
         )
@@ -158,11 +158,12 @@ def _without_apostrophes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.
         signature_lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
     except (OSError, ValueError):
         return frame
-    is_export = any(line.startswith(SIGNATURE_PREFIX) for line in signature_lines[:1])
+    has_export_signature = any(signature_line.startswith(SIGNATURE_PREFIX) for signature_line in signature_lines[:1])
     is_unmodified = any(
-        line.startswith(f"{path.name}: ") and line.endswith(digest_line(content)) for line in signature_lines
+        signature_line.startswith(f"{path.name}: ") and signature_line.endswith(digest_line(content))
+        for signature_line in signature_lines
     )
-    if is_export and is_unmodified:
+    if has_export_signature and is_unmodified:
         return frame.with_columns(pl.col(pl.String).str.replace(QUOTED_FORMULA, "${1}"))
     return frame
 
@@ -188,9 +189,9 @@ def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
 def _parse_bytes(file_bytes: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     is_stream_source = is_input_stream(path)
     suffixes = ["", *(suffix.lower() for suffix in ([] if is_stream_source else path.suffixes))]
-    format_of_suffix = {known_format.suffix: known_format for known_format in compression.COMPRESSION_FORMATS}
+    compression_of_suffix = {known_format.suffix: known_format for known_format in compression.COMPRESSION_FORMATS}
     compression_format = (
-        compression.detect_compression(file_bytes) if is_stream_source else format_of_suffix.get(suffixes[-1])
+        compression.detect_compression(file_bytes) if is_stream_source else compression_of_suffix.get(suffixes[-1])
     )
     if compression_format:
         file_bytes, suffixes = compression.decompress(file_bytes, compression_format, name), suffixes[:-1] or [""]

@@ -48,16 +48,16 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
                 f"{name}: unknown JSON layout: an object with keys {join_labels(parsed_json, limit=5)}; a table is a "
                 "list of objects, or a .jsonl file with one object per line"
             )
-        paths_by_n_records = sorted(
+        list_paths_longest_first = sorted(
             records_of_path, key=lambda list_path: len(records_of_path[list_path]), reverse=True
         )
         if part is None and (
-            len(paths_by_n_records) == 1
-            or len(records_of_path[paths_by_n_records[0]]) > len(records_of_path[paths_by_n_records[1]])
+            len(list_paths_longest_first) == 1
+            or len(records_of_path[list_paths_longest_first[0]]) > len(records_of_path[list_paths_longest_first[1]])
         ):
-            part, *other_list_paths = paths_by_n_records
-            other_lists = join_labels(f"{name}::{list_path}" for list_path in other_list_paths)
-            other_lists_text = f"; other lists: {other_lists}" if other_lists else ""
+            part, *other_list_paths = list_paths_longest_first
+            other_list_names = join_labels(f"{name}::{list_path}" for list_path in other_list_paths)
+            other_lists_text = f"; other lists: {other_list_names}" if other_list_names else ""
             notes = build_notes(
                 ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{other_lists_text}")
             )

@@ -125,10 +125,10 @@ def read_small_file(path: Path, file_kind: str) -> bytes:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if is_input_stream(path):
         return _read_pipe(path, SMALL)
-    size = path.stat().st_size
-    if size > SMALL:
+    file_size = path.stat().st_size
+    if file_size > SMALL:
         raise InputError(
-            f"{path}: the file has {format_mebibytes(size)}, but {file_kind} may have at most "
+            f"{path}: the file has {format_mebibytes(file_size)}, but {file_kind} may have at most "
             f"{format_mebibytes(SMALL)}; give a smaller file"
         )
     return path.read_bytes()

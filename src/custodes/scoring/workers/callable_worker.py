@@ -28,15 +28,15 @@ score = getattr(module, function)
 python = Path(os.__file__).parent
 
 
-def can_change_score(module, path):
+def can_change_score(dotted_name, path):
     """Return whether the code of a module can change a score.
 
     The code can change a score if the module belongs to the package of the function. The code of any other module can
     also change a score, unless the module is part of Python, of an installed package or of the worker.
     """
-    is_installed = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
-    return module.partition(".")[0] == name.partition(".")[0] or not (
-        is_installed or module in ("__main__", "worker_protocol")
+    is_library_file = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
+    return dotted_name.partition(".")[0] == name.partition(".")[0] or not (
+        is_library_file or dotted_name in ("__main__", "worker_protocol")
     )
 
 

@@ -35,42 +35,42 @@ def embed_images(rows):
 
     Embeddings are kept, because the rows of other systems have the same images.
     """
-    new_image_of_path, reason_of_row = {}, []
+    new_image_of_path, image_error_of_row = {}, []
     for row in rows:
         try:
             (image_path,) = row["images"]
             if image_path not in seen:
                 new_image_of_path[image_path] = Image.open(image_path).convert("RGB")
-            reason_of_row.append(None)
+            image_error_of_row.append(None)
         except Exception as problem:  # a file can have any defect
-            reason_of_row.append(
+            image_error_of_row.append(
                 f"image: {problem}" if len(row["images"]) == 1 else f"{len(row['images'])} images, not 1"
             )
     if new_image_of_path:
         image_tensors = pixels(list(new_image_of_path.values()), return_tensors="pt").to(DEVICE)
         seen.update(zip(new_image_of_path, normalise_vectors(model.get_image_features(**image_tensors)), strict=True))
-    return reason_of_row
+    return image_error_of_row
 
 
 @torch.inference_mode()
 def score(rows):
-    scores, reason_of_row = [], embed_images(rows)
+    scores, image_error_of_row = [], embed_images(rows)
     texts_of_rows = [[options.prefix + text for text in (row["output"], *row.get("references", []))] for row in rows]
     all_texts = [text for row_texts in texts_of_rows for text in row_texts]
     tokens = tokenizer(all_texts, padding=True, truncation=True, max_length=longest, return_tensors="pt").to(DEVICE)
-    embeddings_of_rows = normalise_vectors(model.get_text_features(**tokens)).split(
+    text_embeddings_of_rows = normalise_vectors(model.get_text_features(**tokens)).split(
         [len(row_texts) for row_texts in texts_of_rows]
     )
-    for row, row_embeddings, reason in zip(rows, embeddings_of_rows, reason_of_row, strict=True):
-        clip_score = None if reason else 2.5 * max(0.0, (row_embeddings[0] @ seen[row["images"][0]]).item())
+    for row, row_embeddings, image_error in zip(rows, text_embeddings_of_rows, image_error_of_row, strict=True):
+        clip_score = None if image_error else 2.5 * max(0.0, (row_embeddings[0] @ seen[row["images"][0]]).item())
         if clip_score and options.references:
-            largest_similarity = max(0.0, (row_embeddings[1:] @ row_embeddings[0]).max().item())
-            clip_score = 2 * clip_score * largest_similarity / (clip_score + largest_similarity)
+            reference_similarity = max(0.0, (row_embeddings[1:] @ row_embeddings[0]).max().item())
+            clip_score = 2 * clip_score * reference_similarity / (clip_score + reference_similarity)
         scores.append(clip_score)
     is_truncated = [
         any(len(token_ids) > longest for token_ids in tokenizer(row_texts)["input_ids"]) for row_texts in texts_of_rows
     ]
-    return {"scores": scores, "why": reason_of_row, "truncated": is_truncated}
+    return {"scores": scores, "why": image_error_of_row, "truncated": is_truncated}
 
 
 version = f"transformers {transformers.__version__} {type(pixels).__name__}"

@@ -52,8 +52,8 @@ def send_to_java(*fields):
 def java_seconds():
     """Return the CPU seconds of Java, or elapsed seconds if the system does not report CPU seconds."""
     try:
-        ticks = Path(f"/proc/{java.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        cpu_ticks = Path(f"/proc/{java.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, cpu_ticks)) / os.sysconf("SC_CLK_TCK")
     except OSError:
         return time.monotonic()
 

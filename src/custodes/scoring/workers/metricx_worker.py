@@ -33,16 +33,17 @@ def format_input(row):
 
 @torch.inference_mode()
 def score(rows):
-    token_ids = tokenizer([format_input(row) for row in rows])["input_ids"]
+    token_ids_of_rows = tokenizer([format_input(row) for row in rows])["input_ids"]
     # The end-of-sequence token is removed, as in training.
     padded_batch = tokenizer.pad(
-        {"input_ids": [row_token_ids[:-1][: options.longest - 1] for row_token_ids in token_ids]}, return_tensors="pt"
+        {"input_ids": [row_token_ids[:-1][: options.longest - 1] for row_token_ids in token_ids_of_rows]},
+        return_tensors="pt",
     ).to(DEVICE)
     decoder_start_ids = torch.zeros((len(rows), 1), dtype=torch.long, device=DEVICE)
     logits = model(**padded_batch, decoder_input_ids=decoder_start_ids).logits[:, 0, REWARD]
     return {
         "scores": logits.float().clamp(0, 25).tolist(),
-        "truncated": [len(row_token_ids) > options.longest for row_token_ids in token_ids],
+        "truncated": [len(row_token_ids) > options.longest for row_token_ids in token_ids_of_rows],
     }
 
 

@@ -30,8 +30,8 @@ longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_em
 def tokens(row):
     if not tokenizer.chat_template:
         return tokenizer(row["source"], row["output"])
-    chat = [{"role": "user", "content": row["source"]}, {"role": "assistant", "content": row["output"]}]
-    return tokenizer(tokenizer.apply_chat_template(chat, tokenize=False), add_special_tokens=False)
+    chat_messages = [{"role": "user", "content": row["source"]}, {"role": "assistant", "content": row["output"]}]
+    return tokenizer(tokenizer.apply_chat_template(chat_messages, tokenize=False), add_special_tokens=False)
 
 
 @torch.inference_mode()
@@ -39,14 +39,16 @@ def score(rows):
     scores, row_encodings = [], [tokens(row) for row in rows]
     is_truncated = [len(encoding["input_ids"]) > longest for encoding in row_encodings]
     truncated_encodings = [
-        {input_name: input_ids[:longest] for input_name, input_ids in encoding.items()} for encoding in row_encodings
+        {input_name: input_values[:longest] for input_name, input_values in encoding.items()}
+        for encoding in row_encodings
     ]
     for batch_encodings in [truncated_encodings] if padded else [[encoding] for encoding in truncated_encodings]:
         model_inputs = (
             tokenizer.pad(batch_encodings, return_tensors="pt")
             if padded
             else transformers.BatchEncoding(
-                {input_name: [input_ids] for input_name, input_ids in batch_encodings[0].items()}, tensor_type="pt"
+                {input_name: [input_values] for input_name, input_values in batch_encodings[0].items()},
+                tensor_type="pt",
             )
         )
         scores += model(**model_inputs.to(DEVICE)).logits[:, 0].float().tolist()

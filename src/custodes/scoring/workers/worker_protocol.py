@@ -21,17 +21,17 @@ def queue_requests(stream):
 threading.Thread(target=queue_requests, args=[os.fdopen(os.dup(0), "rb")], daemon=True).start()
 
 
-def parse_options(description, **arguments):
-    """Parse the options of a script. `arguments` maps the name of an option to the arguments of `add_argument`."""
+def parse_options(description, **arguments_of_option):
+    """Parse the options of a script, given the arguments of `add_argument` for each option."""
     parser = argparse.ArgumentParser(description=description)
-    for option_name, option_arguments in arguments.items():
+    for option_name, option_arguments in arguments_of_option.items():
         parser.add_argument(f"--{option_name}", **option_arguments)
     return parser.parse_args()
 
 
-def serve(score, **hello):
+def serve(score, **hello_fields):
     """Answer requests with `score`, a function from a list of rows to a dictionary with `scores` and further fields."""
-    print(json.dumps({"protocol": 1, **hello}), file=answers, flush=True)
+    print(json.dumps({"protocol": 1, **hello_fields}), file=answers, flush=True)
     while True:
         request, start_cpu_seconds = requests.get(), time.process_time()
         answer = score(request["rows"])
