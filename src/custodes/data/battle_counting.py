@@ -112,27 +112,29 @@ def count_battles(
         )
     if systems is not None:
         all_system_names = sorted({*verdict_count_rows["a"], *verdict_count_rows["b"]})
-        selected_names = resolve_names("systems", systems, all_system_names, where=WHERE, what="system")
-        verdict_count_rows = verdict_count_rows.filter(pl.all_horizontal(pl.col("a", "b").is_in(list(selected_names))))
+        selected_system_names = resolve_names("systems", systems, all_system_names, where=WHERE, what="system")
+        verdict_count_rows = verdict_count_rows.filter(
+            pl.all_horizontal(pl.col("a", "b").is_in(list(selected_system_names)))
+        )
     interpreted_count_rows = _interpret_words(verdict_count_rows, is_custodes_format=is_custodes_format)
     verdict_rows = _select_rows_to_count(verdict_rows, interpreted_count_rows)
-    rater_item_count_rows = collect_rows(_count_items(verdict_rows))
+    rater_summary_rows = collect_rows(_count_items(verdict_rows))
     notes: list[Note] = []
     signed_rows = _encode_signs(verdict_rows, interpreted_count_rows)
-    if len(annotators) > 1 or (rater_item_count_rows["most"] > 1).any():
+    if len(annotators) > 1 or (rater_summary_rows["most"] > 1).any():
         merged_rows, notes = _merge_verdicts(signed_rows, verdict_rows, orders)
         signed_rows = _combine_human_rows(merged_rows, annotators)
         sign_count_rows = collect_rows(
             signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
         )
-        item_count_rows = collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64))
+        item_counts_by_rater = collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64))
     else:  # every verdict has its own item, so the counts of words suffice
         signed_rows = _combine_human_rows(signed_rows, annotators)
         is_human_row = pl.col("rater").is_in(list(annotators))
         sign_count_rows = interpreted_count_rows.drop_nulls("sign").with_columns(
             rater=pl.when(is_human_row).then(pl.lit(HUMAN)).otherwise("rater")
         )
-        item_count_rows = sign_count_rows.group_by("rater").agg(pl.col("n").sum())
+        item_counts_by_rater = sign_count_rows.group_by("rater").agg(pl.col("n").sum())
     n_missing_verdicts = int(interpreted_count_rows.filter(pl.col("sign").is_null())["n"].sum())
     if n_missing_verdicts == interpreted_count_rows["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
@@ -167,7 +169,7 @@ def count_battles(
         metrics=counted_metric_names,
         by_order=_count_by_order(sign_count_rows),
         items=dict(
-            item_count_rows.sort("rater").iter_rows()
+            item_counts_by_rater.sort("rater").iter_rows()
         ),  # engines return rows in any order, which changes the digest
         notes=tuple(notes),
         origin=counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders),
@@ -195,7 +197,9 @@ def _count_by_order(sign_count_rows: pl.DataFrame) -> pl.DataFrame:
     key_column_names = ("rater", "system_a", "system_b", "order")
     return (
         sign_count_rows.group_by(key_column_names)
-        .agg(pl.col("n").filter(pl.col("sign") == sign).sum().alias(outcome) for outcome, sign in SIGNS.items())
+        .agg(
+            pl.col("n").filter(pl.col("sign") == sign).sum().alias(outcome_name) for outcome_name, sign in SIGNS.items()
+        )
         .sort(key_column_names)
         .cast(BY_ORDER)
     )
@@ -210,7 +214,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
     input_rows = lazy_rows(table, where=WHERE)
     schema = input_rows.collect_schema()
     system_column_names = next(
-        (candidate_names for candidate_names in SYSTEMS if set(candidate_names) <= set(schema)), None
+        (system_column_pair for system_column_pair in SYSTEMS if set(system_column_pair) <= set(schema)), None
     )
     verdict_column_name = next((column_name for column_name in VERDICT_COLUMNS if column_name in schema), None)
     if "item" not in schema or system_column_names is None or verdict_column_name is None:
@@ -223,9 +227,10 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
     def text_expression(column_name: str | None, default_text: str = "") -> nw.Expr:
         if column_name is None or column_name not in schema:
             return nw.lit(default_text)
-        column = nw.col(column_name)
-        integers_or_words = column.cast(nw.Int64) if schema[column_name].is_float() else column  # engines print 1.0
-        return integers_or_words.cast(nw.String).fill_null(default_text)
+        value_expression = nw.col(column_name)
+        if schema[column_name].is_float():
+            value_expression = value_expression.cast(nw.Int64)  # engines print 1.0
+        return value_expression.cast(nw.String).fill_null(default_text)
 
     if schema[verdict_column_name].is_float():
         n_fractional_values = collect_rows(
@@ -237,10 +242,10 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
             raise InputError(
                 f"{WHERE}: {n_fractional_values} values of {verdict_column_name!r} are not allowed; allowed: 1, 0, -1"
             )
-    has_numbers = schema["item"].is_numeric()
-    items = nw.col("item") if has_numbers else nw.col("item").cast(nw.String)
+    has_numeric_items = schema["item"].is_numeric()
+    item_expression = nw.col("item") if has_numeric_items else nw.col("item").cast(nw.String)
     return input_rows.select(
-        items,
+        item_expression,
         text_expression(system_column_names[0]).alias("a"),
         text_expression(system_column_names[1]).alias("b"),
         text_expression(verdict_column_name).alias("word"),
@@ -249,7 +254,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
         text_expression("aspect").alias("aspect"),
         text_expression("order").alias("order_word"),
         text_expression("repeat").alias("repeat"),
-        (items.is_null() if has_numbers else items.fill_null("") == "").alias("empty"),
+        (item_expression.is_null() if has_numeric_items else item_expression.fill_null("") == "").alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
     ), set(schema) >= OWN_COLUMNS
 
@@ -262,18 +267,21 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
             nw.len().alias("n")
         )
     )
-    kind_words = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    verdict_count_rows = verdict_count_rows.with_columns(pl.col("n").cast(pl.Int64), kind_words.replace(KINDS))
+    kind_expression = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    verdict_count_rows = verdict_count_rows.with_columns(pl.col("n").cast(pl.Int64), kind_expression.replace(KINDS))
     if not verdict_count_rows.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
-    labels = pl.col("rater", "aspect", "a", "b")
+    label_expression = pl.col("rater", "aspect", "a", "b")
     for is_invalid_row, problem_text in (
         (pl.col("empty"), "have no item"),
         ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
         (pl.col("rater") == "", "name no rater"),
         (pl.col("a") == pl.col("b"), "compare a system with itself"),
         (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
-        (pl.any_horizontal(labels != labels.str.strip_chars()), "have a label with a space before or after it"),
+        (
+            pl.any_horizontal(label_expression != label_expression.str.strip_chars()),
+            "have a label with a space before or after it",
+        ),
         (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
     ):
         if n_invalid_rows := int(verdict_count_rows.filter(is_invalid_row)["n"].sum()):
@@ -321,18 +329,20 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
             ),
             limit=3,
         )
-        exception_text = ", except words for the position shown" * verdict_meaning_rows["place"].is_not_null().any()
+        excluded_words_text = (
+            ", except words for the position shown" * verdict_meaning_rows["place"].is_not_null().any()
+        )
         raise InputError(
             f"{WHERE}: {unreadable_word_count_rows['n'].sum():,} of {verdict_count_rows['n'].sum():,} verdicts cannot "
-            f"be read ({examples_text}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them "
-            "from the table"
+            f"be read ({examples_text}); allowed: {ALLOWED}, or empty{excluded_words_text}. Correct them, or remove "
+            "them from the table"
         )
-    order_codes = look_up(
+    presentation_order_codes = look_up(
         verdict_count_rows["order_word"].str.to_lowercase().str.replace_all(ORDER_MARKS, ""),
         ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0),
     )
-    if order_codes.is_null().any():
-        unreadable_words = verdict_count_rows.filter(order_codes.is_null())["order_word"].unique().sort()
+    if presentation_order_codes.is_null().any():
+        unreadable_words = verdict_count_rows.filter(presentation_order_codes.is_null())["order_word"].unique().sort()
         raise InputError(
             f"{WHERE}: column 'order' holds {join_labels(map(repr, unreadable_words), limit=3)}; allowed: ab, "
             "ba, or empty"
@@ -340,10 +350,10 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
     pair_orientations = np.where(verdict_count_rows["a"] < verdict_count_rows["b"], 1, -1)
     return verdict_count_rows.with_columns(
         verdict_meaning_rows["preference"].alias("meaning").cast(pl.Int64),
-        order_codes.alias("first").cast(pl.Int64),
-        (verdict_meaning_rows["unsure"] & (order_codes < 0)).alias("is_ambiguous"),
+        presentation_order_codes.alias("first").cast(pl.Int64),
+        (verdict_meaning_rows["unsure"] & (presentation_order_codes < 0)).alias("is_ambiguous"),
         pl.Series("sign", verdict_meaning_rows["preference"] * pair_orientations).cast(pl.Int64),
-        pl.Series("order", order_codes * pair_orientations).cast(pl.Int64),
+        pl.Series("order", presentation_order_codes * pair_orientations).cast(pl.Int64),
         system_a=pl.min_horizontal("a", "b"),
         system_b=pl.max_horizontal("a", "b"),
     )
@@ -359,8 +369,8 @@ def _select_rows_to_count(rows: Rows, interpreted_count_rows: pl.DataFrame) -> R
         .sort("rater", "aspect")
         .iter_rows()
     ]
-    system_names = sorted({*interpreted_count_rows["a"], *interpreted_count_rows["b"]})
-    has_counted_systems = nw.col("a").is_in(system_names) & nw.col("b").is_in(system_names)
+    counted_system_names = sorted({*interpreted_count_rows["a"], *interpreted_count_rows["b"]})
+    has_counted_systems = nw.col("a").is_in(counted_system_names) & nw.col("b").is_in(counted_system_names)
     is_reversed_pair = nw.col("a") > nw.col("b")
     return rows.filter(reduce(or_, rater_aspect_conditions), has_counted_systems).with_columns(
         nw.when(is_reversed_pair).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
@@ -388,14 +398,16 @@ def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
         )
     code_of_word = dict(word_meaning_rows.select("word", pl.col("meaning").list.first()).iter_rows())
     code_of_order_word = dict(interpreted_count_rows.select("order_word", "first").iter_rows())
-    is_first_name, is_second_name = (nw.col("word") == nw.col(column_name) for column_name in ("a", "b"))
-    exact_name_expression = nw.when(is_first_name).then(nw.lit(1)).otherwise(nw.when(is_second_name).then(nw.lit(-1)))
+    is_first_system_name, is_second_system_name = (nw.col("word") == nw.col(column_name) for column_name in ("a", "b"))
+    exact_name_code = (
+        nw.when(is_first_system_name).then(nw.lit(1)).otherwise(nw.when(is_second_system_name).then(nw.lit(-1)))
+    )
     return rows.select(
         "rater",
         "item",
         nw.col("low").alias("system_a"),
         nw.col("high").alias("system_b"),
-        (nw.col("orientation") * _code_expression("word", code_of_word, exact_name_expression)).alias("sign"),
+        (nw.col("orientation") * _code_expression("word", code_of_word, exact_name_code)).alias("sign"),
         (nw.col("orientation") * _code_expression("order_word", code_of_order_word, nw.lit(0))).alias("order"),
     )
 
@@ -433,11 +445,11 @@ def _count_items(rows: Rows) -> Rows:
     )
 
 
-def _merge_verdicts(signed_rows: Rows, rows: Rows, orders: Orders) -> tuple[Rows, list[Note]]:
-    """One verdict per comparison and rater (see `merge_orders`), and notes. `rows` are the rows of `signed_rows` before
-    their words were interpreted."""
+def _merge_verdicts(signed_rows: Rows, uninterpreted_rows: Rows, orders: Orders) -> tuple[Rows, list[Note]]:
+    """One verdict per comparison and rater (see `merge_orders`), and notes. `uninterpreted_rows` are the
+    rows of `signed_rows` before their words were interpreted."""
     duplicate_verdict_key_rows = (
-        rows.group_by("item", "low", "high", "rater", "repeat", "order_word")
+        uninterpreted_rows.group_by("item", "low", "high", "rater", "repeat", "order_word")
         .agg(nw.len().alias("rows"))
         .filter(nw.col("rows") > 1)
     )

@@ -91,7 +91,7 @@ class Comparisons(ReadOnlyArrays):
             + item_positions,
             kind="stable",
         )
-        order_codes = (
+        presentation_order_codes = (
             rows["order"].cast(pl.Float64).to_numpy()
         )  # for scores all are 0, and an array of zeros would need memory
         return cls(
@@ -102,7 +102,9 @@ class Comparisons(ReadOnlyArrays):
             item=item_positions[sorted_row_indices].astype(np.int32),
             pair=pair_positions[sorted_row_indices].astype(np.int32),
             sign=rows["sign"].cast(pl.Int8).to_numpy()[sorted_row_indices],
-            order=order_codes[sorted_row_indices] if order_codes.any() else np.broadcast_to(0.0, len(rows)),
+            order=presentation_order_codes[sorted_row_indices]
+            if presentation_order_codes.any()
+            else np.broadcast_to(0.0, len(rows)),
         )
 
     @classmethod
@@ -133,12 +135,12 @@ class Comparisons(ReadOnlyArrays):
     @property
     def system_a(self) -> tuple[str, ...]:
         """The first system of every pair."""
-        return tuple(self.systems[position] for position in self.pairs[:, 0].tolist())
+        return tuple(self.systems[system_position] for system_position in self.pairs[:, 0].tolist())
 
     @property
     def system_b(self) -> tuple[str, ...]:
         """The second system of every pair."""
-        return tuple(self.systems[position] for position in self.pairs[:, 1].tolist())
+        return tuple(self.systems[system_position] for system_position in self.pairs[:, 1].tolist())
 
     @property
     def first(self) -> Ints:
@@ -187,10 +189,12 @@ class Comparisons(ReadOnlyArrays):
 
     def select_raters(self, rater_positions: Sequence[int]) -> Comparisons:
         """The comparisons of the raters at these positions, in this order."""
-        row_indices = np.arange(len(self))
+        all_row_indices = np.arange(len(self))
         return replace(
-            self.select_rows(np.concatenate([row_indices[self.rater_rows(position)] for position in rater_positions])),
-            raters=tuple(self.raters[position] for position in rater_positions),
+            self.select_rows(
+                np.concatenate([all_row_indices[self.rater_rows(rater_position)] for rater_position in rater_positions])
+            ),
+            raters=tuple(self.raters[rater_position] for rater_position in rater_positions),
             rater=np.repeat(np.arange(len(rater_positions)), np.diff(self._rater_row_bounds)[list(rater_positions)]),
         )
 
@@ -205,7 +209,7 @@ class Comparisons(ReadOnlyArrays):
 
     def select_rows(self, row_selection: NDArray[np.bool_] | slice) -> Comparisons:
         """The rows that a mask (n,) or a slice selects."""
-        return replace(self, **{name: getattr(self, name)[row_selection] for name in _COLUMNS})
+        return replace(self, **{column_name: getattr(self, column_name)[row_selection] for column_name in _COLUMNS})
 
     def select_items(self, item_positions: Ints) -> Comparisons:
         """The comparisons on the items at these positions, which are in ascending order."""
@@ -221,20 +225,22 @@ class Comparisons(ReadOnlyArrays):
     def joint(self, *rater_positions: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        rows_of_raters = [self.rater_rows(rater_position) for rater_position in rater_positions]
-        keys_of_raters = [self._keys(rater_rows) for rater_rows in rows_of_raters]
-        joint_keys = keys_of_raters[0]
+        row_slices = [self.rater_rows(rater_position) for rater_position in rater_positions]
+        keys_of_raters = [self._keys(row_slice) for row_slice in row_slices]
+        union_of_keys = keys_of_raters[0]
         for other_rater_keys in keys_of_raters[1:]:
-            if not np.array_equal(other_rater_keys, joint_keys):
-                sorted_keys = np.sort(np.concatenate([joint_keys, other_rater_keys]), kind="stable")
-                joint_keys = sorted_keys[np.append(True, sorted_keys[1:] != sorted_keys[:-1])[: len(sorted_keys)]]
-        signs = np.full((len(rater_positions), len(joint_keys)), ABSENT, dtype=np.int8)
-        for rater_signs, rater_rows, rater_keys in zip(signs, rows_of_raters, keys_of_raters, strict=True):
-            has_rater_all_keys = len(rater_keys) == len(joint_keys)  # then `rater_keys` and `joint_keys` are equal
-            rater_signs[slice(None) if has_rater_all_keys else np.searchsorted(joint_keys, rater_keys)] = self.sign[
-                rater_rows
+            if not np.array_equal(other_rater_keys, union_of_keys):
+                sorted_repeated_keys = np.sort(np.concatenate([union_of_keys, other_rater_keys]), kind="stable")
+                union_of_keys = sorted_repeated_keys[
+                    np.append(True, sorted_repeated_keys[1:] != sorted_repeated_keys[:-1])[: len(sorted_repeated_keys)]
+                ]
+        signs = np.full((len(rater_positions), len(union_of_keys)), ABSENT, dtype=np.int8)
+        for rater_signs, row_slice, rater_keys in zip(signs, row_slices, keys_of_raters, strict=True):
+            has_rater_all_keys = len(rater_keys) == len(union_of_keys)  # then the keys are equal
+            rater_signs[slice(None) if has_rater_all_keys else np.searchsorted(union_of_keys, rater_keys)] = self.sign[
+                row_slice
             ]
-        pair_positions, item_positions = np.divmod(joint_keys, max(1, len(self.items)))
+        pair_positions, item_positions = np.divmod(union_of_keys, max(1, len(self.items)))
         return JointPreferences(pair_positions, item_positions, signs)
 
     @cached_property

@@ -106,8 +106,8 @@ def count_pairs(
     )
     direction_of_rater = {
         rater_name: direction
-        for direction_key, direction in (directions or {}).items()
-        for rater_name in resolve_names("directions", direction_key, rater_names, where=WHERE)
+        for names_in_directions, direction in (directions or {}).items()
+        for rater_name in resolve_names("directions", names_in_directions, rater_names, where=WHERE)
     }
     if invalid_directions := [direction for direction in direction_of_rater.values() if direction not in (1, -1)]:
         raise OptionError(
@@ -227,14 +227,18 @@ def _human_preference_expression(
     difference_column_names: Sequence[str], *, threshold: float, aggregate: Aggregate
 ) -> nw.Expr:
     """The preference of the combined annotators; null if no annotator rated both outputs."""
-    n_annotators = nw.sum_horizontal(*(indicator(~nw.col(name).is_null()) for name in difference_column_names))
+    n_annotators_expression = nw.sum_horizontal(
+        *(indicator(~nw.col(column_name).is_null()) for column_name in difference_column_names)
+    )
     if aggregate == "vote":
-        sum_of_signs = nw.sum_horizontal(*(_sign_expression(name, threshold) for name in difference_column_names))
+        sum_of_signs = nw.sum_horizontal(
+            *(_sign_expression(column_name, threshold) for column_name in difference_column_names)
+        )
         sign_expression = tie_rule(sum_of_signs, nw.lit(0))
     else:
-        mean_difference = nw.sum_horizontal(*difference_column_names) / n_annotators
+        mean_difference = nw.sum_horizontal(*difference_column_names) / n_annotators_expression
         sign_expression = tie_rule(mean_difference, nw.lit(threshold))
-    return nw.when(n_annotators > 0).then(sign_expression).alias(HUMAN)
+    return nw.when(n_annotators_expression > 0).then(sign_expression).alias(HUMAN)
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
@@ -270,9 +274,9 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
 
 def _score_ranges(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The lowest and the highest score by rater, aspect and system, from one pass over the table."""
-    item_scores = nw.when(nw.col("item_level")).then(nw.col("score"))
+    item_score_expression = nw.when(nw.col("item_level")).then(nw.col("score"))
     return collect_rows(
-        rows.select("rater", "aspect", "system", low=item_scores, high=item_scores)
+        rows.select("rater", "aspect", "system", low=item_score_expression, high=item_score_expression)
         .group_by("rater", "aspect", "system")
         .agg(nw.col("low").min(), nw.col("high").max())
     )

@@ -190,18 +190,18 @@ def _read_file(path: Path) -> OutcomeCounts:
 
 
 def _parse_counts(value_of_field: dict[str, Any], origin: Origin) -> OutcomeCounts:
-    labels_of_axis: dict[str, Any] = {name: tuple(value_of_field[name]) for name in LABELS}
-    pairs_and_metrics = (len(labels_of_axis["system_a"]), len(labels_of_axis["metrics"]))
+    labels_of_axis: dict[str, Any] = {field_name: tuple(value_of_field[field_name]) for field_name in LABELS}
+    n_pairs_and_n_metrics = (len(labels_of_axis["system_a"]), len(labels_of_axis["metrics"]))
     table_of_name: dict[str, Any] = {
-        name: np.array(value_of_field[name], dtype=np.int64).reshape(pairs_and_metrics + table_shape)
-        for name, table_shape in TABLES.items()
+        field_name: np.array(value_of_field[field_name], dtype=np.int64).reshape(n_pairs_and_n_metrics + table_shape)
+        for field_name, table_shape in TABLES.items()
     }
     by_order_columns = value_of_field["by_order"]
     return OutcomeCounts(
         **labels_of_axis,
         **table_of_name,
         by_order=None if by_order_columns is None else pl.DataFrame(by_order_columns, schema=BY_ORDER),
-        items={str(name): int(n_items) for name, n_items in value_of_field["items"].items()},
+        items={str(rater_name): int(n_items) for rater_name, n_items in value_of_field["items"].items()},
         notes=tuple(Note(**note) for note in value_of_field["notes"]),
         origin=origin,
     )
@@ -232,11 +232,11 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
         pair_indices = pair_positions(
             pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), system_names
         )
-        table_of_metric = dict(zip(summand.metrics, summand.tables.swapaxes(0, 1), strict=True))
-        human_table = np.zeros((len(pair_indices), 4, 4), dtype=np.int64)
-        human_table[:, :3, 3] = summand.human
+        tables_of_metric = dict(zip(summand.metrics, summand.tables.swapaxes(0, 1), strict=True))
+        human_only_tables = np.zeros((len(pair_indices), 4, 4), dtype=np.int64)
+        human_only_tables[:, :3, 3] = summand.human
         for metric_index, metric_name in enumerate(metric_names):
-            outcome_tables[pair_indices, metric_index] += table_of_metric.get(metric_name, human_table)
+            outcome_tables[pair_indices, metric_index] += tables_of_metric.get(metric_name, human_only_tables)
     return OutcomeCounts.from_tables(
         outcome_tables,
         systems=system_names,
@@ -307,10 +307,10 @@ def _check_additive(first_counts: OutcomeCounts, second_counts: OutcomeCounts) -
 
 def _sum_by_order(summands: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
     key_column_names = [column_name for column_name in BY_ORDER if column_name not in SIGNS]
-    order_tables = [summand.by_order for summand in summands if summand.by_order is not None]
+    by_order_tables = [summand.by_order for summand in summands if summand.by_order is not None]
     return (
-        pl.concat(order_tables).group_by(key_column_names).agg(pl.col(list(SIGNS)).sum()).sort(key_column_names)
-        if order_tables
+        pl.concat(by_order_tables).group_by(key_column_names).agg(pl.col(list(SIGNS)).sum()).sort(key_column_names)
+        if by_order_tables
         else None
     )
 

@@ -60,7 +60,7 @@ further clusters."""
 def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple[str, ...]], list[Note]]:
     """Groups of items that are resampled as one cluster, and notes on repeated items and on annotators who differ."""
     repeated_item_groups = repeated_items(study, annotators)
-    item_groups_by_annotator, p_value, n_annotators = items_by_annotator(study, annotators, repeated_item_groups)
+    annotator_item_groups, p_value, n_annotators = items_by_annotator(study, annotators, repeated_item_groups)
     n_repeated_items = sum(len(item_group) - 1 for item_group in repeated_item_groups)
     examples_text = join_labels(
         (" = ".join(item_group[:4]) + (" = ..." if item_group[4:] else "") for item_group in repeated_item_groups),
@@ -72,7 +72,7 @@ def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple
         else "Items of one annotator are resampled as one cluster, so results generalise to further annotators. More "
         "annotators narrow the intervals; more items have little effect"
     )
-    return [*repeated_item_groups, *item_groups_by_annotator], build_notes(
+    return [*repeated_item_groups, *annotator_item_groups], build_notes(
         (
             REPEATED_RULE,
             n_repeated_items,
@@ -223,9 +223,10 @@ def _groups_by_cells(rating_cells: pl.DataFrame, item_summary: pl.DataFrame) -> 
     )
     checked_item_groups = item_groups[:MOST_CHECKED]
     n_exact_copies = sum(len(item_group) - 1 for item_group in checked_item_groups)
-    copied_items = [item_group[0] for item_group in checked_item_groups]
-    is_evidence = n_exact_copies and n_exact_copies > _count_near_copies(rating_cells, item_summary, copied_items)
-    return item_groups if is_evidence else []
+    representative_items = [item_group[0] for item_group in checked_item_groups]
+    if n_exact_copies and n_exact_copies > _count_near_copies(rating_cells, item_summary, representative_items):
+        return item_groups
+    return []
 
 
 def _may_match_by_chance(item_summary: pl.DataFrame) -> bool:
@@ -234,11 +235,11 @@ def _may_match_by_chance(item_summary: pl.DataFrame) -> bool:
     return item_summary.select("fingerprint", "n").n_unique() < (LEAST_KINDS if has_coarse_scores else LEAST_KINDS // 2)
 
 
-def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, copied_items: list[str]) -> int:
+def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, representative_items: list[str]) -> int:
     """The number of items that are nearly, but not exactly, equal to an item in a group."""
     item_cell_count_rows = item_summary.select("item", "n")
     item_pair_match_rows = (
-        rating_cells.filter(pl.col("item").is_in(copied_items))
+        rating_cells.filter(pl.col("item").is_in(representative_items))
         .join(rating_cells, on=["cell", "value"], suffix="_other")
         .group_by("item", "item_other")
         .agg(equal=pl.len())
@@ -261,9 +262,11 @@ def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     occurrence."""
     merged_group_of_label: dict[str, set[str]] = {}
     for label_group in label_groups:
-        groups = [merged_group_of_label.setdefault(label, {label}) for label in label_group]
+        current_groups = [merged_group_of_label.setdefault(label, {label}) for label in label_group]
         # The smaller groups move into the largest group, so that a label moves only a few times.
-        largest_group, *smaller_groups = sorted({id(group): group for group in groups}.values(), key=len, reverse=True)
+        largest_group, *smaller_groups = sorted(
+            {id(group): group for group in current_groups}.values(), key=len, reverse=True
+        )
         for smaller_group in smaller_groups:
             largest_group |= smaller_group
             merged_group_of_label |= dict.fromkeys(smaller_group, largest_group)
@@ -306,8 +309,12 @@ def items_by_annotator(
     p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_task_rows)
     if not p_value <= LEVEL:
         return empty_result
-    item_lists = first_task_of_item_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
-    return [*map(tuple, item_lists)] if len(item_lists) >= FEWEST_ANNOTATORS else [], p_value, len(item_lists)
+    items_of_annotators = first_task_of_item_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
+    return (
+        [*map(tuple, items_of_annotators)] if len(items_of_annotators) >= FEWEST_ANNOTATORS else [],
+        p_value,
+        len(items_of_annotators),
+    )
 
 
 def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) -> pl.DataFrame:
@@ -328,12 +335,12 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
     centred_verdict_rows = verdict_rows.with_columns(
         value=pl.col("preference") - pl.col("preference").mean().over(["aspect", "system_a", "system_b"])
     )
-    column_names = ("item", "rater", "aspect")
+    identifier_column_names = ("item", "rater", "aspect")
     preference_rows = pl.concat(
         [
-            centred_score_rows.select(*column_names, "system", "value"),
-            centred_verdict_rows.select(*column_names, system="system_a", value="value"),
-            centred_verdict_rows.select(*column_names, system="system_b", value=-pl.col("value")),
+            centred_score_rows.select(*identifier_column_names, "system", "value"),
+            centred_verdict_rows.select(*identifier_column_names, system="system_a", value="value"),
+            centred_verdict_rows.select(*identifier_column_names, system="system_b", value=-pl.col("value")),
         ]
     )
     return preference_rows.select(

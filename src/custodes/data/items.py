@@ -124,12 +124,12 @@ class Items:
     def with_properties(self, property_table: pl.DataFrame, *, where: str) -> Items:
         """The items, with properties from a table whose keys are items, or questions (a question is a cluster of
         turns)."""
-        property_labels = property_table["item"]
-        has_own_label = pl.col("item").is_in(property_labels.implode())
-        keyed_item_rows = self.frame.with_columns(key=pl.when(has_own_label).then("item").otherwise("cluster"))
-        if not keyed_item_rows["key"].is_in(property_labels.implode()).any():
+        property_keys = property_table["item"]
+        is_keyed_by_item = pl.col("item").is_in(property_keys.implode())
+        keyed_item_rows = self.frame.with_columns(key=pl.when(is_keyed_by_item).then("item").otherwise("cluster"))
+        if not keyed_item_rows["key"].is_in(property_keys.implode()).any():
             raise InputError(
-                f"{where}: no item has a label of the column of items ({join_labels(property_labels, limit=2)}; items: "
+                f"{where}: no item has a label of the column of items ({join_labels(property_keys, limit=2)}; items: "
                 f"{join_labels(keyed_item_rows['item'], limit=2)}); give the properties in a table of items (--items)"
             )
         item_rows = (

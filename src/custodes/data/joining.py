@@ -150,7 +150,7 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
             f"{study_names_text} have no column of systems and have a rater in common, but their names do not "
             "distinguish their systems; add a column system, or rename the files"
         )
-    file_system_notes = build_notes(
+    system_naming_notes = build_notes(
         (
             "systems-of-files",
             len(system_names_of_files),
@@ -163,7 +163,7 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
         replace(
             study,
             unnamed_system=False,
-            notes=(*study.notes, *(file_system_notes if study is unnamed_studies[0] else ())),
+            notes=(*study.notes, *(system_naming_notes if study is unnamed_studies[0] else ())),
         )
         if study.unnamed_system
         else study
@@ -196,24 +196,24 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     Items that do not occur there are left out, with a note. The study is unchanged if it has a metric and a rater in
     common with `named_studies`, because it then is one more system; or if an item has several systems there.
     """
-    named_raters = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
-    is_another_system = study.metrics and not named_raters.isdisjoint(study.raters.kind)
-    if not study.unnamed_system or not named_studies or is_another_system:
+    raters_of_named_studies = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
+    is_further_system = study.metrics and not raters_of_named_studies.isdisjoint(study.raters.kind)
+    if not study.unnamed_system or not named_studies or is_further_system:
         return study
     item_labels = study.item_labels()
-    key_frames = [
-        key_frame
+    output_key_frames = [
+        output_key_frame
         for named_study in named_studies
-        for key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
+        for output_key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
     ]
-    key_rows = pl.concat(key_frames).unique().filter(pl.col("item").is_in(item_labels.implode()))
-    if key_rows.is_empty() or key_rows["item"].is_duplicated().any():
+    output_key_rows = pl.concat(output_key_frames).unique().filter(pl.col("item").is_in(item_labels.implode()))
+    if output_key_rows.is_empty() or output_key_rows["item"].is_duplicated().any():
         return study
-    system_of_item = pl.col("item").replace_strict(
-        key_rows["item"], key_rows["system"], default=None, return_dtype=pl.String
+    system_expression = pl.col("item").replace_strict(
+        output_key_rows["item"], output_key_rows["system"], default=None, return_dtype=pl.String
     )
-    aligned_study = _replace_labels(study, system_of_item.alias("system"))
-    n_unknown_items = len(item_labels) - key_rows.height
+    study_with_system_names = _replace_labels(study, system_expression.alias("system"))
+    n_unknown_items = len(item_labels) - output_key_rows.height
     notes = build_notes(
         (
             "system-unknown",
@@ -223,10 +223,12 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
         )
     )
     return replace(
-        aligned_study,
-        ratings=Ratings(frame=aligned_study.ratings.frame.drop_nulls("system")),
-        attributes=None if aligned_study.attributes is None else aligned_study.attributes.drop_nulls("system"),
-        unlabelled=aligned_study.unlabelled.drop_nulls("system"),
+        study_with_system_names,
+        ratings=Ratings(frame=study_with_system_names.ratings.frame.drop_nulls("system")),
+        attributes=None
+        if study_with_system_names.attributes is None
+        else study_with_system_names.attributes.drop_nulls("system"),
+        unlabelled=study_with_system_names.unlabelled.drop_nulls("system"),
         notes=(*study.notes, *notes),
         unnamed_system=False,
     )
@@ -235,14 +237,13 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
 def _replace_labels(study: Study, label_expression: pl.Expr) -> Study:
     """The study, with the item or the system replaced in its ratings, attributes and (only for the item) side table of
     items."""
-    attribute_rows, item_properties = study.attributes, study.items
     return replace(
         study,
         ratings=Ratings(frame=study.ratings.frame.with_columns(label_expression)),
-        items=replace(item_properties, frame=item_properties.frame.with_columns(label_expression))
+        items=replace(study.items, frame=study.items.frame.with_columns(label_expression))
         if label_expression.meta.output_name() == "item"
-        else item_properties,
-        attributes=None if attribute_rows is None else attribute_rows.with_columns(label_expression),
+        else study.items,
+        attributes=None if study.attributes is None else study.attributes.with_columns(label_expression),
         unlabelled=study.unlabelled.with_columns(label_expression),
     )
 
@@ -283,12 +284,15 @@ def _merge_attributes(first_table: pl.DataFrame | None, second_table: pl.DataFra
         second_table, on=JOIN_KEY, how="full", coalesce=True, suffix=" of the second", maintain_order="left_right"
     )
     common_column_names = [
-        name for name in first_table.columns if f"{name} of the second" in merged_attribute_rows.columns
+        column_name
+        for column_name in first_table.columns
+        if f"{column_name} of the second" in merged_attribute_rows.columns
     ]
     try:
         return merged_attribute_rows.with_columns(
-            pl.coalesce(name, f"{name} of the second").alias(name) for name in common_column_names
-        ).drop(f"{name} of the second" for name in common_column_names)
+            pl.coalesce(column_name, f"{column_name} of the second").alias(column_name)
+            for column_name in common_column_names
+        ).drop(f"{column_name} of the second" for column_name in common_column_names)
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"the inputs have different types in a common column ({join_labels(common_column_names)}): {error}"
@@ -326,13 +330,13 @@ def _merge_rows(
 
 def _output_keys(study: Study) -> pl.DataFrame:
     verdict_rows = study.preferences.frame
-    text_frames = [] if study.outputs is None else [study.outputs.texts.select(JOIN_KEY)]
+    text_key_frames = [] if study.outputs is None else [study.outputs.texts.select(JOIN_KEY)]
     return pl.concat(
         [
             study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
             verdict_rows.select("item", system="system_a"),
             verdict_rows.select("item", system="system_b"),
-            *text_frames,
+            *text_key_frames,
         ]
     ).unique()
 
@@ -342,8 +346,10 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
     n_common_outputs = first_keys.join(second_keys, on=JOIN_KEY, how="semi").height
     first_raters, second_raters = set(first_study.raters.kind), set(second_study.raters.kind)
     # Inputs without raters, or with a common rater, may be parts of one study, such as a log for each system.
-    are_parts = not (first_raters or second_raters) or (not n_common_outputs and first_raters & second_raters)
-    if are_parts or first_keys.is_empty() or second_keys.is_empty():
+    are_parts_of_one_study = not (first_raters or second_raters) or (
+        not n_common_outputs and first_raters & second_raters
+    )
+    if are_parts_of_one_study or first_keys.is_empty() or second_keys.is_empty():
         return []
     if not n_common_outputs:
         label_example_texts = [
@@ -351,7 +357,7 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
             f"{join_labels(second_keys[key_column_name].unique().sort(), limit=2)}"
             for key_column_name in JOIN_KEY
         ]
-        unnamed_inputs = [study.name for study in (first_study, second_study) if study.unnamed_system]
+        inputs_without_systems = [study.name for study in (first_study, second_study) if study.unnamed_system]
         has_common_items = not set(first_keys["item"]).isdisjoint(second_keys["item"])
         repeated_ids_messages = [
             note.message for note in (*first_study.notes, *second_study.notes) if note.rule == "repeated-ids"
@@ -359,8 +365,8 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
         advice_text = (
             repeated_ids_messages[0]
             if repeated_ids_messages
-            else f"add the column of systems to {join_labels(unnamed_inputs)}"
-            if unnamed_inputs and has_common_items
+            else f"add the column of systems to {join_labels(inputs_without_systems)}"
+            if inputs_without_systems and has_common_items
             else "use the same labels in both inputs"
         )
         raise InputError(

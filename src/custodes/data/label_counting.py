@@ -110,10 +110,10 @@ def count_labels(
         counting_plan.count_outputs(row_batch)
         for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
     ]
-    single_output_rows, output_kind_count_rows = (
+    individual_output_rows, output_kind_count_rows = (
         pl.concat(frames_of_batches) for frames_of_batches in zip(*frame_pairs_of_batches, strict=True)
     )
-    return counting_plan.label_rows(single_output_rows, counting_plan.representatives(output_kind_count_rows))
+    return counting_plan.label_rows(individual_output_rows, counting_plan.representatives(output_kind_count_rows))
 
 
 def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
@@ -127,12 +127,12 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     for column_name in flat_column_names:
         distinct_first_values = first_rows[column_name].drop_nulls().unique()
         if distinct_first_values.len() <= 1 and first_rows.height == LAYOUT_ROWS:
-            is_further_value = reduce(
+            has_new_value = reduce(
                 and_,
                 [nw.col(column_name) != first_value for first_value in distinct_first_values],
                 ~nw.col(column_name).is_null(),
             )
-            further_rows = rows.select(flat_column_names).filter(is_further_value).head(FURTHER_ROWS)
+            further_rows = rows.select(flat_column_names).filter(has_new_value).head(FURTHER_ROWS)
             sample_frames.append(collect_rows(further_rows))
     sample_rows = pl.concat(sample_frames, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample_rows, columns)
@@ -229,14 +229,14 @@ class _Plan:
         label_expressions = {
             column_name: column_rater.label_expression for column_name, column_rater in self.raters.items()
         }
-        labelled_rows = rows.select(**key_expressions, **attribute_expressions, **label_expressions)
+        projected_rows = rows.select(**key_expressions, **attribute_expressions, **label_expressions)
         if not layout.item:
-            return labelled_rows.with_columns(n=nw.lit(1))
+            return projected_rows.with_columns(n=nw.lit(1))
         indicator_expressions = {
             f"n_{column_name}": indicator(~nw.col(column_name).is_null()) for column_name in label_expressions
         }
         output_rows = (
-            labelled_rows.with_columns(**indicator_expressions, n_rows=nw.lit(1))
+            projected_rows.with_columns(**indicator_expressions, n_rows=nw.lit(1))
             .group_by(*key_expressions)
             .agg(
                 *(nw.col(column_name).max() for column_name in (*attribute_expressions, *label_expressions)),
@@ -274,8 +274,8 @@ class _Plan:
     def output_kinds(self) -> pl.DataFrame:
         """One row per combination of values of the columns `key_column_names` among the outputs without a human
         label."""
-        unlabelled_rows = self.outputs(self.rows).filter(~self.has_human_label)
-        distinct_key_rows = unlabelled_rows.select(self.key_column_names).unique().head(MOST_KINDS + 1)
+        rows_without_human_label = self.outputs(self.rows).filter(~self.has_human_label)
+        distinct_key_rows = rows_without_human_label.select(self.key_column_names).unique().head(MOST_KINDS + 1)
         kind_rows = collect_rows(distinct_key_rows).sort(self.key_column_names)
         if kind_rows.height > MOST_KINDS:
             raise InputError(
@@ -302,21 +302,21 @@ class _Plan:
                 output_rows.filter(~self.has_human_label).group_by(self.key_column_names).agg(nw.len().alias("n"))
             )
             return collect_rows(output_rows.filter(self.has_human_label)), collect_rows(equal_output_count_rows)
-        labelled_unit_rows = output_rows.filter(self.has_human_label).select(self.unit).unique()
-        unlabelled_output_rows = output_rows.join(labelled_unit_rows, on=self.unit, how="anti")
+        human_labelled_unit_rows = output_rows.filter(self.has_human_label).select(self.unit).unique()
+        remaining_output_rows = output_rows.join(human_labelled_unit_rows, on=self.unit, how="anti")
         kind_indicator_expressions = {
             f"kind{kind_index}": indicator(_has_values(value_of_column))
             for kind_index, value_of_column in enumerate(self.output_kinds.iter_rows(named=True))
         }
         equal_unit_count_rows = (
-            unlabelled_output_rows.select(self.unit, **kind_indicator_expressions)
+            remaining_output_rows.select(self.unit, **kind_indicator_expressions)
             .group_by(self.unit)
-            .agg(*(nw.col(indicator_name).sum() for indicator_name in kind_indicator_expressions))
+            .agg(*(nw.col(kind_column_name).sum() for kind_column_name in kind_indicator_expressions))
             .group_by(*kind_indicator_expressions)
             .agg(nw.len().alias("n"))
         )
-        single_output_rows = output_rows.join(labelled_unit_rows, on=self.unit, how="semi")
-        return collect_rows(single_output_rows), collect_rows(equal_unit_count_rows)
+        individual_output_rows = output_rows.join(human_labelled_unit_rows, on=self.unit, how="semi")
+        return collect_rows(individual_output_rows), collect_rows(equal_unit_count_rows)
 
     def representatives(self, kind_counts: pl.DataFrame) -> pl.DataFrame:
         """One row for each set of equal outputs. For a set of equal clusters, one row for each output of one of these
@@ -350,14 +350,14 @@ class _Plan:
             item=pl.format("{}.{}", "unit", pl.int_range(1, pl.len() + 1).over("unit"))
         ).rename({"unit": "cluster"})
 
-    def label_rows(self, single_output_rows: pl.DataFrame, representative_rows: pl.DataFrame) -> pl.DataFrame:
+    def label_rows(self, individual_output_rows: pl.DataFrame, representative_rows: pl.DataFrame) -> pl.DataFrame:
         """A row per output and label."""
         if not self.layout.item:
-            single_output_rows = single_output_rows.with_columns(
+            individual_output_rows = individual_output_rows.with_columns(
                 item=pl.format("{} with human label {}", pl.lit(self.name), pl.int_range(1, pl.len() + 1))
             )
         output_rows = pl.concat(
-            [single_output_rows.with_columns(n_outputs=pl.lit(1)), representative_rows], how="diagonal_relaxed"
+            [individual_output_rows.with_columns(n_outputs=pl.lit(1)), representative_rows], how="diagonal_relaxed"
         )
         output_rows = output_rows.sort("system", "item")  # engines return rows in any order
         label_tables_of_raters = [
@@ -438,7 +438,7 @@ def _system_expression(layout: LabelLayout, default_system_name: str) -> nw.Expr
     """The system of each row."""
     if not layout.systems:
         return nw.lit(default_system_name)
-    return nw.concat_str(*(nw.col(column).cast(nw.String) for column in layout.systems), separator=" ")
+    return nw.concat_str(*(nw.col(column_name).cast(nw.String) for column_name in layout.systems), separator=" ")
 
 
 def _label_values(distinct_values: pl.Series, *, max_values: int = MOST_WORDS) -> list[Any]:

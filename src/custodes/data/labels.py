@@ -155,7 +155,9 @@ def infer_scale(
         )
     if _are_numbers(reference_words):
         reference_numbers = sorted({float(word) for word in reference_words})
-        if len(reference_numbers) > MOST_STEPS or not all(number.is_integer() for number in reference_numbers):
+        if len(reference_numbers) > MOST_STEPS or not all(
+            reference_number.is_integer() for reference_number in reference_numbers
+        ):
             raise InputError(
                 f"{where}: {'human ' if human_raters else ''}labels are scores "
                 f"({join_labels(reference_words, limit=4)}); give labels that are words or at most "
@@ -264,8 +266,8 @@ def unify_scales(
         ):
             continue
         word_frames = [
-            _decode_labels(rating_frame.filter(is_aspect_row), scale)
-            for rating_frame, scale in zip(rating_frames, scales_of_inputs, strict=True)
+            _decode_labels(rating_frame.filter(is_aspect_row), input_scale)
+            for rating_frame, input_scale in zip(rating_frames, scales_of_inputs, strict=True)
         ]
         word_column_of_rater = {
             str(rater_name): rater_word_rows["word"].alias(str(rater_name))
@@ -290,8 +292,8 @@ def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame
     words_of_codes = rows["score"].replace_strict(
         {float(code): word for code, word in enumerate(scale.words)}, default=None, return_dtype=pl.String
     )
-    is_scored_row = rows["rater"].is_in(list(scale.scores))
-    return pl.DataFrame([rows["rater"], words_of_scores.zip_with(is_scored_row, words_of_codes).alias("word")])
+    is_row_of_score_rater = rows["rater"].is_in(list(scale.scores))
+    return pl.DataFrame([rows["rater"], words_of_scores.zip_with(is_row_of_score_rater, words_of_codes).alias("word")])
 
 
 def _recode_labels(

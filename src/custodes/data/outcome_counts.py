@@ -110,7 +110,7 @@ class ClusterCells(ReadOnlyArrays):
         """The preferences of all raters. `cluster_of_item` (items,) has the number of each item's cluster, from 0."""
         joint_preferences = comparisons.joint(*range(len(comparisons.raters)))
         cluster_of_row = cluster_of_item[joint_preferences.item]
-        n_clusters_of_group, row_indices, group_of_row = group_clusters(
+        n_clusters_of_group, representative_indices, group_of_row = group_clusters(
             codes_of(joint_preferences.pair, joint_preferences.signs),
             cluster_of_row,
             n_units=int(cluster_of_item.max(initial=-1)) + 1,
@@ -118,9 +118,9 @@ class ClusterCells(ReadOnlyArrays):
         return cls(
             number=n_clusters_of_group,
             group=group_of_row,
-            cluster=cluster_of_row[row_indices],
-            pair=joint_preferences.pair[row_indices],
-            signs=joint_preferences.signs[:, row_indices],
+            cluster=cluster_of_row[representative_indices],
+            pair=joint_preferences.pair[representative_indices],
+            signs=joint_preferences.signs[:, representative_indices],
             n_pairs=len(comparisons.pairs),
         )
 
@@ -130,13 +130,15 @@ class ClusterCells(ReadOnlyArrays):
             self.pair, cell_codes, self.group, width=width, n_tables=self.n_pairs, multiplicity=self.number
         )
 
-    def iter_weights(self, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
+    def iter_weights(
+        self, resamples: int, rng: np.random.Generator, *, size_per_resample: int
+    ) -> Iterator[tuple[slice, Floats]]:
         """Yield blocks of bootstrap weights of groups: a slice of the 1 + B resamples, and weights of shape (groups,
         size of the slice). Resample 0 is the data.
 
-        Blocks are as large as memory allows for arrays of `size` numbers per resample.
+        Blocks are as large as memory allows for arrays of `size_per_resample` numbers per resample.
         """
-        return iter_group_weights(self.number, resamples, rng, size_per_column=size)
+        return iter_group_weights(self.number, resamples, rng, size_per_column=size_per_resample)
 
     def sums(self, values: NDArray[Any], is_selected_row: Bools, *, cell: Ints | None = None, width: int = 1) -> Sums:
         """A function that converts weights from `iter_weights` (groups, b) to weighted sums of values
@@ -231,8 +233,8 @@ class OutcomeCounts(ReadOnlyArrays):
     @property
     def human(self) -> Ints:
         """(pairs, 3): outcomes by human ratings, over all items that annotators rated."""
-        counts_of_metrics = self.paired.sum(axis=3) + self.human_only  # all metrics have the same total
-        return np.asarray(counts_of_metrics[:, 0] if self.metrics else counts_of_metrics.sum(axis=1))
+        human_counts_by_metric = self.paired.sum(axis=3) + self.human_only  # all metrics have the same total
+        return np.asarray(human_counts_by_metric[:, 0] if self.metrics else human_counts_by_metric.sum(axis=1))
 
     @property
     def metric(self) -> Ints:

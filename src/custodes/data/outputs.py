@@ -58,16 +58,16 @@ class Outputs:
 
     def resolve_images(self, folder: Path) -> Outputs:
         """The outputs with paths of images resolved relative to the folder; addresses are unchanged."""
-        image_names = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
-        path_of_image_name = {
-            image_name: str(folder / image_name)
-            for image_name in image_names
-            if "\0" not in image_name and (folder / image_name).is_file()
+        image_locations = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
+        path_of_location = {
+            image_location: str(folder / image_location)
+            for image_location in image_locations
+            if "\0" not in image_location and (folder / image_location).is_file()
         }
         return replace(
             self,
-            sources=self.sources.with_columns(pl.col("images").list.eval(pl.element().replace(path_of_image_name))),
-            images=self.images.with_columns(pl.col("image").replace(path_of_image_name)),
+            sources=self.sources.with_columns(pl.col("images").list.eval(pl.element().replace(path_of_location))),
+            images=self.images.with_columns(pl.col("image").replace(path_of_location)),
         )
 
     def merge_with(self, other: Outputs) -> tuple[Outputs, list[Note]]:
@@ -84,12 +84,12 @@ def select_first_values(
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
     """The first non-empty text of each output, the first non-empty value of each item in each column, and notes on
     further values."""
-    column_names = [column_name for column_name in sources.columns if column_name != "item"]
+    source_column_names = [column_name for column_name in sources.columns if column_name != "item"]
     list_column_expression = pl.col(pl.List(pl.String))
     source_rows = sources.with_columns(
         pl.col(pl.String).replace("", None), pl.when(list_column_expression.list.len() > 0).then(list_column_expression)
     )
-    rows_grouped_by_item, output_key_names = source_rows.group_by("item", maintain_order=True), ["item", "system"]
+    source_rows_by_item, output_key_names = source_rows.group_by("item", maintain_order=True), ["item", "system"]
     n_outputs_with_several_texts = (
         texts.filter(pl.col("text") != "")
         .group_by(output_key_names)
@@ -97,12 +97,12 @@ def select_first_values(
         .filter(pl.col("text") > 1)
         .height
     )
-    has_several_values_frame = rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1)
+    has_several_values_frame = source_rows_by_item.agg(pl.col(source_column_names).drop_nulls().n_unique() > 1)
     differing_column_names = [
-        column_name for column_name in column_names if has_several_values_frame[column_name].any()
+        column_name for column_name in source_column_names if has_several_values_frame[column_name].any()
     ]
     n_items_with_several_values = has_several_values_frame.filter(
-        pl.any_horizontal(pl.lit(False), *column_names)
+        pl.any_horizontal(pl.lit(False), *source_column_names)
     ).height
     notes = build_notes(
         (
@@ -121,7 +121,7 @@ def select_first_values(
     first_text_expression = pl.col("text").filter(pl.col("text") != "").first().fill_null("")
     return (
         texts.group_by(output_key_names, maintain_order=True).agg(first_text_expression),
-        rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().first()),
+        source_rows_by_item.agg(pl.col(source_column_names).drop_nulls().first()),
         notes,
     )
 

@@ -38,14 +38,14 @@ class Panel(ReadOnlyArrays):
         aspect are used."""
         rating_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         rater_directions = np.array([*study.raters.select_raters(raters).direction.values()])
-        output_rows, system_rows = (
+        output_score_rows, system_score_rows = (
             filter_rows(rating_rows, pl.col("item") != ""),
             rating_rows.filter(pl.col("item") == ""),
         )
         return cls(
-            values=_mean_scores(output_rows, rater=raters, item=items, system=systems)
+            values=_mean_scores(output_score_rows, rater=raters, item=items, system=systems)
             * rater_directions[:, None, None],
-            system_scores=_mean_scores(system_rows, rater=raters, system=systems) * rater_directions[:, None],
+            system_scores=_mean_scores(system_score_rows, rater=raters, system=systems) * rater_directions[:, None],
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),

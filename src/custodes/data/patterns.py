@@ -36,8 +36,8 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
     included_patterns = [pattern for pattern in pattern_list if not pattern.startswith("!") or pattern in labels]
     excluded_patterns = [pattern[1:] for pattern in pattern_list if pattern.startswith("!") and pattern not in labels]
     included_labels, excluded_labels = (
-        {label for pattern in patterns for label in _matches(pattern, labels, option, what)}
-        for patterns in (included_patterns, excluded_patterns)
+        {label for pattern in pattern_group for label in _matches(pattern, labels, option, what)}
+        for pattern_group in (included_patterns, excluded_patterns)
     )
     selected_labels = (included_labels if included_patterns else set(labels)) - excluded_labels
     if not selected_labels:
@@ -120,7 +120,7 @@ def notes_on_blanks(labels_of_noun: Mapping[str, Iterable[str]]) -> list[Note]:
                 "look-alikes",
                 sum(map(len, label_groups)),
                 f"some {noun} have names that differ only in blanks but count as different: "
-                f"{join_labels((' = '.join(map(escape_confusable, labels)) for labels in label_groups), limit=4)}; use "
+                f"{join_labels((' = '.join(map(escape_confusable, group)) for group in label_groups), limit=4)}; use "
                 "one spelling",
             )
             for noun, label_groups in label_groups_of_noun.items()

@@ -142,11 +142,10 @@ class Preferences:
             f"{f'; columns not used: {join_labels(unused)}' if unused else ''}"
         )
         check_unique(verdict_rows, KEY, where=where, what="verdict", hint=error_hint)
-        is_unreadable = pl.lit(False if unreadable is None else unreadable)
         missing_verdict_rows = verdict_rows.with_columns(
             why=pl.when(pl.col("invalid") != "")
             .then("invalid")
-            .when(is_unreadable)
+            .when(pl.lit(False if unreadable is None else unreadable))
             .then(pl.lit(UNREADABLE))
             .otherwise(pl.lit(EMPTY))
         ).filter(pl.col("preference").is_null())

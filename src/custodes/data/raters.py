@@ -142,17 +142,17 @@ class Raters:
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
         signature_rows = rows_grouped_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
-        example_texts = [
-            f"{rater_name} ({join_labels(metric_signatures, limit=2)})"
-            for rater_name, metric_signatures in signature_rows.iter_rows()
-            if len(metric_signatures) > 1
+        conflict_texts = [
+            f"{rater_name} ({join_labels(distinct_signatures, limit=2)})"
+            for rater_name, distinct_signatures in signature_rows.iter_rows()
+            if len(distinct_signatures) > 1
         ]
         return Raters(frame=merged_rater_rows, directed=self.directed | other.directed), build_notes(
             (
                 SIGNATURE_RULE,
-                len(example_texts),
+                len(conflict_texts),
                 "raters with the same name in two inputs are treated as one rater, although their signatures differ: "
-                f"{join_labels(example_texts, limit=2)}. If the raters differ, rename one of them",
+                f"{join_labels(conflict_texts, limit=2)}. If the raters differ, rename one of them",
             )
         )
 
@@ -165,7 +165,7 @@ class Raters:
         truncated (0 to 1).
         """
         side_frame = to_polars(table, where=where)
-        ignored_notes = check_columns(
+        unused_column_notes = check_columns(
             side_frame,
             where=where,
             required=("rater",),
@@ -192,7 +192,7 @@ class Raters:
                 )
                 for pattern in unmatched_patterns
             ),
-            *ignored_notes,
+            *unused_column_notes,
         ]
         rater_rows, directed_raters = [], set(self.directed)
         for rater_row in self.frame.iter_rows(named=True):
@@ -399,15 +399,18 @@ def missing_code(scores: NDArray[np.float64]) -> str:
     if len(distinct_scores) < 3 or score_counts.sum() < FEW_RATINGS:
         return ""
     for extreme_index, other_scores in ((0, distinct_scores[1:]), (-1, distinct_scores[:-1])):
-        candidate_code, lowest_score, highest_score = map(
+        candidate_code, lowest_other_score, highest_other_score = map(
             float, (distinct_scores[extreme_index], other_scores[0], other_scores[-1])
         )
-        is_negative_code = candidate_code < 0 <= lowest_score and highest_score >= LEAST_TOP
+        is_negative_code = candidate_code < 0 <= lowest_other_score and highest_other_score >= LEAST_TOP
         has_only_nines = abs(candidate_code) > 9 and set(f"{abs(candidate_code):.0f}") == {"9"}
-        is_far = max(lowest_score - candidate_code, candidate_code - highest_score) > highest_score - lowest_score
-        if candidate_code.is_integer() and (is_negative_code or (has_only_nines and is_far)):
+        is_far_from_others = (
+            max(lowest_other_score - candidate_code, candidate_code - highest_other_score)
+            > highest_other_score - lowest_other_score
+        )
+        if candidate_code.is_integer() and (is_negative_code or (has_only_nines and is_far_from_others)):
             return (
-                f"{candidate_code:g} occurs {score_counts[extreme_index]} times among scores from {lowest_score:.4g} "
-                f"to {highest_score:.4g}"
+                f"{candidate_code:g} occurs {score_counts[extreme_index]} times among scores from "
+                f"{lowest_other_score:.4g} to {highest_other_score:.4g}"
             )
     return ""

@@ -120,11 +120,11 @@ class Ratings:
 def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
     """Raise `InputError` for a rater whose scores are so large or so small that squares of scores overflow or
     underflow."""
-    largest_score_rows = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
-    for rater_name, largest_score in largest_score_rows.drop_nulls().iter_rows():
-        if largest_score and not 1 / LARGEST <= largest_score <= LARGEST:
-            range_text = f"beyond {LARGEST:g}" if largest_score > LARGEST else f"all below {1 / LARGEST:g}"
+    largest_absolute_score_rows = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
+    for rater_name, largest_absolute_score in largest_absolute_score_rows.drop_nulls().iter_rows():
+        if largest_absolute_score and not 1 / LARGEST <= largest_absolute_score <= LARGEST:
+            range_text = f"beyond {LARGEST:g}" if largest_absolute_score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(
-                f"{where}: scores of {rater_name!r} are {range_text} (largest absolute value {largest_score:g}); "
-                "rescale the scores, or take logarithms"
+                f"{where}: scores of {rater_name!r} are {range_text} (largest absolute value "
+                f"{largest_absolute_score:g}); rescale the scores, or take logarithms"
             )

@@ -145,29 +145,31 @@ def read(
             "standard input can be read only once; give the other inputs as files",
         ),
     )
-    inputs = [_open_source(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
+    opened_sources = [_open_source(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
     if schema_options.columns:
-        inputs = [
+        opened_sources = [
             replace(source, frame=schema_options.columns.expand_nested(source.frame))
             if isinstance(source, LoadedTable)
             else source
-            for source in inputs
+            for source in opened_sources
         ]
-        schema_options.columns.check([source.frame.columns for source in inputs if isinstance(source, LoadedTable)])
+        schema_options.columns.check(
+            [source.frame.columns for source in opened_sources if isinstance(source, LoadedTable)]
+        )
     studies = [
         source
         if isinstance(source, Study)
         else _add_side_tables(
             _read_study(source, reader=reader, invalid=invalid, columns=schema_options.columns), source, raters
         )
-        for source in inputs
+        for source in opened_sources
     ]
     if not schema_options.columns.patterns:
         studies = with_human_labels(studies)
     study = replace(join(studies), selection=schema_options.selection)
-    for table_kind, table_source in (("raters", raters), ("items", items)):
-        if table_source is not None:
-            side_table = load_source(table_source, table_kind)
+    for table_kind, side_table_source in (("raters", raters), ("items", items)):
+        if side_table_source is not None:
+            side_table = load_source(side_table_source, table_kind)
             study = replace(study, notes=(*study.notes, *side_table.notes))
             study = study.describe(**{table_kind: side_table.frame, f"{table_kind}_name": side_table.name})  # type: ignore[arg-type]
     name_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
@@ -198,9 +200,9 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources, without raters tables of other sources: `*.csv` in a shell matches raters tables, too."""
-    path_of_source = [file_and_part[0] if file_and_part else None for file_and_part in map(_locate_source, sources)]
-    data_files = {None, *without_sidecars([path for path in path_of_source if path])}
-    return [source for source, path in zip(sources, path_of_source, strict=True) if path in data_files]
+    source_paths = [file_and_part[0] if file_and_part else None for file_and_part in map(_locate_source, sources)]
+    data_files = {None, *without_sidecars([path for path in source_paths if path])}
+    return [source for source, path in zip(sources, source_paths, strict=True) if path in data_files]
 
 
 def _locate_source(source: Any) -> tuple[Path, str | None] | None:
@@ -236,7 +238,7 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                     f"{error}; this raters table is read because it is next to {file.name}; correct or rename the table"
                 ) from None
             rater_patterns = list(raters_table.frame["rater"].cast(pl.String).drop_nulls())
-            unnamed_metrics = [
+            unlisted_metrics = [
                 rater
                 for rater, kind in study.raters.kind.items()
                 if kind != "human"
@@ -252,16 +254,16 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                 ),
                 (
                     INCOMPLETE_RULE,
-                    len(unnamed_metrics),
-                    f"{raters_table.name}, read with {file.name}, does not name {join_labels(unnamed_metrics)}, so "
+                    len(unlisted_metrics),
+                    f"{raters_table.name}, read with {file.name}, does not name {join_labels(unlisted_metrics)}, so "
                     f"{raters_table.name} may belong to another file. For these metrics higher counts as better; to "
                     "change this, give --raters",
                 ),
             )
             study = replace(study, notes=(*study.notes, *raters_table.notes, *notes))
-        has_unread_file = raters_source is None and not raters_paths and file.with_name("raters.csv").is_file()
+        has_unread_raters_file = raters_source is None and not raters_paths and file.with_name("raters.csv").is_file()
         message = f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters"
-        notes = build_notes(("raters-not-read", has_unread_file and file.stem in RATING_TABLES, message))
+        notes = build_notes(("raters-not-read", has_unread_raters_file and file.stem in RATING_TABLES, message))
         study = replace(study, notes=(*study.notes, *notes))
     return study
 
@@ -297,7 +299,7 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         return _read_table(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
         mapped_column_names = set(columns.roles.values()) & set(table.frame.columns)
-        frames = [
+        candidate_frames = [
             frame
             for frame in (*iter_entry_tables(table.frame), flatten_nested(table.frame))
             if mapped_column_names <= set(frame.columns)
@@ -313,23 +315,21 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                 return study.outputs.texts.height > 0
             return len(study.systems) >= min_systems
 
-        certain_columns = None if reader else find_certain_mapping(frames[0], columns, partial(reads, min_systems=1))
-        if certain_columns is not None:
-            study = _read_table(
-                replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_columns
-            )
+        first_frame = candidate_frames[0]
+        text_mapping = None if reader else find_certain_mapping(first_frame, columns, partial(reads, min_systems=1))
+        if text_mapping is not None:
+            study = _read_table(replace(table, frame=first_frame), reader=reader, invalid=invalid, columns=text_mapping)
             message = (
-                f"{table.name}: read as texts with {format_options(certain_columns)}; give other columns if this is "
-                "wrong"
+                f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns if this is wrong"
             )
             return replace(study, notes=(*build_notes(("guessed-columns", True, message)), *study.notes))
-        for frame in frames if reader is None else ():
+        for frame in candidate_frames if reader is None else ():
             layout = label_layout(frame, columns)
             if layout is not None and reads(frame, layout.columns, 1):
                 raise InputError(
                     f"{error.wrong}; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"
                 ) from None
-        for frame in frames:
+        for frame in candidate_frames:
             unnested_column_names = [name for name in frame.columns if name not in table.frame.columns]
             if advice_text := suggest_mapping(frame, columns, reads, error.wrong, unnested_column_names):
                 raise InputError(f"{error.wrong}{advice_text}") from None
@@ -341,12 +341,12 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    column_names = [*columns.old_names(table.frame.columns)]
+    new_column_names = [*columns.old_names(table.frame.columns)]
     if columns.verdict_columns(table.frame.columns):
-        column_names.append("winner")
-    numbered_frame, row_number_notes = number_rows(table.frame, column_names, where=table.name)
-    unfolded_frame = columns.verdict_rows(numbered_frame, where=table.name)
-    mapped_table = columns.with_named_properties(unfolded_frame).apply(unfolded_frame, where=table.name)
+        new_column_names.append("winner")
+    numbered_frame, row_number_notes = number_rows(table.frame, new_column_names, where=table.name)
+    long_verdict_frame = columns.verdict_rows(numbered_frame, where=table.name)
+    mapped_table = columns.with_named_properties(long_verdict_frame).apply(long_verdict_frame, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
         if mapped_table.frame is None:
@@ -372,8 +372,7 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         make_study = partial(read_ratings, unit="cells") if mapped_table.wide else table_reader.make
         study = make_study(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
-        is_wide = table_reader is TABLE_READERS["wide"]
-        if is_wide or likely_order_column_names or not table_reader.fits(column_names):
+        if table_reader is TABLE_READERS["wide"] or likely_order_column_names or not table_reader.fits(column_names):
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
@@ -389,8 +388,9 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
     study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_number_notes])
-    contents = (study.ratings, study.preferences, study.second_ratings, study.second)
-    if study.outputs is None and study.looks.is_empty() and all(content.frame.is_empty() for content in contents):
+    annotation_tables = (study.ratings, study.preferences, study.second_ratings, study.second)
+    has_annotations = any(annotation_table.frame.height for annotation_table in annotation_tables)
+    if study.outputs is None and study.looks.is_empty() and not has_annotations:
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:
         return replace(study, items=study.items.with_properties(mapped_table.items, where=table.name))
@@ -457,7 +457,7 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         return fitting_reader
     if scored_pairs(table.frame) and not {"item", "system", "rater"} & set(column_names):
         return TABLE_READERS["rewardbench2_data"]
-    incomplete_columns = [
+    incomplete_column_sets = [
         (reader.name, reader_columns)
         for reader in _table_readers()
         for reader_columns in reader.columns
@@ -472,21 +472,22 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         *(role for role in NAMES if role not in TEXTS and find_columns(role, column_names)),
         *(SIDE_COLUMNS if has_paired_systems else ()),
     }
-    ranked_columns = sorted(
-        incomplete_columns, key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]), reverse=True
+    ranked_column_sets = sorted(
+        incomplete_column_sets, key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]), reverse=True
     )
-    nearest_reader_name, reader_columns = ranked_columns[0]
-    missing_text = " and ".join(
+    nearest_reader_name, reader_columns = ranked_column_sets[0]
+    missing_columns_text = " and ".join(
         repr(name) + suggestion(name, set(column_names).difference(reader_columns)).replace("did you mean", "is it")
         for name in reader_columns
         if name not in column_names
     )
-    nearest_names = list(dict.fromkeys(reader_name for reader_name, _ in ranked_columns))[:MAX_SUGGESTIONS]
-    readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_columns))[name])})" for name in nearest_names)
+    columns_of_reader = dict(reversed(ranked_column_sets))
+    nearest_reader_names = list(dict.fromkeys(reader_name for reader_name, _ in ranked_column_sets))[:MAX_SUGGESTIONS]
+    readers_text = "; ".join(f"{name} ({', '.join(columns_of_reader[name])})" for name in nearest_reader_names)
     raise UnfitError(
         f"{table.name}: columns {join_labels(column_names)} match no reader",
-        f"; the most similar reader is {nearest_reader_name}, which also needs {missing_text}; similar readers: "
-        f"{readers_text}. Map your columns, as in "
+        f"; the most similar reader is {nearest_reader_name}, which also needs {missing_columns_text}; similar "
+        f"readers: {readers_text}. Map your columns, as in "
         f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_paired_systems else RATINGS))}",
     )
 

@@ -375,13 +375,13 @@ def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -
     if not 1 <= n_documents <= n_items:
         raise OptionError(f"simulate: {documents} documents for {n_items} items; allowed: 1 to the number of items")
     document_indices = np.arange(n_items) * n_documents // n_items
-    item_digits, document_digits = len(str(n_items)), len(str(n_documents))
-    item_labels = tuple(f"item{item_number:0{item_digits}}" for item_number in range(1, n_items + 1))
+    n_item_digits, n_document_digits = len(str(n_items)), len(str(n_documents))
+    item_labels = tuple(f"item{item_number:0{n_item_digits}}" for item_number in range(1, n_items + 1))
     return item_labels, pl.DataFrame(
         {
             "item": item_labels,
             "cluster": [
-                "" if documents is None else f"doc{document_index + 1:0{document_digits}}"
+                "" if documents is None else f"doc{document_index + 1:0{n_document_digits}}"
                 for document_index in document_indices
             ],
             "group": [groups[document_index % len(groups)] for document_index in document_indices],
@@ -445,7 +445,9 @@ def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric
         )
         rater_tuples.append((metric.name, "metric", metric.higher_is_better, lowest_score, highest_score, False))
     column_names = ("rater", "kind", "higher_is_better", "low", "high", "person")
-    rater_rows = pl.DataFrame(rater_tuples, {name: RATERS_SCHEMA[name] for name in column_names}, orient="row")
+    rater_rows = pl.DataFrame(
+        rater_tuples, {column_name: RATERS_SCHEMA[column_name] for column_name in column_names}, orient="row"
+    )
     return Raters(frame=pl.concat([pl.DataFrame(schema=RATERS_SCHEMA), rater_rows], how="diagonal"))
 
 
@@ -462,24 +464,26 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     """
     check_at_least("items", items, 1)
     generator = np.random.default_rng(rng)
-    number_digits, output_rows = len(str(items)), list[dict[str, str]]()
+    n_digits, output_rows = len(str(items)), list[dict[str, str]]()
     for message_number in range(1, items + 1):
-        word_of_fact = {fact: _random_word(fact_words, generator) for fact, fact_words in FACTS.items()}
-        context = _random_word(MESSAGES, generator).format(**word_of_fact)
+        value_of_fact = {fact_name: _random_text(fact_values, generator) for fact_name, fact_values in FACTS.items()}
+        context = _random_text(MESSAGES, generator).format(**value_of_fact)
         template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
         for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):
-            misstated_facts = [fact for fact in FACTS if generator.random() < error_rate]
-            output_word_of_fact = word_of_fact | {
-                fact: _random_word([word for word in FACTS[fact] if word != word_of_fact[fact]], generator)
-                for fact in misstated_facts
+            misstated_facts = [fact_name for fact_name in FACTS if generator.random() < error_rate]
+            stated_value_of_fact = value_of_fact | {
+                fact_name: _random_text(
+                    [fact_value for fact_value in FACTS[fact_name] if fact_value != value_of_fact[fact_name]], generator
+                )
+                for fact_name in misstated_facts
             }
             capitalised_text = ". ".join(
                 sentence[:1].upper() + sentence[1:]
-                for sentence in ANSWERS[template_index].format(**output_word_of_fact).split(". ")
+                for sentence in ANSWERS[template_index].format(**stated_value_of_fact).split(". ")
             )
             output_rows.append(
                 {
-                    "item": f"message{message_number:0{number_digits}}",
+                    "item": f"message{message_number:0{n_digits}}",
                     "system": system,
                     "text": capitalised_text,
                     "context": context,
@@ -488,5 +492,5 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     return pl.DataFrame(output_rows)
 
 
-def _random_word(words: Sequence[str], generator: np.random.Generator) -> str:
-    return words[int(generator.integers(len(words)))]
+def _random_text(texts: Sequence[str], generator: np.random.Generator) -> str:
+    return texts[int(generator.integers(len(texts)))]

@@ -198,7 +198,7 @@ class Study:
         study without annotators or without metrics also raises `OptionError`.
         """
         patterns = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        cache_key = ("selected", *(p if p is None or isinstance(p, str) else tuple(p) for p in patterns.values()))
+        cache_key = ("selected", *(p if isinstance(p, str | None) else tuple(p) for p in patterns.values()))
         selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns, one_side=one_side))
         if one_side or (selected_study.humans and selected_study.metrics):
             return selected_study
@@ -259,12 +259,12 @@ class Study:
         is_selected_expression = pl.col("rater").is_in(list(annotators)) & pl.col("aspect").is_in(
             list(chosen_aspects)
         ) | pl.col("rater").is_in(list(chosen_metrics)) & pl.col("aspect").is_in([*chosen_aspects, ""])
-        is_group_expression = pl.lit(True)
+        is_in_chosen_groups = pl.lit(True)
         if group is not None:
             items_in_groups = self._group_items(group)
             notes += self._system_score_notes(is_selected_expression, group)
-            is_group_expression = pl.col("item").is_in(items_in_groups.implode())
-            is_selected_expression &= is_group_expression
+            is_in_chosen_groups = pl.col("item").is_in(items_in_groups.implode())
+            is_selected_expression &= is_in_chosen_groups
         is_selected_rating_expression = is_selected_expression & pl.col("system").is_in(chosen_systems)
         # Without a selection, a system is kept even if all its verdicts are missing.
         is_selected_pair_expression = (
@@ -299,7 +299,7 @@ class Study:
             ),
             # An output still belongs to the population if only unselected raters have labelled it.
             unlabelled=pl.concat([self.unlabelled, self.ratings.frame.select(*OUTPUT_ASPECT)])
-            .filter(is_group_expression, pl.col("system").is_in(chosen_systems), pl.col("aspect").is_in([*self.labels]))
+            .filter(is_in_chosen_groups, pl.col("system").is_in(chosen_systems), pl.col("aspect").is_in([*self.labels]))
             .unique(maintain_order=True),
             items=replace(self.items, frame=merge_clusters(self.items, clusters)) if clusters else self.items,
             notes=(*notes, *cluster_notes),
@@ -315,14 +315,14 @@ class Study:
         candidate_annotators = [rater for rater, kind in kind_of_rater.items() if kind != "metric"]
         if not candidate_annotators:
             raise OptionError(f"human={human!r}: every rater is a metric; add human ratings")
-        named_metrics = [
+        metrics_in_human = [
             pattern
             for pattern in value_list("human", human, labels=kind_of_rater)
             if kind_of_rater.get(pattern) == "metric"
         ]
-        if named_metrics:
+        if metrics_in_human:
             raise OptionError(
-                f"human={human!r}: {named_metrics[0]!r} is a metric; annotators: {join_labels(candidate_annotators)}"
+                f"human={human!r}: {metrics_in_human[0]!r} is a metric; annotators: {join_labels(candidate_annotators)}"
             )
         annotators = select_labels(human, candidate_annotators, option="human", what="rater")
         excluded_annotators = [rater for rater in self.humans if rater not in annotators]
@@ -360,8 +360,11 @@ class Study:
         aspect_keywords = [pattern for pattern in metric_patterns or [] if pattern in ("@aspect", "@noaspect")]
         if aspect_keywords:
             raters_with_aspect = set(self._rater_rows(candidate_metrics).filter(pl.col("aspect") != "")["rater"])
-            allowed_flags = {"@aspect" in aspect_keywords, "@noaspect" not in aspect_keywords}
-            candidate_metrics = tuple(m for m in candidate_metrics if (m in raters_with_aspect) in allowed_flags)
+            candidate_metrics = tuple(
+                metric
+                for metric in candidate_metrics
+                if ("@aspect" if metric in raters_with_aspect else "@noaspect") in aspect_keywords
+            )
             if not candidate_metrics:
                 raise OptionError(
                     f"metrics={metrics!r} excludes every metric; @aspect selects metrics with an aspect, and @noaspect "
@@ -383,14 +386,14 @@ class Study:
         from that of an annotator only in the aspect; metrics that may be human, because neither their declaration nor
         their label shows the kind (only for `has_default_raters`, and with annotators not for labels such as
         `alpha-judge`); annotators named after several aspects; metrics of an aspect that no annotator rated."""
-        undeclared_metrics = [rater for rater, kind in self.raters.kind.items() if not kind and rater in metric_names]
-        annotator_like_metrics = aspect_variants(undeclared_metrics, annotators)
+        metrics_without_kind = [rater for rater, kind in self.raters.kind.items() if not kind and rater in metric_names]
+        annotator_like_metrics = aspect_variants(metrics_without_kind, annotators)
         human_like_metrics = [
-            metric for metric in undeclared_metrics if looks_human(metric) or metric in annotator_like_metrics
+            metric for metric in metrics_without_kind if looks_human(metric) or metric in annotator_like_metrics
         ]
         metrics_of_unknown_kind = [
             metric
-            for metric in undeclared_metrics
+            for metric in metrics_without_kind
             if not (looks_human(metric) or looks_like_machine(metric))
             and not (annotators and "metric" in map(KINDS.get, split_name(metric)))
         ]
@@ -479,8 +482,8 @@ def select_aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
 
 def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The tables of verdicts and of missing verdicts, without the column of seconds if this column is empty."""
-    unused_columns = [SECONDS] if preferences.frame[SECONDS].is_null().all() else []
-    return preferences.frame.drop(unused_columns), preferences.missing
+    empty_column_names = [SECONDS] if preferences.frame[SECONDS].is_null().all() else []
+    return preferences.frame.drop(empty_column_names), preferences.missing
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:

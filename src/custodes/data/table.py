@@ -149,7 +149,7 @@ def check_columns(
             f"{where}: column {missing_column_names[0]!r} is missing{hint_text}; columns: {join_labels(frame.columns)};"
             f" needed: {', '.join(required)}"
         )
-    absent_column_names = [name for name in expected_column_names if name not in frame.columns]
+    absent_column_names = [column_name for column_name in expected_column_names if column_name not in frame.columns]
     for column_name in unexpected_column_names:
         if misspelling_text := suggestion(column_name, absent_column_names, cutoff=SLIP):
             raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
@@ -285,11 +285,11 @@ def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where:
     duplicate_rows = frame.filter(has_duplicate_key(frame, key_column_names))
     if duplicate_rows.is_empty():
         return
-    label_of_key_column = duplicate_rows.row(0, named=True)
+    first_duplicate_row = duplicate_rows.row(0, named=True)
     labels_text = ", ".join(
-        f"{column_name} {label_of_key_column[column_name]!r}"
+        f"{column_name} {first_duplicate_row[column_name]!r}"
         for column_name in key_column_names
-        if label_of_key_column[column_name] != ""
+        if first_duplicate_row[column_name] != ""
     )
     n_duplicate_keys = duplicate_rows.select(key_column_names).n_unique()
     duplicates_text = (
@@ -300,7 +300,7 @@ def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where:
     refuse(
         frame.select(
             pl.all_horizontal(
-                pl.col(column_name) == label_of_key_column[column_name] for column_name in key_column_names
+                pl.col(column_name) == first_duplicate_row[column_name] for column_name in key_column_names
             )
         ).to_series(),
         lambda row_numbers, _: f"{where}: {duplicates_text} {row_numbers} ({labels_text}); {hint}",

@@ -85,8 +85,8 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
             "eager dataframe (Polars, DuckDB, pandas, PySpark)"
         ) from None
     rows = narwhals_frame if isinstance(narwhals_frame, nw.LazyFrame) else narwhals_frame.lazy("polars")
-    roles = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase()
-    return rows.filter(roles != SECOND) if "role" in rows.collect_schema() else rows
+    role_expression = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase()
+    return rows.filter(role_expression != SECOND) if "role" in rows.collect_schema() else rows
 
 
 def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:

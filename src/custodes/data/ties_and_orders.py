@@ -188,21 +188,23 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
         )
         .filter(~nw.col("lowest_sign").is_null())
     )
-    is_answered_in = {order: ~nw.col(f"sign_{order}").is_null() for order in code_of_order}
-    is_half = (is_answered_in["ab"] & ~is_answered_in["ba"] & (nw.col("queried_ba") == 1)) | (
-        is_answered_in["ba"] & ~is_answered_in["ab"] & (nw.col("queried_ab") == 1)
+    is_answered_by_order = {order: ~nw.col(f"sign_{order}").is_null() for order in code_of_order}
+    is_half_answered = (is_answered_by_order["ab"] & ~is_answered_by_order["ba"] & (nw.col("queried_ba") == 1)) | (
+        is_answered_by_order["ba"] & ~is_answered_by_order["ab"] & (nw.col("queried_ab") == 1)
     )
     is_contradictory = nw.col("lowest_sign") != nw.col("highest_sign")
-    is_excluded = is_half | is_contradictory if orders == "consistent" else is_half
+    is_excluded = is_half_answered | is_contradictory if orders == "consistent" else is_half_answered
     sum_of_means = nw.sum_horizontal(*(f"sign_{order}" for order in code_of_order))
-    n_orders = nw.sum_horizontal(*map(indicator, is_answered_in.values()))
+    n_answered_orders = nw.sum_horizontal(*map(indicator, is_answered_by_order.values()))
     return comparison_rows.select(
         *key_column_names,
         nw.when(~is_excluded).then(tie_rule(sum_of_means, nw.lit(FLOAT_NOISE))).alias("sign"),
         # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
-        ((indicator(is_answered_in["ab"]) - indicator(is_answered_in["ba"])) / n_orders).alias("order"),
-        indicator(is_half).alias("half"),
-        indicator(is_contradictory & ~is_half).alias("contradictory"),
+        ((indicator(is_answered_by_order["ab"]) - indicator(is_answered_by_order["ba"])) / n_answered_orders).alias(
+            "order"
+        ),
+        indicator(is_half_answered).alias("half"),
+        indicator(is_contradictory & ~is_half_answered).alias("contradictory"),
     )
 
 
@@ -256,8 +258,8 @@ def compare_in_memory(
     is_human_row_expression = nw.col("rater") < n_annotators
     comparison_batches, combined_annotator_batches = [], []
     # A join of all items may need much memory.
-    n_rows_of_rater_and_item = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
-    n_batches = 1 + int((n_rows_of_rater_and_item**2).sum() or 0) // BATCH_ROWS
+    rater_item_row_counts = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
+    n_batches = 1 + int((rater_item_row_counts**2).sum() or 0) // BATCH_ROWS
     for batch_index in range(n_batches):
         batch_scores, batch_verdicts = (
             filter_rows(rows, pl.col("item") % n_batches == batch_index) for rows in (scores, verdicts)

@@ -57,10 +57,14 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     """
     output_rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
     is_first_row_expression = pl.int_range(pl.len()).over("item") == 0
-    has_values = outputs.sources.select(
+    has_values_by_column = outputs.sources.select(
         (pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any()
     ).row(0, named=True)
-    item_column_names = ["source", "references", *(name for name in has_values if has_values[name])]
+    item_column_names = [
+        "source",
+        "references",
+        *(column_name for column_name in has_values_by_column if has_values_by_column[column_name]),
+    ]
     text_rows = output_rows.select(
         "item", "system", "text", pl.when(is_first_row_expression).then(pl.col(item_column_names)).name.keep()
     )
@@ -79,10 +83,12 @@ def _verdict_table(preferences: Preferences) -> pl.DataFrame:
     probabilities and seconds without any value are left out."""
     if not preferences.frame.height:
         return preferences.frame
-    empty_column_names = [name for name in (*CHANCES, SECONDS) if preferences.frame[name].is_null().all()]
+    empty_column_names = [
+        column_name for column_name in (*CHANCES, SECONDS) if preferences.frame[column_name].is_null().all()
+    ]
     unanswered_rows = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
-    tables = [preferences.frame, unanswered_rows] if unanswered_rows.height else [preferences.frame]
-    return pl.concat(tables, how="diagonal").drop(empty_column_names)
+    verdict_frames = [preferences.frame, unanswered_rows] if unanswered_rows.height else [preferences.frame]
+    return pl.concat(verdict_frames, how="diagonal").drop(empty_column_names)
 
 
 def _with_role(first_rows: pl.DataFrame, second_rows: pl.DataFrame) -> pl.DataFrame:
@@ -126,8 +132,8 @@ def _with_labels(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
     label_rows = rating_rows.join(
         word_of_code_rows, on=["aspect", "score"], how="left", maintain_order="left"
     ).with_columns(label=pl.when(is_score_expression).then(pl.col("score").cast(pl.String)).otherwise("label"))
-    metric_rows = study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1)
-    unlabelled_rows = study.unlabelled.join(metric_rows, how="cross").with_columns(repeat=pl.lit("0"))
+    first_metric_row = study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1)
+    unlabelled_rows = study.unlabelled.join(first_metric_row, how="cross").with_columns(repeat=pl.lit("0"))
     all_rows = pl.concat([label_rows, unlabelled_rows], how="diagonal_relaxed").with_columns(invalid=pl.lit(""))
     return all_rows.select("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", pl.col("^role$"))
 
@@ -184,8 +190,8 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
         table.write_parquet(parquet_buffer)
         yield parquet_buffer.getvalue()
     elif suffix == ".jsonl":
-        for cell_of_column in table.iter_rows(named=True):
-            yield msgspec.json.encode(cell_of_column) + b"\n"
+        for row_cells in table.iter_rows(named=True):
+            yield msgspec.json.encode(row_cells) + b"\n"
     else:
         json_expression = pl.col(pl.List(pl.String)).map_elements(
             lambda texts: msgspec.json.encode(texts.to_list()).decode(), return_dtype=pl.String

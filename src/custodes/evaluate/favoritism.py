@@ -453,7 +453,7 @@ def _mean_abs_favi(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng
         is_error = sign_differences != 0
         sum_functions.append((cells.sums(sign_differences, is_error), cells.sums(is_error, is_error)))
     mean_abs_favi = np.empty((1 + (resamples if outcomes.n_clusters > 1 else 0), len(sum_functions)))
-    for resample_slice, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
+    for resample_slice, weights in cells.iter_weights(resamples, rng, size_per_resample=cells.n_pairs):
         for metric_index, (sum_differences, sum_errors) in enumerate(sum_functions):
             differences, n_errors = (sums(weights).astype(np.float64) for sums in (sum_differences, sum_errors))
             abs_favi = np.divide(np.abs(differences), n_errors, out=np.zeros_like(differences), where=n_errors > 0)

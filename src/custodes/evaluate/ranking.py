@@ -296,7 +296,9 @@ def _resample_outcomes(
         _outcome_counter(cluster_cells, rater_signs, clustered=has_clusters(aspect_counts))
         for rater_signs in cluster_cells.signs
     ]
-    for resample_slice, cluster_weights in cluster_cells.iter_weights(resamples, rng, size=3 * cluster_cells.n_pairs):
+    for resample_slice, cluster_weights in cluster_cells.iter_weights(
+        resamples, rng, size_per_resample=3 * cluster_cells.n_pairs
+    ):
         yield resample_slice, (count_resample(cluster_weights) for count_resample in count_functions)
 
 

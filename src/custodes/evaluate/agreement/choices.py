@@ -53,7 +53,9 @@ def resampled_groups(
     check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_cells.number) / 2))
     n_resamples = resamples if cluster_cells.number.sum() > 1 else 0
     group_weights = np.empty((1 + n_resamples, len(cluster_cells.number)), dtype=np.uint32)
-    for resample_slice, block_weights in cluster_cells.iter_weights(n_resamples, rng, size=len(cluster_cells.number)):
+    for resample_slice, block_weights in cluster_cells.iter_weights(
+        n_resamples, rng, size_per_resample=len(cluster_cells.number)
+    ):
         group_weights[resample_slice] = block_weights.T
     return group_of_cluster, group_weights
 
