@@ -431,8 +431,12 @@ def _combine_human_rows(comparisons: Rows, annotators: Sequence[str]) -> Rows:
     human_rows = rows_with_verdict.filter(is_human_row)
     if len(annotators) > 1:
         human_rows = combine_annotators(human_rows, "vote")
-    metric_rows = rows_with_verdict.filter(~is_human_row).select(*column_names)
-    return nw.concat([human_rows.with_columns(rater=nw.lit(HUMAN)).select(*column_names), metric_rows])
+    return nw.concat(
+        [
+            human_rows.with_columns(rater=nw.lit(HUMAN)).select(*column_names),
+            rows_with_verdict.filter(~is_human_row).select(*column_names),
+        ]
+    )
 
 
 def _count_items(rows: Rows) -> Rows:

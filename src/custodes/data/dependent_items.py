@@ -223,8 +223,9 @@ def _groups_by_cells(rating_cells: pl.DataFrame, item_summary: pl.DataFrame) -> 
     )
     checked_item_groups = item_groups[:MOST_CHECKED]
     n_exact_copies = sum(len(item_group) - 1 for item_group in checked_item_groups)
-    representative_items = [item_group[0] for item_group in checked_item_groups]
-    if n_exact_copies and n_exact_copies > _count_near_copies(rating_cells, item_summary, representative_items):
+    if n_exact_copies and n_exact_copies > _count_near_copies(
+        rating_cells, item_summary, [item_group[0] for item_group in checked_item_groups]
+    ):
         return item_groups
     return []
 
@@ -253,8 +254,11 @@ def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, r
 
 
 def _equal_groups(item_rows: pl.DataFrame, *key_column_names: str) -> list[tuple[str, ...]]:
-    item_lists = item_rows.group_by(key_column_names, maintain_order=True).agg("item")["item"].to_list()
-    return [tuple(equal_items) for equal_items in item_lists if len(equal_items) > 1]
+    return [
+        tuple(equal_items)
+        for equal_items in item_rows.group_by(key_column_names, maintain_order=True).agg("item")["item"].to_list()
+        if len(equal_items) > 1
+    ]
 
 
 def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:

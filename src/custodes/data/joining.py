@@ -209,10 +209,12 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     output_key_rows = pl.concat(output_key_frames).unique().filter(pl.col("item").is_in(item_labels.implode()))
     if output_key_rows.is_empty() or output_key_rows["item"].is_duplicated().any():
         return study
-    system_expression = pl.col("item").replace_strict(
-        output_key_rows["item"], output_key_rows["system"], default=None, return_dtype=pl.String
+    study_with_system_names = _replace_labels(
+        study,
+        pl.col("item")
+        .replace_strict(output_key_rows["item"], output_key_rows["system"], default=None, return_dtype=pl.String)
+        .alias("system"),
     )
-    study_with_system_names = _replace_labels(study, system_expression.alias("system"))
     n_unknown_items = len(item_labels) - output_key_rows.height
     notes = build_notes(
         (

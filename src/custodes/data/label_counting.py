@@ -132,8 +132,7 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
                 [nw.col(column_name) != first_value for first_value in distinct_first_values],
                 ~nw.col(column_name).is_null(),
             )
-            further_rows = rows.select(flat_column_names).filter(has_new_value).head(FURTHER_ROWS)
-            sample_frames.append(collect_rows(further_rows))
+            sample_frames.append(collect_rows(rows.select(flat_column_names).filter(has_new_value).head(FURTHER_ROWS)))
     sample_rows = pl.concat(sample_frames, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample_rows, columns)
     if layout is None:
@@ -263,20 +262,27 @@ class _Plan:
     @property
     def has_human_label(self) -> nw.Expr:
         """Whether an output has a human label."""
-        has_label_expressions = [
-            nw.col(column_name).is_in(column_rater.label_values).fill_null(False)
-            for column_name, column_rater in self.raters.items()
-            if column_rater.kind == "human" and column_rater.label_values
-        ]
-        return reduce(or_, has_label_expressions, nw.lit(False))
+        return reduce(
+            or_,
+            [
+                nw.col(column_name).is_in(column_rater.label_values).fill_null(False)
+                for column_name, column_rater in self.raters.items()
+                if column_rater.kind == "human" and column_rater.label_values
+            ],
+            nw.lit(False),
+        )
 
     @cached_property
     def output_kinds(self) -> pl.DataFrame:
         """One row per combination of values of the columns `key_column_names` among the outputs without a human
         label."""
-        rows_without_human_label = self.outputs(self.rows).filter(~self.has_human_label)
-        distinct_key_rows = rows_without_human_label.select(self.key_column_names).unique().head(MOST_KINDS + 1)
-        kind_rows = collect_rows(distinct_key_rows).sort(self.key_column_names)
+        kind_rows = collect_rows(
+            self.outputs(self.rows)
+            .filter(~self.has_human_label)
+            .select(self.key_column_names)
+            .unique()
+            .head(MOST_KINDS + 1)
+        ).sort(self.key_column_names)
         if kind_rows.height > MOST_KINDS:
             raise InputError(
                 f"{WHERE}: more than {MOST_KINDS} different combinations of system, labels and {join_labels(self.by)}; "
@@ -315,8 +321,10 @@ class _Plan:
             .group_by(*kind_indicator_expressions)
             .agg(nw.len().alias("n"))
         )
-        individual_output_rows = output_rows.join(human_labelled_unit_rows, on=self.unit, how="semi")
-        return collect_rows(individual_output_rows), collect_rows(equal_unit_count_rows)
+        return (
+            collect_rows(output_rows.join(human_labelled_unit_rows, on=self.unit, how="semi")),
+            collect_rows(equal_unit_count_rows),
+        )
 
     def representatives(self, kind_counts: pl.DataFrame) -> pl.DataFrame:
         """One row for each set of equal outputs. For a set of equal clusters, one row for each output of one of these

@@ -292,8 +292,9 @@ def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame
     words_of_codes = rows["score"].replace_strict(
         {float(code): word for code, word in enumerate(scale.words)}, default=None, return_dtype=pl.String
     )
-    is_row_of_score_rater = rows["rater"].is_in(list(scale.scores))
-    return pl.DataFrame([rows["rater"], words_of_scores.zip_with(is_row_of_score_rater, words_of_codes).alias("word")])
+    return pl.DataFrame(
+        [rows["rater"], words_of_scores.zip_with(rows["rater"].is_in(list(scale.scores)), words_of_codes).alias("word")]
+    )
 
 
 def _recode_labels(
@@ -302,5 +303,6 @@ def _recode_labels(
     """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
     recoded_row_indices = rating_frame.select(is_recoded_row).to_series().arg_true()
     label_codes = encode_labels(word_rows["word"], word_rows["rater"], scale).cast(rating_frame.schema["score"])
-    recoded_scores = rating_frame["score"].clone().scatter(recoded_row_indices, label_codes)
-    return rating_frame.with_columns(recoded_scores).drop_nulls("score")
+    return rating_frame.with_columns(
+        rating_frame["score"].clone().scatter(recoded_row_indices, label_codes)
+    ).drop_nulls("score")

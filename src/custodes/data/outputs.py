@@ -46,10 +46,11 @@ class Outputs:
     @classmethod
     def from_sources(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
-        source_rows = pl.concat([pl.DataFrame(schema=SOURCES), sources], how="diagonal_relaxed").select(list(SOURCES))
         return cls(
             texts=texts,
-            sources=source_rows.with_columns(
+            sources=pl.concat([pl.DataFrame(schema=SOURCES), sources], how="diagonal_relaxed")
+            .select(list(SOURCES))
+            .with_columns(
                 pl.col(pl.String).fill_null(""),
                 pl.col(pl.List(pl.String)).fill_null(pl.lit([], dtype=pl.List(pl.String))),
             ),

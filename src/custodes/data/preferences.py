@@ -247,10 +247,16 @@ class Preferences:
                 self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8)),
             ]
         )
-        verdict_table = nw.from_native(verdict_rows.with_row_index("row").lazy())
-        merged_rows = merge_orders(verdict_table, orders, key_column_names=COMPARISON).collect().to_native()
-        comparison_keys_in_file_order = self.frame.select(COMPARISON).unique(maintain_order=True, keep="first")
-        return comparison_keys_in_file_order.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
+        merged_rows = (
+            merge_orders(nw.from_native(verdict_rows.with_row_index("row").lazy()), orders, key_column_names=COMPARISON)
+            .collect()
+            .to_native()
+        )
+        return (
+            self.frame.select(COMPARISON)
+            .unique(maintain_order=True, keep="first")
+            .join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
+        )
 
 
 def column_option(role: str, column_name: str) -> str:
@@ -302,8 +308,7 @@ def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
             f"remove the preference or the reason"
         ),
     )
-    has_unknown_order = ~verdicts["order"].is_in(["ab", "ba", ""])
-    refuse_values(verdicts["order"], has_unknown_order, where=where, allowed="ab, ba, unknown")
+    refuse_values(verdicts["order"], ~verdicts["order"].is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
     refuse(
         verdicts["system_a"] == verdicts["system_b"],
         lambda row_numbers, row_index: (

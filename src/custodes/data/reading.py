@@ -288,8 +288,9 @@ def takes_raters(file: Path) -> bool:
     with suppress(CustodesError):
         study_or_table = _open_source(file, reader=None, invalid="force")
         if isinstance(study_or_table, LoadedTable):
-            study = _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({}))
-            return bool(study.raters.frame.height)
+            return bool(
+                _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({})).raters.frame.height
+            )
     return False
 
 

@@ -318,8 +318,9 @@ def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> p
     if key_hashes.n_unique() == len(key_hashes):
         return pl.repeat(False, len(key_hashes), dtype=pl.Boolean, eager=True)
     is_candidate_row = key_hashes.is_duplicated()
-    candidate_keys = frame.select(key_column_names).filter(is_candidate_row)
-    return is_candidate_row.scatter(is_candidate_row.arg_true(), candidate_keys.is_duplicated())
+    return is_candidate_row.scatter(
+        is_candidate_row.arg_true(), frame.select(key_column_names).filter(is_candidate_row).is_duplicated()
+    )
 
 
 def filter_rows(frame: pl.DataFrame, condition: pl.Expr | pl.Series) -> pl.DataFrame:
@@ -340,8 +341,7 @@ def format_counts(words: pl.Series) -> str:
     >>> format_counts(pl.Series(["label", "refusal", "refusal"]))
     'refusal 2, label 1'
     """
-    word_counts = Counter(words).most_common()
-    return join_labels(f"{word} {n_occurrences}" for word, n_occurrences in word_counts)
+    return join_labels(f"{word} {n_occurrences}" for word, n_occurrences in Counter(words).most_common())
 
 
 def refuse(is_refused_row: pl.Series, build_message: Callable[[str, int], str]) -> None:

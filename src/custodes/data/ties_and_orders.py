@@ -164,9 +164,10 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
         `half` if it was queried in both orders and answered in only one order, so that the position preference of the
         rater does not cancel. An excluded comparison has no sign.
     """
-    is_answered = ~nw.col("sign").is_null()
     if orders == "first":
-        answered_rows = verdicts.filter(is_answered).with_columns(first=nw.col("row").min().over(*key_column_names))
+        answered_rows = verdicts.filter(~nw.col("sign").is_null()).with_columns(
+            first=nw.col("row").min().over(*key_column_names)
+        )
         return answered_rows.filter(nw.col("row") == nw.col("first")).select(
             *key_column_names, "sign", nw.col("order").cast(nw.Float64), half=nw.lit(0), contradictory=nw.lit(0)
         )

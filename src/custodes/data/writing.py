@@ -134,8 +134,11 @@ def _with_labels(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
     ).with_columns(label=pl.when(is_score_expression).then(pl.col("score").cast(pl.String)).otherwise("label"))
     first_metric_row = study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1)
     unlabelled_rows = study.unlabelled.join(first_metric_row, how="cross").with_columns(repeat=pl.lit("0"))
-    all_rows = pl.concat([label_rows, unlabelled_rows], how="diagonal_relaxed").with_columns(invalid=pl.lit(""))
-    return all_rows.select("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", pl.col("^role$"))
+    return (
+        pl.concat([label_rows, unlabelled_rows], how="diagonal_relaxed")
+        .with_columns(invalid=pl.lit(""))
+        .select("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", pl.col("^role$"))
+    )
 
 
 def check_suffix(path: str | Path) -> str:

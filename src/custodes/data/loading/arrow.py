@@ -139,5 +139,6 @@ def _from_arrow(arrow_table: Any, name: str) -> pl.DataFrame:
     if sum(column_byte_sizes) > LARGEST:
         raise _too_large_error(name)
     arrow_table = arrow_table.rename_columns(strip_column_names(arrow_table.schema.names, where=name))
-    categorical_selector = pl.col(pl.Categorical, pl.Enum)
-    return pl.DataFrame(pl.from_arrow(arrow_table)).with_columns(categorical_selector.cast(pl.String)).rechunk()
+    return (
+        pl.DataFrame(pl.from_arrow(arrow_table)).with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).rechunk()
+    )

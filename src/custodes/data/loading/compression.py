@@ -152,8 +152,12 @@ def zip_archive(file_bytes: bytes, name: str) -> Any:
         archive = zip_module.ZipFile(io.BytesIO(file_bytes))
     except Exception:  # zipfile raises many types of error for damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
-    total_decompressed_size = sum(member_info.file_size for member_info in archive.infolist())
-    check_decompressed_size(total_decompressed_size, len(file_bytes), name, "if the file is genuine, unzip it")
+    check_decompressed_size(
+        sum(member_info.file_size for member_info in archive.infolist()),
+        len(file_bytes),
+        name,
+        "if the file is genuine, unzip it",
+    )
     return archive
 
 

@@ -89,9 +89,11 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
             column_names = strip_column_names(
                 (column_description[0] for column_description in cursor.description), where=name
             )
-            row_batches = iter(lambda: cursor.fetchmany(BATCH_ROWS), [])
             accepted_row_batches = limit_total_size(
-                row_batches, max_decompressed_size(len(file_bytes)), _data_size, _too_large_error(len(file_bytes), name)
+                iter(lambda: cursor.fetchmany(BATCH_ROWS), []),
+                max_decompressed_size(len(file_bytes)),
+                _data_size,
+                _too_large_error(len(file_bytes), name),
             )
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:

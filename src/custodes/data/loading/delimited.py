@@ -101,8 +101,9 @@ def _detect_separator(text: str, usual_separator: str) -> str:
 def _count_cells(text: str, separator: str) -> list[int]:
     """The number of cells in each of the first rows; no rows if a quote is not closed."""
     try:
-        sample_rows = itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)
-        row_lengths = list(map(len, sample_rows))
+        row_lengths = list(
+            map(len, itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS))
+        )
     except csv.Error:
         return []
     # The sample may end inside a row.

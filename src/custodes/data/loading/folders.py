@@ -67,8 +67,7 @@ def stack_tables(frames: Sequence[pl.DataFrame], file_names: Sequence[str], *, w
                 "give the path of one file"
             )
     try:
-        column_names = frames[0].columns
-        return pl.concat([frame.select(column_names) for frame in frames], how="vertical_relaxed")
+        return pl.concat([frame.select(frames[0].columns) for frame in frames], how="vertical_relaxed")
     except pl.exceptions.PolarsError:
         raise InputError(
             f"{where}: the files have different types in a column; write the files with equal types, or give one file"
@@ -156,11 +155,11 @@ def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
             else None
         )
         if isinstance(class_names, list) and column_name in frame.columns and frame[column_name].dtype.is_integer():
-            class_name_of_number = dict(enumerate(map(str, class_names)))
-            class_name_expression = pl.col(column_name).replace_strict(
-                class_name_of_number, default=None, return_dtype=pl.String
+            frame = frame.with_columns(
+                pl.col(column_name).replace_strict(
+                    dict(enumerate(map(str, class_names))), default=None, return_dtype=pl.String
+                )
             )
-            frame = frame.with_columns(class_name_expression)
     return frame
 
 

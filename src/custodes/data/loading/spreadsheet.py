@@ -76,8 +76,7 @@ def _check_reach(file_bytes: bytes, name: str) -> None:
     """Raise `InputError` if the cells of a sheet, including empty cells in between, would not fit into memory."""
     workbook_archive = zip_archive(file_bytes, name)
     for member_name in workbook_archive.namelist():
-        member_bytes = zip_member(workbook_archive, member_name, name)
-        n_rows, n_columns = _used_range(member_bytes)
+        n_rows, n_columns = _used_range(zip_member(workbook_archive, member_name, name))
         if n_rows * n_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; "
