@@ -207,7 +207,11 @@ def test_a_threshold_cannot_be_fitted_on_other_folds_of_a_single_cluster() -> No
     human, scores = rng.integers(1, 4, size=(12, 5)).astype(float), rng.normal(size=(2, 12, 5))
     for n_units, is_same in ((1, True), (12, False)):
         thresholds = tie_thresholds(
-            "calibrated", human=human, human_tie=0.0, scores=scores, units=np.arange(12) % n_units
+            "calibrated",
+            human_scores=human,
+            human_tie_threshold=0.0,
+            metric_scores=scores,
+            units=np.arange(12) % n_units,
         )
         assert thresholds.shape == (2, 12)
         assert (np.ptp(thresholds, axis=1) == 0).all() == is_same

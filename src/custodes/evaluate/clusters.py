@@ -98,8 +98,10 @@ def margin_effects(aspect_counts: AspectCounts) -> Floats:
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.full((1 + len(aspect_counts.counts.metrics), len(aspect_counts.counts.system_a)), np.nan)
     cluster_cells = aspect_counts.comparison.cells
-    cluster_rows_of_raters = (cluster_cells.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_cells.signs)
-    return np.stack([design_effect(margin_of, cluster_rows).effect for cluster_rows in cluster_rows_of_raters])
+    outcome_rows_of_raters = (cluster_cells.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_cells.signs)
+    return np.stack(
+        [design_effect(margin_of, cluster_outcome_rows).effect for cluster_outcome_rows in outcome_rows_of_raters]
+    )
 
 
 def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
@@ -109,24 +111,26 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
     """
     assert aspect_counts.comparison is not None
     cluster_cells = aspect_counts.comparison.cells
-    cluster_rows_of_metrics = [
+    joint_rows_of_metrics = [
         cluster_cells.rows(joint_outcomes(cluster_cells.signs[0], metric_signs), width=15)
         for metric_signs in cluster_cells.signs[1:]
     ]
-    effects_of_statistic = (
+    effects_by_statistic = (
         [
-            design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), cluster_rows)  # type: ignore[misc]
-            for cluster_rows in cluster_rows_of_metrics
+            design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), joint_outcome_rows)  # type: ignore[misc]
+            for joint_outcome_rows in joint_rows_of_metrics
         ]
         for statistic in statistics
     )
     return [
-        DesignEffect(*(np.stack(field_arrays, axis=1) for field_arrays in zip(*effects_by_metric, strict=True)))
-        for effects_by_metric in effects_of_statistic
+        DesignEffect(*(np.stack(arrays_of_field, axis=1) for arrays_of_field in zip(*effects_by_metric, strict=True)))
+        for effects_by_metric in effects_by_statistic
     ]
 
 
-def null_effects(aspect_counts: AspectCounts, *, shared_with_annotators: bool = False, people: bool = False) -> Floats:
+def null_effects(
+    aspect_counts: AspectCounts, *, shared_with_annotators: bool = False, of_human_ratings: bool = False
+) -> Floats:
     """Return the numbers by which sign tests divide counts to account for clusters; 1 without clusters.
 
     Parameters
@@ -135,7 +139,7 @@ def null_effects(aspect_counts: AspectCounts, *, shared_with_annotators: bool = 
         Counts of one aspect.
     shared_with_annotators : bool
         Whether to use only the comparisons that annotators and metric both rated.
-    people : bool
+    of_human_ratings : bool
         Used only if `shared_with_annotators`. True: test the human ratings of these comparisons; False (default): the
         metric ratings.
 
@@ -150,7 +154,7 @@ def null_effects(aspect_counts: AspectCounts, *, shared_with_annotators: bool = 
     if shared_with_annotators:
         is_shared_with_metric = (preference_signs[:1] != ABSENT) & (preference_signs[1:] != ABSENT)
         preference_signs = np.where(
-            is_shared_with_metric, preference_signs[:1] if people else preference_signs[1:], np.int8(ABSENT)
+            is_shared_with_metric, preference_signs[:1] if of_human_ratings else preference_signs[1:], np.int8(ABSENT)
         )
     design_effects_of_raters = []
     for rater_signs in preference_signs:
@@ -167,27 +171,30 @@ def null_effects(aspect_counts: AspectCounts, *, shared_with_annotators: bool = 
     return np.stack(design_effects_of_raters)
 
 
-def cluster_notes(aspect_counts: AspectCounts, human_effects: Sequence[float] | Floats) -> list[Note]:
-    """Return the notes on clusters; `human_effects` (pairs,) are the design effects of human margins."""
+def cluster_notes(aspect_counts: AspectCounts, human_design_effects: Sequence[float] | Floats) -> list[Note]:
+    """Return the notes on clusters; `human_design_effects` (pairs,) are the design effects of human margins."""
     design, aspect_text = (
         aspect_counts.comparison.design if aspect_counts.comparison else None,
         label_of(aspect_counts.aspect),
     )
     if design is None:
-        message = (
-            "counts do not record which items share a document, so items are treated as independent. "
-            "If items share documents, p-values are too small and intervals too narrow; give the study with "
-            "its clusters instead"
+        return build_notes(
+            (
+                "counts-without-clusters",
+                True,
+                "counts do not record which items share a document, so items are treated as independent. "
+                "If items share documents, p-values are too small and intervals too narrow; give the study with "
+                "its clusters instead",
+            )
         )
-        return build_notes(("counts-without-clusters", True, message))
-    defined_design_effects = np.asarray(human_effects)[np.isfinite(human_effects)]
+    defined_design_effects = np.asarray(human_design_effects)[np.isfinite(human_design_effects)]
     mean_design_effect = defined_design_effects.mean() if defined_design_effects.size else np.nan
     message = (
         f"{len(design.items)} items in {design.n_units} clusters{aspect_text}: the variance of human "
         f"margins is {mean_design_effect:.2f} times the variance for independent items (design effect, mean over pairs "
         "of systems). Tests, intervals and probabilities account for this design effect"
     )
-    n_single_cluster_pairs = int(np.isinf(human_effects).sum())
+    n_single_cluster_pairs = int(np.isinf(human_design_effects).sum())
     single_cluster_text = (
         f"{n_single_cluster_pairs} pairs of systems have ratings in only one cluster{aspect_text}, "
         "so the variance cannot be estimated"

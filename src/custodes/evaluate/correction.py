@@ -63,10 +63,10 @@ CORRECTED = (
 )
 
 
-def _margin_views(pairs: pl.DataFrame) -> Iterable[View]:
+def _margin_views(pair_rows: pl.DataFrame) -> Iterable[View]:
     """Return a view for each metric and estimator: decision, and corrected, naive and human margin of each pair."""
     views = []
-    for (aspect, metric), metric_rows in pairs.group_by("aspect", "metric", maintain_order=True):
+    for (aspect, metric), metric_rows in pair_rows.group_by("aspect", "metric", maintain_order=True):
         rows_of_estimator = {
             estimator_name: estimator_rows.rows(named=True)
             for estimator_name, estimator_rows in split_by_aspect(metric_rows, "estimator")
@@ -104,9 +104,9 @@ def _margin_texts(estimate_rows: Sequence[Mapping[str, Any]]) -> list[str]:
         (estimate_row["margin"], estimate_row["margin_low"], estimate_row["margin_high"])
         for estimate_row in estimate_rows
     ]
-    n_digits = column_digits(estimates_and_bounds, min_decimals=2)
+    n_decimals = column_digits(estimates_and_bounds, min_decimals=2)
     return [
-        estimate_text(*estimate_and_bounds, digits=n_digits, write=number)
+        estimate_text(*estimate_and_bounds, digits=n_decimals, write=number)
         for estimate_and_bounds in estimates_and_bounds
     ]
 
@@ -217,11 +217,11 @@ def _estimate(
     """
     estimate_options = {"confidence": confidence, "gamma": gamma, "rng": rng}
     if estimator.needs_items and aspect_counts.comparison is not None:
-        comparison_design = aspect_counts.comparison.design
-        pair_items = PairItems(
-            human=aspect_counts.comparison.human_signs, systems=comparison_design.pairs, units=comparison_design.units
+        design = aspect_counts.comparison.design
+        return estimator.estimate(
+            PairItems(human=aspect_counts.comparison.human_signs, systems=design.pairs, units=design.units),
+            **estimate_options,
         )
-        return estimator.estimate(pair_items, **estimate_options)
     counts = Counts(aspect_counts.counts.paired, aspect_counts.counts.metric_only, aspect_counts.counts.human_only)
     if design_effect is not None:
         counts = counts.effective(design_effect.divisor(max(confidence, 1 - gamma)))
@@ -252,14 +252,16 @@ def _answer(
     confidence: float,
 ) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
     counts, estimator_names = aspect_counts.counts, [estimator.name for estimator in estimators]
-    effect_of_estimator = {}
+    design_effect_of_estimator = {}
     if has_clusters(aspect_counts):
-        point_of_estimator = {estimator: estimator.point for estimator in estimators if not estimator.needs_items}
-        design_effects = table_effects(aspect_counts, *point_of_estimator.values())
-        effect_of_estimator = dict(zip(point_of_estimator, design_effects, strict=True))
+        point_function_of_estimator = {
+            estimator: estimator.point for estimator in estimators if not estimator.needs_items
+        }
+        design_effects = table_effects(aspect_counts, *point_function_of_estimator.values())
+        design_effect_of_estimator = dict(zip(point_function_of_estimator, design_effects, strict=True))
     estimate_of_estimator = {
         estimator: _estimate(
-            estimator, aspect_counts, rng, effect_of_estimator.get(estimator), gamma=gamma, confidence=confidence
+            estimator, aspect_counts, rng, design_effect_of_estimator.get(estimator), gamma=gamma, confidence=confidence
         )
         for estimator in estimators
     }
@@ -277,31 +279,32 @@ def _answer(
         ]
         return np.stack(estimator_arrays, axis=2)
 
-    win_probability = stack(attrgetter("theta"))
+    probability_a_is_better = stack(attrgetter("theta"))
     is_at_threshold = stack(lambda estimate: estimate.at_threshold(gamma=gamma))
-    decisions = np.where(is_at_threshold, 0.0, decide(win_probability, gamma=gamma))
-    p_random_of_metric = (
+    decisions = np.where(is_at_threshold, 0.0, decide(probability_a_is_better, gamma=gamma))
+    random_part_p_value_of_metric = (
         np.full(len(counts.metrics), np.nan)
         if aspect_counts.comparison is None
         else random_part_p_values(aspect_counts.comparison)
     )
     adjusts_for_selection = np.array([estimator.adjusts_for_selection for estimator in estimate_of_estimator])
-    is_withheld = np.broadcast_to(
-        (p_random_of_metric < NOT_RANDOM)[:, np.newaxis, np.newaxis] & ~adjusts_for_selection, decisions.shape
+    is_withheld_decision = np.broadcast_to(
+        (random_part_p_value_of_metric < NOT_RANDOM)[:, np.newaxis, np.newaxis] & ~adjusts_for_selection,
+        decisions.shape,
     )
-    decisions[is_withheld] = np.nan
+    decisions[is_withheld_decision] = np.nan
     metric_indices, pair_indices, estimator_indices = np.indices(decisions.shape).reshape(3, -1)
     uses_human_ratings = np.array([estimator.uses_people for estimator in estimators])[estimator_indices]
     n_annotated_items = counts.human.sum(axis=1)[pair_indices]
     n_metric_rated_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
-    condition_of_note = {
+    mask_of_note = {
         "": ~uses_human_ratings & (n_metric_rated_items > 0),
         "never rated by the metric": ~uses_human_ratings,
         "never annotated": n_annotated_items == 0,
         "few annotations": n_annotated_items < FEW_ANNOTATIONS,
     }
-    notes_on_decisions = np.select([is_withheld, is_at_threshold], [NO_RANDOM_PART, AT_THRESHOLD], "").ravel()
-    notes_on_data = np.select(list(condition_of_note.values()), list(condition_of_note), "")
+    notes_on_decisions = np.select([is_withheld_decision, is_at_threshold], [NO_RANDOM_PART, AT_THRESHOLD], "").ravel()
+    notes_on_data = np.select(list(mask_of_note.values()), list(mask_of_note), "")
     table_of_name = Correction.part(
         aspect_counts.aspect,
         pairs={
@@ -317,12 +320,12 @@ def _answer(
                 for outcome_index, outcome in enumerate(("win", "tie", "loss"))
                 for bound_suffix in ("", "_low", "_high")
             },
-            **{name: stack(attrgetter(name)) for name in ("margin", "margin_low", "margin_high")},
-            "theta": win_probability,
+            **{column_name: stack(attrgetter(column_name)) for column_name in ("margin", "margin_low", "margin_high")},
+            "theta": probability_a_is_better,
             "decision": format_decisions(decisions),
             "note": [
-                "; ".join(filter(None, notes))
-                for notes in zip(notes_on_decisions.tolist(), notes_on_data.tolist(), strict=True)
+                "; ".join(filter(None, cell_notes))
+                for cell_notes in zip(notes_on_decisions.tolist(), notes_on_data.tolist(), strict=True)
             ],
         },
     )
@@ -331,28 +334,29 @@ def _answer(
         Note(**vars(remark), aspect=aspect_counts.aspect)
         for remark in _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
     ]
-    notes += _selection_note(aspect_counts, p_random_of_metric, list(estimate_of_estimator))
+    notes += _selection_note(aspect_counts, random_part_p_value_of_metric, list(estimate_of_estimator))
     return table_of_name, [*aspect_counts.notes, *notes]
 
 
-def _selection_note(aspect_counts: AspectCounts, p_random: Floats, estimators: Sequence[Estimator]) -> list[Note]:
+def _selection_note(aspect_counts: AspectCounts, p_values: Floats, estimators: Sequence[Estimator]) -> list[Note]:
     """Return the note on metrics whose annotated items are not a random part, by `random_part_p_values`."""
-    withheld_names_text, adjusted_names_text = (
+    withheld_estimators_text, adjusting_estimators_text = (
         join_labels(
             [
                 estimator.name
                 for estimator in estimators
-                if estimator.uses_people and estimator.adjusts_for_selection is is_adjusted
+                if estimator.uses_people and estimator.adjusts_for_selection is adjusts_for_selection
             ]
         )
-        for is_adjusted in (False, True)
+        for adjusts_for_selection in (False, True)
     )
-    consequence = f"so there are no decisions by {withheld_names_text}"
-    if adjusted_names_text:
+    consequence = f"so there are no decisions by {withheld_estimators_text}"
+    if adjusting_estimators_text:
         consequence += (
-            f"; decisions by {adjusted_names_text} hold only if annotation depended only on the ratings of the metric"
+            f"; decisions by {adjusting_estimators_text} hold only if annotation depended only on the ratings of the "
+            "metric"
         )
-    return not_random_note(aspect_counts.counts.metrics, p_random, consequence, aspect=aspect_counts.aspect)
+    return not_random_note(aspect_counts.counts.metrics, p_values, consequence, aspect=aspect_counts.aspect)
 
 
 def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
@@ -363,7 +367,7 @@ def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
         for system_a, system_b, n_items in zip(counts.system_a, counts.system_b, n_annotated_items, strict=True)
         if not n_items
     ]
-    n_sparse_pairs = int(((n_annotated_items > 0) & (n_annotated_items < FEW_ANNOTATIONS)).sum())
+    n_sparsely_annotated_pairs = int(((n_annotated_items > 0) & (n_annotated_items < FEW_ANNOTATIONS)).sum())
     unmatched_metrics = [metric for metric, n_items in zip(counts.metrics, n_shared_items, strict=True) if not n_items]
     return build_notes(
         (
@@ -376,8 +380,8 @@ def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
         ),
         (
             "few-annotations",
-            n_sparse_pairs,
-            f"{n_sparse_pairs} of {len(n_annotated_items)} pairs have fewer than {FEW_ANNOTATIONS} human "
+            n_sparsely_annotated_pairs,
+            f"{n_sparsely_annotated_pairs} of {len(n_annotated_items)} pairs have fewer than {FEW_ANNOTATIONS} human "
             f"annotations{aspect_suffix}, so the coverage of their intervals may be below nominal (in simulations "
             "with 10 annotations, 95 % intervals had a coverage of 87 % with ppi and of at least 90 % with other "
             "estimators)",
@@ -396,16 +400,16 @@ def _estimate_remarks(
 ) -> Iterator[Remark]:
     for estimator, estimate in estimate_of_estimator.items():
         yield from estimator.remarks(estimate, aspect_suffix)
-        if n_few_draws := int((estimate.effective_draws < FEW_DRAWS).sum()):
+        if n_estimates_with_few_draws := int((estimate.effective_draws < FEW_DRAWS).sum()):
             message = (
-                f"{estimator.name}: {n_few_draws} of {estimate.theta.size} estimates have fewer than {FEW_DRAWS} "
-                f"effective draws{aspect_suffix}, so their intervals are inaccurate"
+                f"{estimator.name}: {n_estimates_with_few_draws} of {estimate.theta.size} estimates have fewer than "
+                f"{FEW_DRAWS} effective draws{aspect_suffix}, so their intervals are inaccurate"
             )
-            yield Remark("few-draws", message, n_few_draws)
-        if n_at_threshold := int(estimate.at_threshold(gamma=gamma).sum()):
+            yield Remark("few-draws", message, n_estimates_with_few_draws)
+        if n_estimates_at_threshold := int(estimate.at_threshold(gamma=gamma).sum()):
             message = (
-                f"{estimator.name}: in {n_at_threshold} of {estimate.theta.size} estimates{aspect_suffix}, theta is "
-                f"within four Monte Carlo errors of {number(gamma / 2, digits=3)} or "
+                f"{estimator.name}: in {n_estimates_at_threshold} of {estimate.theta.size} estimates{aspect_suffix}, "
+                f"theta is within four Monte Carlo errors of {number(gamma / 2, digits=3)} or "
                 f"{number(1 - gamma / 2, digits=3)}; these decisions count as `=` and are marked `{AT_THRESHOLD}`"
             )
-            yield Remark("at-the-threshold", message, n_at_threshold)
+            yield Remark("at-the-threshold", message, n_estimates_at_threshold)

@@ -60,11 +60,14 @@ def ranking_graph(
     ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges are those
     that are left after transitive reduction; each edge is a pair of winner and loser.
     """
-    component_of_system, is_winner_over_node = graphs.condensation(beats)
-    is_system_in_node = component_of_system == np.arange(len(is_winner_over_node))[:, None]
+    component_of_system, node_beats = graphs.condensation(beats)
+    is_system_in_node = component_of_system == np.arange(len(node_beats))[:, None]
     return (
         [" ~ ".join(compress(systems, is_in_node)) for is_in_node in is_system_in_node],
         is_system_in_node,
-        is_winner_over_node,
-        [(int(winner), int(loser)) for winner, loser in np.argwhere(graphs.transitive_reduction(is_winner_over_node))],
+        node_beats,
+        [
+            (int(winner_node), int(loser_node))
+            for winner_node, loser_node in np.argwhere(graphs.transitive_reduction(node_beats))
+        ],
     )

@@ -73,18 +73,18 @@ class Design(ReadOnlyArrays):
             dataset=tuple(item_table["dataset"]),
         )
 
-    def on(self, items: NDArray[np.intp]) -> Design:
+    def on(self, item_positions: NDArray[np.intp]) -> Design:
         """Return the design of the items at these positions."""
-        distinct_units, renumbered_units = np.unique(self.units[items], return_inverse=True)
+        distinct_units, renumbered_units = np.unique(self.units[item_positions], return_inverse=True)
         return replace(
             self,
-            items=tuple(self.items[item_index] for item_index in items),
+            items=tuple(self.items[item_position] for item_position in item_positions),
             clusters=tuple(self.clusters[unit] for unit in distinct_units),
             units=renumbered_units.reshape(-1),
-            weights=self.weights[items],
-            probability=self.probability[items],
-            group=tuple(self.group[item_index] for item_index in items),
-            dataset=tuple(self.dataset[item_index] for item_index in items),
+            weights=self.weights[item_positions],
+            probability=self.probability[item_positions],
+            group=tuple(self.group[item_position] for item_position in item_positions),
+            dataset=tuple(self.dataset[item_position] for item_position in item_positions),
         )
 
     def group_into_blocks(self) -> Design:
@@ -132,6 +132,6 @@ class Design(ReadOnlyArrays):
 
         A single cluster is never resampled. Integers of one byte (`uint8`) are enough for `bootstrap.weighted_sums`.
         """
-        values_per_resample = self.n_units * np.dtype(dtype).itemsize / 8
-        check_memory("resamples", resamples, count_resample_values(resamples, values_per_resample))
+        n_values_per_resample = self.n_units * np.dtype(dtype).itemsize / 8
+        check_memory("resamples", resamples, count_resample_values(resamples, n_values_per_resample))
         return bootstrap.bootstrap_weights(self.n_units, resamples if self.n_units > 1 else 0, rng, dtype=dtype)

@@ -75,15 +75,19 @@ ERRORS = (
 PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over metrics and systems), ?: inconclusive"
 
 
-def _matrix(rows: pl.DataFrame, name: str, title: str, note: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
+def _matrix(
+    rows: pl.DataFrame, table_name: str, title: str, note: str, format_cell: Callable[[Mapping[str, Any]], str]
+) -> Any:
     """Return a view of metrics by systems for each aspect; with many systems, a view of the rows of the table."""
     matrix_views: list[View] = []
     for aspect, aspect_rows in split_by_aspect(rows, "aspect"):
         systems = aspect_rows["system"].unique(maintain_order=True).to_list()
         if len(systems) > SYSTEMS_ACROSS:
-            matrix_views += views(replace(Favoritism.table_declarations()[name], view=None), aspect_rows, name)
+            matrix_views += views(
+                replace(Favoritism.table_declarations()[table_name], view=None), aspect_rows, table_name
+            )
             continue
-        cell_texts = [cell(row) for row in aspect_rows.iter_rows(named=True)]
+        cell_texts = [format_cell(row) for row in aspect_rows.iter_rows(named=True)]
         metrics = aspect_rows["metric"].unique(maintain_order=True)
         matrix_views.append(
             View(
@@ -299,12 +303,12 @@ def favoritism(
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
-    answer = partial(_answer, alpha=alpha, slicer=slicer, confidence=confidence, resamples=resamples)
-    return merge_parts(Favoritism, answer, counts_of_aspects, rng=rng, progress=progress, desc="favoritism")
+    answer_aspect = partial(_answer, alpha=alpha, slicer=slicer, confidence=confidence, resamples=resamples)
+    return merge_parts(Favoritism, answer_aspect, counts_of_aspects, rng=rng, progress=progress, desc="favoritism")
 
 
 def _answer(
-    outcomes: AspectCounts,
+    aspect_counts: AspectCounts,
     rng: np.random.Generator,
     *,
     alpha: float,
@@ -313,94 +317,108 @@ def _answer(
     resamples: int,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     # (metrics, pairs, 3, 3), so that rows are grouped by metric
-    counts, paired = outcomes.counts, np.moveaxis(outcomes.counts.paired, 1, 0)
-    n_items, n_errors, favi_scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
+    counts, paired_tables = aspect_counts.counts, np.moveaxis(aspect_counts.counts.paired, 1, 0)
+    n_shared_items, n_errors, favi_scores = (
+        paired_tables.sum(axis=(2, 3)),
+        favi_score.errors(paired_tables),
+        favi_score.favi_score(paired_tables),
+    )
     # For counts, only the draws of one table are in memory at a time.
-    check_memory("resamples", resamples, count_resample_values(resamples) if outcomes.comparison else 20 * resamples)
-    posterior = _posterior(outcomes, paired, confidence=confidence, draws=resamples, rng=rng)
-    margin_signs = (np.sign(table[..., 0] - table[..., 2]) for table in (paired.sum(axis=3), paired.sum(axis=2)))
-    sign_agrees = np.where(n_items > 0, np.equal(*margin_signs), np.nan)
+    check_memory(
+        "resamples", resamples, count_resample_values(resamples) if aspect_counts.comparison else 20 * resamples
+    )
+    favi_posterior = _posterior(aspect_counts, paired_tables, confidence=confidence, draws=resamples, rng=rng)
+    margin_signs = (
+        np.sign(outcome_counts[..., 0] - outcome_counts[..., 2])
+        for outcome_counts in (paired_tables.sum(axis=3), paired_tables.sum(axis=2))
+    )
+    sign_agrees = np.where(n_shared_items > 0, np.equal(*margin_signs), np.nan)
     abs_favi = np.abs(favi_scores)
     partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
-    if outcomes.comparison is not None:
-        partiality_table = partiality_columns([outcomes.comparison], alpha=alpha, confidence=confidence)
-        partiality_table["near_copies"] = near_copies(outcomes.comparison, partiality_table["finding"])
+    if aspect_counts.comparison is not None:
+        partiality_table = partiality_columns([aspect_counts.comparison], alpha=alpha, confidence=confidence)
+        partiality_table["near_copies"] = near_copies(aspect_counts.comparison, partiality_table["finding"])
         if slicer:
-            slice_table = _slice_columns(outcomes.comparison, slicer, alpha=alpha, confidence=confidence)
-    tables = Favoritism.part(
-        outcomes.aspect,
+            slice_table = _slice_columns(aspect_counts.comparison, slicer, alpha=alpha, confidence=confidence)
+    table_of_name = Favoritism.part(
+        aspect_counts.aspect,
         metrics={
-            **mean_columns(outcomes, confidence=confidence, resamples=resamples, rng=rng),
+            **mean_columns(aspect_counts, confidence=confidence, resamples=resamples, rng=rng),
             "std_abs_favi": np.sqrt(mean_of_defined((abs_favi - mean_of_defined(abs_favi)[:, None]) ** 2)),
             "system_accuracy": mean_of_defined(sign_agrees),
-            "overall": [metric in outcomes.overall for metric in counts.metrics],
+            "overall": [metric in aspect_counts.overall for metric in counts.metrics],
         },
         pairs={
             "metric": np.repeat(counts.metrics, len(counts.system_a)),
             "system_a": counts.system_a * len(counts.metrics),
             "system_b": counts.system_b * len(counts.metrics),
-            "n": n_items,
+            "n": n_shared_items,
             # Division of the counts by the design effect may change the estimate by rounding.
             "favi": favi_scores,
-            "favi_low": np.minimum(posterior.low, favi_scores),
-            "favi_high": np.maximum(posterior.high, favi_scores),
-            "sample_accuracy": favi_score.sample_accuracy(paired),
+            "favi_low": np.minimum(favi_posterior.low, favi_scores),
+            "favi_high": np.maximum(favi_posterior.high, favi_scores),
+            "sample_accuracy": favi_score.sample_accuracy(paired_tables),
             "sign_agrees": sign_agrees,
-            "flip_probability": posterior.flip_probability,
+            "flip_probability": favi_posterior.flip_probability,
             "note": np.select(
-                [n_items == 0, n_errors == 0, n_errors < FEW_ERRORS],
+                [n_shared_items == 0, n_errors == 0, n_errors < FEW_ERRORS],
                 ["no item rated by both", "no errors", "too few errors"],
                 "",
             ),
-            **{cell_name: paired[..., cell // 3, cell % 3] for cell, cell_name in enumerate(CELLS)},
+            **{
+                cell_name: paired_tables[..., cell_index // 3, cell_index % 3]
+                for cell_index, cell_name in enumerate(CELLS)
+            },
         },
-        correlations=correlation_columns(favi_scores, sign_agrees, favi_score.sample_accuracy(paired)),
+        correlations=correlation_columns(favi_scores, sign_agrees, favi_score.sample_accuracy(paired_tables)),
         systems=_systems(counts, favi_scores),
         partiality=partiality_table,
         slices=slice_table,
     )
     notes = [
-        *cluster_notes(outcomes, margin_effects(outcomes)[0]),
-        *favoritism_notes(outcomes, partiality_table, n_items, n_errors),
-        *few_clusters_notes(outcomes.n_clusters, resamples, fewest=FEWEST, aspect=outcomes.aspect),
+        *cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]),
+        *favoritism_notes(aspect_counts, partiality_table, n_shared_items, n_errors),
+        *few_clusters_notes(aspect_counts.n_clusters, resamples, min_units=FEWEST, aspect=aspect_counts.aspect),
     ]
-    return tables, [*outcomes.notes, *notes]
+    return table_of_name, [*aspect_counts.notes, *notes]
 
 
 def mean_columns(
-    outcomes: AspectCounts, *, confidence: float, resamples: int, rng: np.random.Generator
+    aspect_counts: AspectCounts, *, confidence: float, resamples: int, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
-    paired_tables = np.moveaxis(outcomes.counts.paired, 1, 0)
-    mean_draws = _mean_abs_favi(outcomes, np.abs(favi_score.favi_score(paired_tables)), resamples, rng)
+    paired_tables = np.moveaxis(aspect_counts.counts.paired, 1, 0)
+    mean_draws = _mean_abs_favi(aspect_counts, np.abs(favi_score.favi_score(paired_tables)), resamples, rng)
     # A mean of absolute values decreases with the number of items, so the interval is for samples of the same size.
     favi_columns = with_interval(
-        "mean_abs_favi", mean_draws, confidence, clusters=outcomes.n_effective_clusters, bounds=favi_score.SIZES
+        "mean_abs_favi", mean_draws, confidence, clusters=aspect_counts.n_effective_clusters, bounds=favi_score.SIZES
     )
     return {
-        "metric": outcomes.counts.metrics,
+        "metric": aspect_counts.counts.metrics,
         **favi_columns,
         "sample_accuracy": favi_score.sample_accuracy(paired_tables.sum(axis=1)),
     }
 
 
 def _posterior(
-    outcomes: AspectCounts, tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
+    aspect_counts: AspectCounts, paired_tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> favi_score.FaviPosterior:
     """Return the posterior of tables (metrics, pairs, 3, 3). With clusters, counts are effective counts."""
-    if not has_clusters(outcomes):
-        return favi_score.favi_posterior(tables, confidence=confidence, draws=draws, rng=rng)
-    favi_effect, human_effect, metric_effect = table_effects(
-        outcomes,
+    if not has_clusters(aspect_counts):
+        return favi_score.favi_posterior(paired_tables, confidence=confidence, draws=draws, rng=rng)
+    favi_design_effect, human_design_effect, metric_design_effect = table_effects(
+        aspect_counts,
         lambda counts: favi_score.favi_score(counts.paired),
         lambda counts: margin_of(counts.paired.sum(axis=-1)),
         lambda counts: margin_of(counts.paired.sum(axis=-2)),
     )
     # A flip depends on both margins, so the larger of their design effects is used.
-    flip_divisor = np.maximum(human_effect.divisor(confidence), metric_effect.divisor(confidence))
+    flip_divisor = np.maximum(human_design_effect.divisor(confidence), metric_design_effect.divisor(confidence))
     favi_posterior, flip_posterior = (
-        favi_score.favi_posterior(tables / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
-        for divisor in (favi_effect.divisor(confidence), flip_divisor)
+        favi_score.favi_posterior(
+            paired_tables / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng
+        )
+        for divisor in (favi_design_effect.divisor(confidence), flip_divisor)
     )
     return favi_posterior._replace(flip_probability=flip_posterior.flip_probability)
 
@@ -424,38 +442,48 @@ def _slice_columns(
 ) -> dict[str, Any]:
     """Return the columns of `Favoritism.slices`; `slicer` returns the slices, and the slice of each item."""
     slice_names, slice_of_item = slicer(comparison.items)
-    items_of_slice = {
+    item_positions_of_slice = {
         slice_name: np.flatnonzero(slice_of_item == slice_index)
         for slice_index, slice_name in enumerate(slice_names)
         if (slice_of_item == slice_index).any()
     }
-    if not items_of_slice:
+    if not item_positions_of_slice:
         return {}
-    slice_comparisons = [comparison.on_items(item_positions) for item_positions in items_of_slice.values()]
+    slice_comparisons = [comparison.on_items(item_positions) for item_positions in item_positions_of_slice.values()]
     table_columns = partiality_columns(slice_comparisons, alpha=alpha, confidence=confidence)
     n_rows = len(comparison.metrics) * len(comparison.systems)
     return {
-        "slice": np.repeat(list(items_of_slice), n_rows).tolist(),
-        "n": np.repeat([len(positions) for positions in items_of_slice.values()], n_rows),
-        **{name: column for name, column in table_columns.items() if not name.startswith("rank")},
+        "slice": np.repeat(list(item_positions_of_slice), n_rows).tolist(),
+        "n": np.repeat([len(item_positions) for item_positions in item_positions_of_slice.values()], n_rows),
+        **{
+            column_name: column_values
+            for column_name, column_values in table_columns.items()
+            if not column_name.startswith("rank")
+        },
     }
 
 
-def _mean_abs_favi(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+def _mean_abs_favi(aspect_counts: AspectCounts, abs_favi: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     """Return the mean |favi| over pairs for the data and for B samples of resampled clusters, (1 + B, metrics)."""
-    if outcomes.comparison is None:
+    if aspect_counts.comparison is None:
         return mean_of_defined(abs_favi)[None]
-    cells = outcomes.comparison.cells
-    human_signs, sum_functions = cells.signs[0].astype(np.int16), []
-    for metric_signs in cells.signs[1:]:
+    cluster_cells = aspect_counts.comparison.cells
+    human_signs, sum_functions = cluster_cells.signs[0].astype(np.int16), []
+    for metric_signs in cluster_cells.signs[1:]:
         # By Lemma 1, margins and errors are sufficient.
         sign_differences = np.where((metric_signs != ABSENT) & (human_signs != ABSENT), metric_signs - human_signs, 0)
         is_error = sign_differences != 0
-        sum_functions.append((cells.sums(sign_differences, is_error), cells.sums(is_error, is_error)))
-    mean_abs_favi = np.empty((1 + (resamples if outcomes.n_clusters > 1 else 0), len(sum_functions)))
-    for resample_slice, weights in cells.iter_weights(resamples, rng, size_per_resample=cells.n_pairs):
-        for metric_index, (sum_differences, sum_errors) in enumerate(sum_functions):
-            differences, n_errors = (sums(weights).astype(np.float64) for sums in (sum_differences, sum_errors))
-            abs_favi = np.divide(np.abs(differences), n_errors, out=np.zeros_like(differences), where=n_errors > 0)
-            mean_abs_favi[resample_slice, metric_index] = ratio(abs_favi.sum(axis=0), (n_errors > 0).sum(axis=0))
+        sum_functions.append((cluster_cells.sums(sign_differences, is_error), cluster_cells.sums(is_error, is_error)))
+    mean_abs_favi = np.empty((1 + (resamples if aspect_counts.n_clusters > 1 else 0), len(sum_functions)))
+    for resample_slice, cluster_weights in cluster_cells.iter_weights(
+        resamples, rng, size_per_resample=cluster_cells.n_pairs
+    ):
+        for metric_index, (compute_difference_sums, compute_error_counts) in enumerate(sum_functions):
+            difference_sums, n_errors = (
+                compute_sums(cluster_weights).astype(np.float64)
+                for compute_sums in (compute_difference_sums, compute_error_counts)
+            )
+            mean_abs_favi[resample_slice, metric_index] = mean_of_defined(
+                ratio(np.abs(difference_sums), n_errors), axis=0
+            )
     return mean_abs_favi

@@ -87,7 +87,7 @@ def partiality_columns(
         "",
     )
     _, metric_ranks, ranks_without_partiality = effects_and_ranks_of_bound[""]
-    is_compared_by_metric_and_system = np.stack([placement.units > 0 for placement in placements])
+    is_compared_system = np.stack([placement.units > 0 for placement in placements])
     human_scores = np.stack([placement.human for placement in placements])
     human_ranks = 1 + (human_scores[:, np.newaxis] > human_scores[:, :, np.newaxis] + 1e-12).sum(axis=2)
     return {
@@ -101,8 +101,8 @@ def partiality_columns(
         "p_adjusted": partiality_tests.p_adjusted,
         "finding": findings.ravel().tolist(),
         "reason": [REASONS[Reason(reason_code)] for reason_code in partiality_tests.reason.ravel().tolist()],
-        "rank_human": np.where(is_compared_by_metric_and_system, human_ranks, np.nan),
-        "rank": np.where(is_compared_by_metric_and_system, metric_ranks, np.nan),
+        "rank_human": np.where(is_compared_system, human_ranks, np.nan),
+        "rank": np.where(is_compared_system, metric_ranks, np.nan),
         "rank_without": np.where(is_defined_shift, ranks_without_partiality, np.nan),
     }
 
@@ -114,8 +114,10 @@ def placement_of(comparison: RaterComparison, metric_index: int) -> Placement:
     verdicts.
     """
     design, item_scores, shared_preferences = comparison.design, comparison.scores, comparison.shared(metric_index)
-    is_scored_item = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics[metric_index])).sum(axis=1) > 1
-    if 2 * is_scored_item.sum() >= len(np.unique(shared_preferences.item)) and is_scored_item.any():
+    has_two_scored_outputs = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics[metric_index])).sum(
+        axis=1
+    ) > 1
+    if 2 * has_two_scored_outputs.sum() >= len(np.unique(shared_preferences.item)) and has_two_scored_outputs.any():
         return comparison.scored_people.placement(item_scores.metrics[metric_index])
     human_signs, metric_signs = shared_preferences.signs
     return sign_placement(
@@ -139,14 +141,14 @@ def near_copies(comparison: RaterComparison, findings: Sequence[str]) -> list[li
     finding_signs = np.array([sign_of_finding.get(finding, 0) for finding in findings]).reshape(n_metrics, n_systems)
     # (metrics, metrics, systems)
     has_same_finding = (finding_signs[:, np.newaxis] == finding_signs) & (finding_signs != 0)
-    first_metrics, second_metrics = np.nonzero(np.triu(has_same_finding.any(axis=2), 1))
+    first_metric_indices, second_metric_indices = np.nonzero(np.triu(has_same_finding.any(axis=2), 1))
     is_near_copy = np.zeros((n_metrics, n_metrics), dtype=np.bool_)
-    is_near_copy[first_metrics, second_metrics] = (
-        _complementarity(comparison, first_metrics, second_metrics) <= NEAR_COPY
+    is_near_copy[first_metric_indices, second_metric_indices] = (
+        _complementarity(comparison, first_metric_indices, second_metric_indices) <= NEAR_COPY
     )
-    is_named = (is_near_copy | is_near_copy.T)[:, :, np.newaxis] & has_same_finding
+    is_listed_near_copy = (is_near_copy | is_near_copy.T)[:, :, np.newaxis] & has_same_finding
     return [
-        list(compress(comparison.metrics, is_named[metric_index, :, system_index]))
+        list(compress(comparison.metrics, is_listed_near_copy[metric_index, :, system_index]))
         for metric_index in range(n_metrics)
         for system_index in range(n_systems)
     ]
@@ -173,16 +175,21 @@ def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, se
     return np.concatenate(mean_distances_of_chunks) if mean_distances_of_chunks else np.zeros(0)
 
 
-def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> dict[str, Any]:
+def correlation_columns(favi: Floats, sign_agrees: Floats, sample_accuracy: Floats) -> dict[str, Any]:
     """Return the Spearman correlations of |favi| with sign agreement of margins and with sample accuracy.
 
     All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs. There is no
     correlation of the signed score: exchanging the two systems changes its sign, but not the accuracy.
     """
-    abs_favi, values_of_accuracy = np.abs(favi).ravel(), {"sign_agrees": sign_agrees, "sample_accuracy": accuracy}
+    abs_favi, values_of_accuracy = (
+        np.abs(favi).ravel(),
+        {"sign_agrees": sign_agrees, "sample_accuracy": sample_accuracy},
+    )
     return {
         "accuracy": list(values_of_accuracy),
-        "spearman": [float(spearman(abs_favi, values.ravel())) for values in values_of_accuracy.values()],
+        "spearman": [
+            float(spearman(abs_favi, accuracy_values.ravel())) for accuracy_values in values_of_accuracy.values()
+        ],
         "n": [int(np.isfinite(abs_favi).sum())] * len(values_of_accuracy),
     }
 

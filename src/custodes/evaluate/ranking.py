@@ -193,7 +193,7 @@ def _answer(
         error_columns["inversion_low"],
         decision_errors.lower_rate(inversion_rates, intervals.student_quantile(confidence, aspect_counts.n_clusters)),
     )
-    tables = Ranking.part(
+    table_of_name = Ranking.part(
         aspect,
         decisions={
             "rater": np.repeat(raters, len(pair_counts.system_a)),
@@ -226,8 +226,8 @@ def _answer(
             "with the annotators on more pairs"
         )
         notes += build_notes(("self-agreement", True, message), aspect=aspect)
-    notes += few_clusters_notes(aspect_counts.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
-    return tables, [*aspect_counts.notes, *notes]
+    notes += few_clusters_notes(aspect_counts.n_clusters, resamples, min_units=FEWEST, aspect=aspect)
+    return table_of_name, [*aspect_counts.notes, *notes]
 
 
 def _errors(
@@ -244,36 +244,36 @@ def _errors(
     (B,) with the same human decision in the resample as in the data, and the proportion of resamples (metrics, pairs)
     with an inversion; NaN if the pair is not decided by both. With fewer than two clusters, B is 0.
     """
-    resamples = resamples if aspect_counts.n_clusters > 1 else 0
-    resamples_and_metrics_shape = (1 + resamples, len(outcome_counts) - 1)
+    n_resamples = resamples if aspect_counts.n_clusters > 1 else 0
+    resamples_and_metrics_shape = (1 + n_resamples, len(outcome_counts) - 1)
     error_type_rates, divergences, replication_rates = (
         np.empty((*resamples_and_metrics_shape, len(ERRORS))),
         np.empty(resamples_and_metrics_shape),
-        np.empty(1 + resamples),
+        np.empty(1 + n_resamples),
     )
     inversion_counts = np.zeros((len(outcome_counts) - 1, outcome_counts.shape[1]))
-    for resample_slice, count_pairs_of_raters in _resample_outcomes(aspect_counts, outcome_counts, resamples, rng):
+    for resample_slice, counts_of_raters in _resample_outcomes(aspect_counts, outcome_counts, n_resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
-        human_counts, effective_human_counts = next(count_pairs_of_raters)
+        human_counts, effective_human_counts = next(counts_of_raters)
         human_decisions = sign_test.decisions(effective_human_counts)
         if resample_slice.start == 0:
             data_human_decisions = human_decisions[0]
         replication_rates[resample_slice] = decision_errors.error_types(data_human_decisions, human_decisions)[:, 0]
-        for metric_index, (metric_counts, effective_metric_counts) in enumerate(count_pairs_of_raters):
+        for metric_index, (metric_counts, effective_metric_counts) in enumerate(counts_of_raters):
             metric_decisions = sign_test.decisions(effective_metric_counts)
             error_type_rates[resample_slice, metric_index] = decision_errors.error_types(
                 human_decisions, metric_decisions
             )
-            first_resample = 1 if resample_slice.start == 0 else 0
-            decision_products = human_decisions[first_resample:] * metric_decisions[first_resample:]
+            first_resample_row = 1 if resample_slice.start == 0 else 0
+            decision_products = human_decisions[first_resample_row:] * metric_decisions[first_resample_row:]
             inversion_counts[metric_index] += (decision_products < 0).sum(axis=0)
             if resample_slice.start == 0:
-                is_undecided = np.isnan(human_decisions[0] * metric_decisions[0])
-                inversion_counts[metric_index, is_undecided] = np.nan
+                is_undecided_pair = np.isnan(human_decisions[0] * metric_decisions[0])
+                inversion_counts[metric_index, is_undecided_pair] = np.nan
             divergences[resample_slice, metric_index] = mean_of_defined(
                 decision_errors.divergence(human_counts, metric_counts)
             )
-    return error_type_rates, divergences, replication_rates[1:], inversion_counts / max(resamples, 1)
+    return error_type_rates, divergences, replication_rates[1:], inversion_counts / max(n_resamples, 1)
 
 
 def _resample_outcomes(
@@ -308,12 +308,12 @@ def _outcome_counter(
     """Return a function that computes a rater's counts and effective counts, (b, pairs, 3), from bootstrap weights."""
     has_preference = rater_signs != ABSENT
     sum_outcomes = cluster_cells.sums(has_preference, has_preference, cell=1 - rater_signs, width=3)
-    cluster_rows = cluster_cells.rows(outcome_codes(rater_signs), width=3)
-    net_wins_of_row = cluster_rows.counts[:, 0] - cluster_rows.counts[:, 2]
+    cluster_outcome_rows = cluster_cells.rows(outcome_codes(rater_signs), width=3)
+    net_wins_of_row = cluster_outcome_rows.counts[:, 0] - cluster_outcome_rows.counts[:, 2]
     make_pair_sums = partial(
         sums_of,
-        cluster_rows.table,
-        cluster_rows.cluster,
+        cluster_outcome_rows.table,
+        cluster_outcome_rows.cluster,
         n_cells=cluster_cells.n_pairs,
         n_groups=len(cluster_cells.number),
     )
@@ -352,10 +352,10 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
             outcome_counts,
             sign_test.unadjusted_test.p_values(
                 outcome_counts
-                / null_effects(aspect_counts, shared_with_annotators=True, people=is_human_side)[..., None]
+                / null_effects(aspect_counts, shared_with_annotators=True, of_human_ratings=of_human_ratings)[..., None]
             ),
         )
-        for outcome_counts, is_human_side in (
+        for outcome_counts, of_human_ratings in (
             (joint_outcome_counts.sum(axis=3), True),
             (joint_outcome_counts.sum(axis=2), False),
         )

@@ -139,13 +139,17 @@ class RaterComparison(ReadOnlyArrays):
     @cached_property
     def has_shared_comparison(self) -> NDArray[np.bool_]:
         """Whether annotators and metric share a comparison, (metrics,)."""
-        return np.array([len(self.shared(m).pair) > 0 for m in range(len(self.metrics))], dtype=np.bool_)
+        return np.array([len(self.shared(index).pair) > 0 for index in range(len(self.metrics))], dtype=np.bool_)
 
-    def shared(self, metric: int) -> JointPreferences:
+    def shared(self, metric_index: int) -> JointPreferences:
         """Return the comparisons that both the annotators and a metric rated."""
-        joint = self.preferences.joint(0, 1 + metric)
-        mask = joint.is_rated_by_all
-        return joint if mask.all() else JointPreferences(joint.pair[mask], joint.item[mask], joint.signs[:, mask])
+        joint = self.preferences.joint(0, 1 + metric_index)
+        is_shared = joint.is_rated_by_all
+        return (
+            joint
+            if is_shared.all()
+            else JointPreferences(joint.pair[is_shared], joint.item[is_shared], joint.signs[:, is_shared])
+        )
 
     @property
     def has_system_scores_only(self) -> NDArray[np.bool_]:
@@ -170,52 +174,52 @@ class RaterComparison(ReadOnlyArrays):
         item_positions = np.flatnonzero(is_rated_item)
         return self if len(item_positions) in (0, len(self.items)) else self.on_items(item_positions)
 
-    def on_items(self, items: NDArray[np.intp]) -> RaterComparison:
+    def on_items(self, item_positions: NDArray[np.intp]) -> RaterComparison:
         """Return the comparison on the items at these positions, which are in ascending order."""
         return replace(
             self,
-            design=self.design.on(items),
-            scores=self.scores.on(items),
-            preferences=self.preferences.select_items(items),
-            annotators=self.annotators.select_items(items),
+            design=self.design.on(item_positions),
+            scores=self.scores.on(item_positions),
+            preferences=self.preferences.select_items(item_positions),
+            annotators=self.annotators.select_items(item_positions),
         )
 
-    def only(self, metrics: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> RaterComparison:
+    def only(self, metric_indices: NDArray[np.intp], *, scored: Bools | None, keys: Ints) -> RaterComparison:
         """Return the comparison with some of the metrics, scores and preferences.
 
-        `metrics` are positions, `scored` (items, systems) marks the scores to use (None: all), and `keys` are the keys
-        of the preferences to use.
+        `metric_indices` are positions, `scored` (items, systems) marks the scores to use (None: all), and `keys` are
+        the keys of the preferences to use.
         """
-        selected_preferences = self.preferences.select_raters([0, *(1 + metrics).tolist()])
-        item_scores = replace(self.scores, metrics=self.scores.metrics[metrics])
+        selected_preferences = self.preferences.select_raters([0, *(1 + metric_indices).tolist()])
+        item_scores = replace(self.scores, metrics=self.scores.metrics[metric_indices])
         if scored is not None:
             item_scores = replace(
                 self.scores,
                 items=np.arange(len(self.items)),
                 persons=self.persons,
                 human=np.where(scored, self.human, np.nan),
-                metrics=np.where(scored, self.metric_scores[metrics], np.nan),
+                metrics=np.where(scored, self.metric_scores[metric_indices], np.nan),
             )
         return replace(
             self,
-            metrics=tuple(self.metrics[metric_index] for metric_index in metrics.tolist()),
+            metrics=tuple(self.metrics[metric_index] for metric_index in metric_indices.tolist()),
             scores=item_scores,
-            metric_system=self.metric_system[metrics],
+            metric_system=self.metric_system[metric_indices],
             preferences=selected_preferences.select_rows(np.isin(selected_preferences.keys, keys)),
         )
 
 
-def compare(study: Study, *, fewest: int = 2, **setting: Unpack[PreferenceOptions]) -> tuple[RaterComparison, ...]:
+def compare(study: Study, *, min_systems: int = 2, **setting: Unpack[PreferenceOptions]) -> tuple[RaterComparison, ...]:
     """Return the comparisons of annotators with metrics, one per aspect with human ratings.
 
-    Raises `InputError` if there are fewer than `fewest` systems, or no shared pair of outputs and no system scores.
+    Raises `InputError` for fewer than `min_systems` systems, or without a shared pair of outputs or system scores.
     """
-    return compare_selection(study.select(**selection_arguments(setting)), setting, fewest)
+    return compare_selection(study.select(**selection_arguments(setting)), setting, min_systems)
 
 
-def compare_selection(study: Study, setting: PreferenceOptions, fewest: int = 2) -> tuple[RaterComparison, ...]:
+def compare_selection(study: Study, setting: PreferenceOptions, min_systems: int = 2) -> tuple[RaterComparison, ...]:
     """Return the comparisons of a study to which the selection was already applied."""
-    if len(study.systems) < fewest:
+    if len(study.systems) < min_systems:
         raise NotComparableError(
             too_few(study, "systems cannot be compared; with metrics, agreement compares the outputs")
         )
@@ -261,13 +265,13 @@ def compare_any_raters(selected_study: Study, aspect: str, setting: PreferenceOp
             "fitted; give a number, or 'exact'"
         )
     raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
-    silent_raters = [rater for rater in raters if rater not in comparison.preferences.active_raters]
+    unpaired_raters = [rater for rater in raters if rater not in comparison.preferences.active_raters]
     notes = build_notes(
         _unpaired_note(comparison, aspect_text),
         (
             "no-battle",
-            len(silent_raters),
-            f"no leaderboard by {join_labels(silent_raters)}, which compared no two outputs of one item{aspect_text}",
+            len(unpaired_raters),
+            f"no leaderboard by {join_labels(unpaired_raters)}, which compared no two outputs of one item{aspect_text}",
         ),
         aspect=aspect,
     )
@@ -316,36 +320,35 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     panel_shape = (len(raters), len(scored_items), len(systems))
     check_size(study, panel_shape, 8 * math.prod(panel_shape))
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored_items, systems=systems)
-    output_counts = np.isfinite(panel.values).sum(axis=2)
-    check_size(study, panel_shape, ROW_BYTES * int((output_counts * (output_counts - 1) // 2).sum()))
+    n_scored_outputs = np.isfinite(panel.values).sum(axis=2)
+    check_size(study, panel_shape, ROW_BYTES * int((n_scored_outputs * (n_scored_outputs - 1) // 2).sum()))
     annotator_scores, metric_scores = panel.values[: len(people)], panel.values[len(people) :]
-    has_vote = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
     notes += build_notes(
         (
             "verdicts-vote",
-            has_vote,
+            full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any(),
             "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not "
             "count (aggregate='vote')",
         )
     )
     human_mean_scores = human_means(annotator_scores)
     human_tie_threshold = human_threshold(annotator_scores, full_setting["human_ties"])
-    item_tie_thresholds = tie_thresholds(
+    metric_thresholds = tie_thresholds(
         full_setting["ties"],
-        human=human_mean_scores.values,
-        human_tie=human_tie_threshold,
-        scores=metric_scores,
+        human_scores=human_mean_scores.values,
+        human_tie_threshold=human_tie_threshold,
+        metric_scores=metric_scores,
         units=design.units[scored_item_indices],
     )
-    thresholds = np.concatenate([np.full(annotator_scores.shape[:2], human_tie_threshold), item_tie_thresholds])
-    annotator_rows, combined_rows = compare_in_memory(
-        score_table(panel.values, scored_item_indices, thresholds),
+    rater_thresholds = np.concatenate([np.full(annotator_scores.shape[:2], human_tie_threshold), metric_thresholds])
+    rater_preferences, human_preferences = compare_in_memory(
+        score_table(panel.values, scored_item_indices, rater_thresholds),
         verdict_table(verdicts, raters, items, systems),
         n_annotators=len(people),
         aggregate=full_setting["aggregate"],
     )
     is_metric_expression = pl.col("rater") >= len(people)
-    metric_rows = annotator_rows.filter(is_metric_expression).with_columns(pl.col("rater") - len(people) + 1)
+    metric_preferences = rater_preferences.filter(is_metric_expression).with_columns(pl.col("rater") - len(people) + 1)
     make_comparisons = partial(Comparisons.from_rows, items=items, systems=systems)
     return RaterComparison(
         aspect=aspect,
@@ -362,8 +365,8 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         ),
         human_system=human_means(panel.system_scores[: len(people), None]).values[0],
         metric_system=panel.system_scores[len(people) :],
-        preferences=make_comparisons(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics)),
-        annotators=make_comparisons(annotator_rows.filter(~is_metric_expression), raters=people),
+        preferences=make_comparisons(pl.concat([human_preferences, metric_preferences]), raters=(HUMAN, *metrics)),
+        annotators=make_comparisons(rater_preferences.filter(~is_metric_expression), raters=people),
         # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
         human_tie=0.0 if len(people) == 1 and full_setting["human_ties"] is None else human_tie_threshold,
         notes=tuple(notes),
@@ -380,12 +383,12 @@ def _unpaired_note(comparison: RaterComparison, suffix: str) -> tuple[str, int, 
     n_unpaired = int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum())
     if n_unpaired:
         # Human preferences may also come from verdicts on outputs without scores.
-        score_rows = np.searchsorted(scored_items, human_comparisons.item).clip(max=len(scored_items) - 1)
+        score_row_indices = np.searchsorted(scored_items, human_comparisons.item).clip(max=len(scored_items) - 1)
         n_unpaired -= int(
             (
-                (scored_items[score_rows] == human_comparisons.item)
-                & is_rated_output[score_rows, human_comparisons.first]
-                & is_rated_output[score_rows, human_comparisons.second]
+                (scored_items[score_row_indices] == human_comparisons.item)
+                & is_rated_output[score_row_indices, human_comparisons.first]
+                & is_rated_output[score_row_indices, human_comparisons.second]
             ).sum()
         )
     return (

@@ -66,18 +66,18 @@ class RaterScores(ReadOnlyArrays):
         """Return the positions of annotators ('human') or metrics ('metric') whose scores vary."""
         return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
 
-    def on(self, items: NDArray[np.intp]) -> RaterScores:
+    def on(self, item_positions: NDArray[np.intp]) -> RaterScores:
         """Return the scores and the design of the items at these positions."""
         return replace(
             self,
-            design=self.design.on(items),
-            scores=self.scores[:, items],
-            annotators=self.annotators[:, :, items],
+            design=self.design.on(item_positions),
+            scores=self.scores[:, item_positions],
+            annotators=self.annotators[:, :, item_positions],
         )
 
-    def left_out_rows(self, more: Sequence[tuple[str, str]] = ()) -> list[dict[str, str]]:
-        """Return a row for each excluded rater, with the reason; `more` are further excluded raters with reasons."""
-        return [{"rater": rater, "reason": reason} for rater, reason in (*self.left_out, *more)]
+    def left_out_rows(self, further_raters: Sequence[tuple[str, str]] = ()) -> list[dict[str, str]]:
+        """Return a row for each excluded rater and each of `further_raters`, with the reason."""
+        return [{"rater": rater, "reason": reason} for rater, reason in (*self.left_out, *further_raters)]
 
 
 def name_of(rater: str, aspect: str) -> str:
@@ -133,33 +133,33 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
                 "metric can match only one pattern; give patterns such as 'rouge*,bleu*'"
             )
         family_of_rater_index |= dict.fromkeys(rater_indices, family_name)
-    family_names = [family_of_rater_index.get(index, rater) for index, rater in enumerate(raters.raters)]
-    names = list(map(name_of, family_names, raters.rater_aspects))
-    rater_indices_of_names = equal_positions(names)
-    first_rater_indices = [int(rater_indices[0]) for rater_indices in rater_indices_of_names]
+    family_names = [family_of_rater_index.get(rater_index, rater) for rater_index, rater in enumerate(raters.raters)]
+    rater_names = list(map(name_of, family_names, raters.rater_aspects))
+    rater_indices_of_name = equal_positions(rater_names)
+    first_rater_indices = [int(rater_indices[0]) for rater_indices in rater_indices_of_name]
     averaged_scores = np.stack(
         [
             _mean_of_standardised(raters.scores[rater_indices])
             if rater_indices[0] in family_of_rater_index
             else raters.scores[rater_indices[0]]
-            for rater_indices in rater_indices_of_names
+            for rater_indices in rater_indices_of_name
         ]
     )
     return replace(
         raters,
-        names=tuple(dict.fromkeys(names)),
+        names=tuple(dict.fromkeys(rater_names)),
         raters=tuple(family_names[rater_index] for rater_index in first_rater_indices),
         kinds=tuple(raters.kinds[rater_index] for rater_index in first_rater_indices),
         rater_aspects=tuple(raters.rater_aspects[rater_index] for rater_index in first_rater_indices),
         scores=averaged_scores,
         dates=tuple(
             min(filter(None, (raters.dates[rater_index] for rater_index in rater_indices)), default=None)
-            for rater_indices in rater_indices_of_names
+            for rater_indices in rater_indices_of_name
         ),
         constant=tuple(
             rater_name
-            for rater_name, scores_of_name in zip(dict.fromkeys(names), averaged_scores, strict=True)
-            if not np.isfinite(scores_of_name).any()
+            for rater_name, scores_of_rater in zip(dict.fromkeys(rater_names), averaged_scores, strict=True)
+            if not np.isfinite(scores_of_rater).any()
         ),
     )
 
@@ -201,20 +201,23 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
     aspects = tuple(aspect for aspect, annotators in annotators_of_aspect.items() if annotators)
     rater_kind_aspect_scores: list[tuple[str, str, str, Floats]] = []
     severity_notes: list[Note] = []
-    annotator_scores = np.full((len(aspects), len(selected_study.humans), len(item_labels), len(system_labels)), np.nan)
+    annotator_scores_by_aspect = np.full(
+        (len(aspects), len(selected_study.humans), len(item_labels), len(system_labels)), np.nan
+    )
     for aspect_index, aspect in enumerate(aspects):
         check_ordered(study, aspect)
         annotators = annotators_of_aspect[aspect]
-        persons = np.stack([scores_of_rater_and_aspect[annotator, aspect] for annotator in annotators])
-        annotator_scores[aspect_index, np.isin(selected_study.humans, annotators)] = persons
+        aspect_annotator_scores = np.stack([scores_of_rater_and_aspect[annotator, aspect] for annotator in annotators])
+        annotator_scores_by_aspect[aspect_index, np.isin(selected_study.humans, annotators)] = aspect_annotator_scores
         if human_raters == "aspects":
-            check_same_scale(selected_study, annotators, persons, label_of(aspect))
-            human_mean_scores = human_means(persons)
+            check_same_scale(selected_study, annotators, aspect_annotator_scores, label_of(aspect))
+            human_mean_scores = human_means(aspect_annotator_scores)
             severity_notes += human_mean_scores.notes(label_of(aspect), aspect)
             rater_kind_aspect_scores.append((HUMAN, "human", aspect, without_float_noise(human_mean_scores.values)))
         else:
             rater_kind_aspect_scores += [
-                (annotator, "human", aspect, scores) for annotator, scores in zip(annotators, persons, strict=True)
+                (annotator, "human", aspect, scores)
+                for annotator, scores in zip(annotators, aspect_annotator_scores, strict=True)
             ]
     rater_kind_aspect_scores += [
         (metric, METRIC, aspect, scores_of_rater_and_aspect[metric, aspect])
@@ -224,7 +227,7 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
     ]
     design = Design.from_study(selected_study, items=item_labels, systems=system_labels)
     return _assemble_scores(
-        study, selected_study, rater_kind_aspect_scores, aspects, annotator_scores, design, severity_notes
+        study, selected_study, rater_kind_aspect_scores, aspects, annotator_scores_by_aspect, design, severity_notes
     )
 
 
@@ -247,7 +250,7 @@ def _assemble_scores(
     selected_study: Study,
     rater_kind_aspect_scores: list[tuple[str, str, str, Floats]],
     aspects: tuple[str, ...],
-    annotator_scores: Floats,
+    annotator_scores_by_aspect: Floats,
     design: Design,
     severity_notes: list[Note],
 ) -> RaterScores:
@@ -262,7 +265,7 @@ def _assemble_scores(
         raise InputError(
             f"{selected_study.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
         )
-    scores = np.stack([part_scores for *_, part_scores in rater_kind_aspect_scores])
+    scores = np.stack([scores_of_rater for *_, scores_of_rater in rater_kind_aspect_scores])
     is_constant_rater = np.fmin.reduce(scores, axis=(1, 2)) == np.fmax.reduce(scores, axis=(1, 2))
     scores[is_constant_rater] = np.nan
     constant_raters = tuple(
@@ -291,7 +294,7 @@ def _assemble_scores(
         rater_aspects=tuple(aspect for _, _, aspect, _ in rater_kind_aspect_scores),
         scores=scores,
         aspects=aspects,
-        annotators=annotator_scores,
+        annotators=annotator_scores_by_aspect,
         people=selected_study.humans,
         dates=tuple(date_of_rater.get(rater) for rater, *_ in rater_kind_aspect_scores),
         constant=constant_raters,
@@ -311,7 +314,7 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
     scored_raters = set(score_rows.filter(pl.col("item") != "")["rater"].unique())
     rater_aspect_rows = study._rater_rows(selected_study.metrics).select("rater", "aspect").unique(maintain_order=True)
     is_selected_aspect_expression = pl.col("aspect").is_in([*aspects, ""])
-    raters_with_aspect = set(rater_aspect_rows.filter(is_selected_aspect_expression)["rater"])
+    raters_of_selected_aspects = set(rater_aspect_rows.filter(is_selected_aspect_expression)["rater"])
     return [
         *(
             (
@@ -323,7 +326,7 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
                 else "no scores of the selected systems and items",
             )
             for rater in (*selected_study.humans, *selected_study.metrics)
-            if rater not in scored_raters and rater in system_score_raters | verdict_raters | raters_with_aspect
+            if rater not in scored_raters and rater in system_score_raters | verdict_raters | raters_of_selected_aspects
         ),
         *(
             (name_of(rater, aspect), f"no selected annotator rated the aspect {aspect!r}")
@@ -332,10 +335,12 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
     ]
 
 
-def few_clusters_notes(n_units: int, resamples: int, *, fewest: int = FEW, aspect: str = "") -> list[Note]:
+def few_clusters_notes(n_units: int, resamples: int, *, min_units: int = FEW, aspect: str = "") -> list[Note]:
     """Return a note if there are too few clusters of items for bootstrap intervals."""
     message = (
         f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals are unreliable; in simulations "
         "with so few clusters, coverage was below 85 %"
     )
-    return build_notes(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)
+    return build_notes(
+        ("few-clusters", n_units if 1 < n_units < min_units and resamples else 0, message), aspect=aspect
+    )

@@ -79,25 +79,27 @@ class ItemScores(ReadOnlyArrays):
         expanded_values[..., self.items, :] = values
         return make_read_only(expanded_values)
 
-    def on(self, items: NDArray[np.intp]) -> ItemScores:
+    def on(self, item_positions: NDArray[np.intp]) -> ItemScores:
         """Return the scores of the items at these positions, which are in ascending order."""
-        _, kept_row_indices, new_item_indices = np.intersect1d(self.items, items, return_indices=True)
+        _, kept_row_indices, new_item_indices = np.intersect1d(self.items, item_positions, return_indices=True)
         return replace(
             self,
             items=new_item_indices,
-            n_items=len(items),
+            n_items=len(item_positions),
             persons=self.persons[:, kept_row_indices],
             human=self.human[kept_row_indices],
             metrics=self.metrics[:, kept_row_indices],
         )
 
 
-def tie_thresholds(ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]) -> Floats:
+def tie_thresholds(
+    ties: Ties, *, human_scores: Floats, human_tie_threshold: float, metric_scores: Floats, units: NDArray[np.int64]
+) -> Floats:
     """Return the tie threshold of each metric on each item, (metrics, items).
 
     To calibrate thresholds, clusters are divided into folds. The threshold of an item is fitted on the other folds.
     """
-    n_metrics, n_items = scores.shape[:2]
+    n_metrics, n_items = metric_scores.shape[:2]
     if ties != "calibrated" or not n_items:
         return np.full((n_metrics, n_items), 0.0 if isinstance(ties, str) else float(ties))
     n_units = int(units.max()) + 1
@@ -108,7 +110,12 @@ def tie_thresholds(ties: Ties, *, human: Floats, human_tie: float, scores: Float
         [fold_of_unit != fold_number for fold_number in fold_numbers], dtype=np.float64
     ).reshape(-1, n_units)
     _, thresholds_of_fits = acc_eq(
-        human, scores, human_tie=human_tie, units=units, weights=with_point(training_weights), item_weights=None
+        human_scores,
+        metric_scores,
+        human_tie=human_tie_threshold,
+        units=units,
+        weights=with_point(training_weights),
+        item_weights=None,
     )
     fit_of_item = np.minimum(1 + fold_of_unit[units], len(fold_numbers))  # fit 0 uses all data
     return np.nan_to_num(thresholds_of_fits, nan=0.0)[fit_of_item].T
@@ -169,7 +176,7 @@ class HumanMeans(NamedTuple):
         )
 
 
-def human_means(persons: Floats) -> HumanMeans:
+def human_means(annotator_scores: Floats) -> HumanMeans:
     """Return the mean scores over annotators, given scores (annotators, items, systems).
 
     If annotators rated different outputs, the mean level of the annotators of an output (see `annotator_levels`) is
@@ -183,12 +190,12 @@ def human_means(persons: Floats) -> HumanMeans:
     >>> human_means(np.array([[harsh], [lenient]])).values.round(2).tolist()
     [[2.0, 3.0, 2.0, 3.0, 4.0, 5.0, 4.0]]
     """
-    unadjusted_means, has_rating = mean_of_defined(persons, axis=0), np.isfinite(persons)
+    unadjusted_means, has_rating = mean_of_defined(annotator_scores, axis=0), np.isfinite(annotator_scores)
     is_rated_output = has_rating.any(axis=0)
     is_active_annotator = has_rating.any(axis=(1, 2), keepdims=True)
     if np.array_equal(has_rating, is_active_annotator & is_rated_output):
         return HumanMeans(unadjusted_means)
-    severity_levels, n_ratings = annotator_levels(persons), has_rating.sum(axis=0)
+    severity_levels, n_ratings = annotator_levels(annotator_scores), has_rating.sum(axis=0)
     output_adjustments, adjustment_variances = (
         mean_of_defined(np.where(has_rating, annotator_values[:, None, None], np.nan), axis=0)
         for annotator_values in (severity_levels.values, severity_levels.covariance.diagonal())
@@ -198,9 +205,9 @@ def human_means(persons: Floats) -> HumanMeans:
     standard_errors = np.sqrt(
         2 * n_active_annotators / (n_active_annotators - 1) * adjustment_variances / np.maximum(n_ratings, 1)
     )
-    block_of_annotator = blocks_of(common_items(has_rating.reshape(len(persons), -1).T))
+    block_of_annotator = blocks_of(common_items(has_rating.reshape(len(annotator_scores), -1).T))
     block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
-    blocks_by_size = sorted(
+    block_codes_by_size = sorted(
         np.unique(block_of_output[is_rated_output]).tolist(),
         key=lambda block_code: (
             (block_of_output == block_code).sum(),
@@ -211,10 +218,10 @@ def human_means(persons: Floats) -> HumanMeans:
     )
     # (blocks, items)
     n_outputs_of_block_and_item = np.stack(
-        [(block_of_output == block_code).sum(axis=1) for block_code in blocks_by_size]
+        [(block_of_output == block_code).sum(axis=1) for block_code in block_codes_by_size]
     )
     is_comparable_output = is_rated_output & (
-        block_of_output == np.array(blocks_by_size)[n_outputs_of_block_and_item.argmax(axis=0), None]
+        block_of_output == np.array(block_codes_by_size)[n_outputs_of_block_and_item.argmax(axis=0), None]
     )
     comparable_means = HumanMeans(
         values=np.where(is_comparable_output, unadjusted_means, np.nan),
@@ -227,7 +234,7 @@ def human_means(persons: Floats) -> HumanMeans:
     adjusted_means = _snap_to_steps(
         comparable_means.values - output_adjustments,
         n_ratings,
-        _rating_step(persons),
+        _rating_step(annotator_scores),
         tolerances=_SNAPPED * standard_errors,
     )
     adjustment_range = float(np.ptp((adjusted_means - unadjusted_means)[is_comparable_output]))
@@ -237,19 +244,17 @@ def human_means(persons: Floats) -> HumanMeans:
     return comparable_means._replace(values=adjusted_means, adjustment_range=adjustment_range, levels=severity_levels)
 
 
-def _rating_step(persons: Floats) -> float:
+def _rating_step(annotator_scores: Floats) -> float:
     """Return the smallest difference between two different scores of the same annotator; 0 if all are constant."""
-    distinct_scores_of_annotators = [
-        np.unique(annotator_scores[np.isfinite(annotator_scores)]) for annotator_scores in persons
+    distinct_scores_of_annotators = [np.unique(scores[np.isfinite(scores)]) for scores in annotator_scores]
+    score_gaps = [
+        score_gap
+        for distinct_scores in distinct_scores_of_annotators
+        if distinct_scores.size
+        for score_gap in np.diff(distinct_scores)
+        if score_gap > TIE * np.ptp(distinct_scores)
     ]
-    gaps = [
-        gap
-        for annotator_distinct_scores in distinct_scores_of_annotators
-        if annotator_distinct_scores.size
-        for gap in np.diff(annotator_distinct_scores)
-        if gap > TIE * np.ptp(annotator_distinct_scores)
-    ]
-    return float(min(gaps, default=0.0))
+    return float(min(score_gaps, default=0.0))
 
 
 def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: Floats) -> Floats:
@@ -333,17 +338,17 @@ def without_float_noise(values: Floats) -> Floats:
     return np.asarray(distinct_values[first_index_of_level[distinct_index_of_value.reshape(values.shape)]])
 
 
-def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floats, aspect_text: str) -> None:
+def check_same_scale(study: Study, annotator_names: Sequence[str], annotator_scores: Floats, aspect_text: str) -> None:
     """Raise `ScalesDifferError` if annotators use different scales.
 
-    `persons` (annotators, items, systems) are the scores of `annotator_names`; `aspect_text` names the aspect.
+    `annotator_scores` (annotators, items, systems) are the scores of `annotator_names`; `aspect_text` names the aspect.
     """
     bounds_of_rater = study.raters.bounds
     annotator_scales = [
         Scale(low=bounds_of_rater[annotator][0], high=bounds_of_rater[annotator][1], declared=True)
         if annotator in bounds_of_rater
-        else Scale.from_scores(annotator_scores)
-        for annotator, annotator_scores in zip(annotator_names, persons, strict=True)
+        else Scale.from_scores(scores)
+        for annotator, scores in zip(annotator_names, annotator_scores, strict=True)
     ]
     annotators_and_scales = [
         (annotator, scale) for annotator, scale in zip(annotator_names, annotator_scales, strict=True) if scale.n
@@ -352,7 +357,8 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floa
         first_annotator, first_scale = annotators_and_scales[0]
         if not scale.comparable(first_scale):
             missing_code_of_rater = {
-                rater: missing_code(persons[annotator_names.index(rater)]) for rater in (first_annotator, annotator)
+                rater: missing_code(annotator_scores[annotator_names.index(rater)])
+                for rater in (first_annotator, annotator)
             }
             missing_codes_text = "; ".join(
                 f"{rater}: {code_text}" for rater, code_text in missing_code_of_rater.items() if code_text

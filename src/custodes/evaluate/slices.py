@@ -118,10 +118,10 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
     return _slices(item_table.join(value_by_item, on="item", how="left", maintain_order="left")[column], column)
 
 
-def check_slices(study: Study, selected: Study, column: str) -> None:
+def check_slices(study: Study, selected_study: Study, column: str) -> None:
     """Raise `OptionError` if the column has no slices, or if the selected study has no metrics for a comparison."""
     slices_of_items(study, tuple(study.item_labels()), column)
-    if not selected.metrics:
+    if not selected_study.metrics:
         raise OptionError(
             f"by={column!r} has no effect: slices are compared for metrics and judges, and {study.name} has none. To "
             "rank the systems on the items of one group, set group='NAME'"
@@ -173,23 +173,23 @@ def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[s
     return np.where(values.is_null().to_numpy(), -1, positions)
 
 
-def slice_table(rater: str, doc: str, statistics: str) -> Any:
+def slice_table(rater_column_name: str, doc: str, statistic_doc: str) -> Any:
     """Return the declaration of a table that compares ratios between slices.
 
     Parameters
     ----------
-    rater : str
+    rater_column_name : str
         Name of the column of raters.
     doc : str
         Description of the table.
-    statistics : str
+    statistic_doc : str
         Description of the values of the column `statistic`.
     """
     return table(
         doc,
-        label(rater, "name of the rater"),
+        label(rater_column_name, "name of the rater"),
         label("slice", "value (or range of values) of the column that `by` names"),
-        label("statistic", statistics),
+        label("statistic", statistic_doc),
         count("n", "number of items (or clusters) that have data in the slice", "n"),
         share("value", "the statistic in the slice", "Slice"),
         share("other", "the statistic in all other slices", "Others"),
@@ -227,8 +227,10 @@ class Ratios:
 
 def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], aspect: str) -> list[Note]:
     """Return a note with the reason if `slice_columns` has no rows."""
-    slice_names, slice_of_item = slices
-    nonempty_slice_names = [slice_names[slice_index] for slice_index in np.unique(slice_of_item[slice_of_item >= 0])]
+    names_of_slices, slice_of_item = slices
+    nonempty_slice_names = [
+        names_of_slices[slice_index] for slice_index in np.unique(slice_of_item[slice_of_item >= 0])
+    ]
     reason = ""
     if len(nonempty_slice_names) < 2:
         values_text = f"only the value {nonempty_slice_names[0]!r}" if nonempty_slice_names else "no values"
@@ -242,7 +244,7 @@ def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints
 
 
 def slice_columns(
-    rater: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], *, confidence: float, alpha: float
+    rater_column_name: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], *, confidence: float, alpha: float
 ) -> dict[str, Any]:
     """Return the columns of a table of slices; items of one cluster and slice are permuted together."""
     names_of_slices, slice_of_item = slices
@@ -267,7 +269,7 @@ def slice_columns(
     differences = permutation_tests.difference.ravel()
     rater_names, statistic_names = zip(*ratios.labels, strict=True)
     return {
-        rater: np.repeat(rater_names, len(nonempty_slice_codes)).tolist(),
+        rater_column_name: np.repeat(rater_names, len(nonempty_slice_codes)).tolist(),
         "slice": [names_of_slices[slice_index] for slice_index in nonempty_slice_codes] * len(ratios.labels),
         "statistic": np.repeat(statistic_names, len(nonempty_slice_codes)).tolist(),
         "n": permutation_tests.n.ravel(),

@@ -204,7 +204,7 @@ def agreement(
     def answer_aspect(
         comparison: RaterComparison, rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        table_of_name, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
+        table_of_name, notes = _answer(comparison, draw_sign_flips, resamples, compare_by, confidence, alpha, rng)
         if by and comparison.aspect not in study.labels:
             equal_preference_ratios = equal_preferences(comparison)
             item_slices = slices_of_items(study, comparison.items, by)
@@ -220,19 +220,19 @@ def agreement(
             f"{study.name}: {len(study.systems)} systems, but agreement compares at most {MOST_SYSTEMS}; if the "
             "outputs have no named systems, leave out the column of systems"
         )
-    label_tables, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
+    label_tables, notes_on_labels = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
     try:
         # One system is enough for statistics over outputs; binary labels have their own statistics.
-        fewest = 2 if any(scale.binary for scale in study.labels.values()) else 1
+        min_systems = 2 if any(label_scale.binary for label_scale in study.labels.values()) else 1
         aspect_comparisons = [
-            comparison.human_item_comparison for comparison in compare(study, fewest=fewest, **setting)
+            comparison.human_item_comparison for comparison in compare(study, min_systems=min_systems, **setting)
         ]
     except NotComparableError:
         if not label_tables:
             raise
         aspect_comparisons = []
     generator = np.random.default_rng(rng)
-    draw_flips = drawn_flips(generator)
+    draw_sign_flips = drawn_flips(generator)
     # All aspects have the same label, so that they share their resamples.
     tables_and_notes = map_parts(
         answer_aspect,
@@ -243,7 +243,7 @@ def agreement(
         label=lambda _: "",
         threads=False,  # with threads, the resamples of several aspects would be in memory at the same time
     )
-    notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
+    notes = [*notes_on_labels, *(note for _, aspect_notes in tables_and_notes for note in aspect_notes)]
     return Agreement.from_parts([*label_tables, *(table_of_name for table_of_name, _ in tables_and_notes)], notes)
 
 
@@ -276,8 +276,8 @@ def _label_tables(
         *selected_study.notes,
         *(
             note
-            for outputs_of_aspect, tables in zip(labelled_outputs_of_aspects, tables_of_aspects, strict=True)
-            if tables["labels"].height
+            for outputs_of_aspect, table_of_name in zip(labelled_outputs_of_aspects, tables_of_aspects, strict=True)
+            if table_of_name["labels"].height
             for note in outputs_of_aspect.notes
         ),
         *(
@@ -304,7 +304,7 @@ def by_standing(metric_rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFra
 
 def _answer(
     comparison: RaterComparison,
-    draw_flips: Callable[[RaterComparison], NDArray[np.int8]],
+    draw_sign_flips: Callable[[RaterComparison], NDArray[np.int8]],
     resamples: int,
     compare_by: Sequence[str],
     confidence: float,
@@ -320,16 +320,16 @@ def _answer(
     else:
         bootstrap_weights = design.draw_weights(resamples, rng, dtype=np.uint8)
     # Statistics of preferences need no sign flips.
-    sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_flips(comparison)
+    sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_sign_flips(comparison)
     sample = Sample(comparison=comparison, times=bootstrap_weights, flips=sign_flips, columns=weight_column_of_cluster)
     values_of_statistic = {
         statistic_name: statistic.compute(sample) for statistic_name, statistic in STATISTICS.items()
     }
     tester = Tester.from_sample(sample, n_flips=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
-    columns_of_standing = standing_columns(tester, values_of_statistic, differences)
-    letters_of_metric = dict(zip(columns_of_standing["metric"], columns_of_standing["group"], strict=True))
-    columns_of_metrics = {
+    standing_table_columns = standing_columns(tester, values_of_statistic, differences)
+    letters_of_metric = dict(zip(standing_table_columns["metric"], standing_table_columns["group"], strict=True))
+    metrics_table_columns = {
         "metric": list(comparison.metrics),
         "group": [letters_of_metric.get(metric) for metric in comparison.metrics],
         "n": [compared_count(comparison, metric_index) for metric_index in range(len(comparison.metrics))],
@@ -348,14 +348,14 @@ def _answer(
     }
     table_of_name = Agreement.part(
         comparison.aspect,
-        metrics=columns_of_metrics,
+        metrics=metrics_table_columns,
         comparisons=difference_columns(comparison.metrics, differences),
-        standing=columns_of_standing,
+        standing=standing_table_columns,
     )
     return table_of_name, [
         *comparison.notes,
         *_ground_notes(sample),
-        *_ranking_notes(comparison, differences, columns_of_standing, alpha),
+        *_ranking_notes(comparison, differences, standing_table_columns, alpha),
         *_undefined_notes(sample, values_of_statistic),
     ]
 
@@ -368,7 +368,7 @@ def _ground_notes(sample: Sample) -> list[Note]:
     aspect_suffix, is_scored_output = label_of(comparison.aspect), comparison.has_both_scores
     scored_output_masks = [scored_output_mask for scored_output_mask in is_scored_output if scored_output_mask.any()]
     n_different_output_sets = len(group_equal_rows(np.stack(scored_output_masks))) if scored_output_masks else 0
-    n_fitted_metrics = sum(
+    n_metrics_with_fitted_scores = sum(
         not system_scores.is_complete(scored_output_mask) for scored_output_mask in scored_output_masks
     )
     is_scored_system = np.asarray(is_scored_output.any(axis=1))
@@ -385,10 +385,10 @@ def _ground_notes(sample: Sample) -> list[Note]:
         ),
         (
             "system-scores-fitted",
-            n_fitted_metrics,
-            f"for {n_fitted_metrics} of {len(scored_output_masks)} metrics, some items lack the human or the metric "
-            f"score of a system{aspect_suffix}, so system scores are system effects adjusted for items instead of "
-            "means",
+            n_metrics_with_fitted_scores,
+            f"for {n_metrics_with_fitted_scores} of {len(scored_output_masks)} metrics, some items lack the human or "
+            f"the metric score of a system{aspect_suffix}, so system scores are system effects adjusted for items "
+            "instead of means",
         ),
         (
             "pairs-without-common-item",
@@ -401,7 +401,7 @@ def _ground_notes(sample: Sample) -> list[Note]:
 
 
 def _ranking_notes(
-    comparison: RaterComparison, differences: Differences, columns_of_standing: dict[str, Any], alpha: float
+    comparison: RaterComparison, differences: Differences, standing_table_columns: dict[str, Any], alpha: float
 ) -> list[Note]:
     """Return notes on the statistic that ranks the metrics, and on statistics without a significant difference."""
     tests_of_statistic = {
@@ -414,14 +414,14 @@ def _ranking_notes(
         for statistic_name, test_family in tests_of_statistic.items()
         if not test_family.significant(alpha).any()
     ]
-    ranking_label = STATISTICS[columns_of_standing["statistic"]].label
+    ranking_statistic_label = STATISTICS[standing_table_columns["statistic"]].label
     return [
         *build_notes(
             (
                 "standing",
-                columns_of_standing["statistic"] in tests_of_statistic,
-                f"metrics are ranked by {ranking_label}; metrics that share a letter do not differ significantly (all "
-                f"pairs of metrics of this aspect tested jointly at level {alpha:g})",
+                standing_table_columns["statistic"] in tests_of_statistic,
+                f"metrics are ranked by {ranking_statistic_label}; metrics that share a letter do not differ "
+                f"significantly (all pairs of metrics of this aspect tested jointly at level {alpha:g})",
             ),
         ),
         *build_notes(
@@ -444,9 +444,9 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
     has_system_score_in_file = (
         np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
     )
-    n_items_with_scores = (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum()
+    n_items_with_human_scores = (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum()
     is_defined_correlation = used_item_mask(STATISTICS["pearson_item"], sample)
-    n_undefined_correlations = int(n_items_with_scores * len(comparison.metrics) - is_defined_correlation.sum())
+    n_undefined_correlations = int(n_items_with_human_scores * len(comparison.metrics) - is_defined_correlation.sum())
     return build_notes(
         (
             "few-clusters",

@@ -23,9 +23,9 @@ def are_choices(comparison: RaterComparison) -> bool:
     scores.
     """
     item_scores = comparison.scores
-    has_any_scored_output = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any()
+    has_output_with_both_scores = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any()
     has_any_system_score = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
-    return not has_any_scored_output and not has_any_system_score
+    return not has_output_with_both_scores and not has_any_system_score
 
 
 def compared_count(comparison: RaterComparison, metric_index: int) -> int:
@@ -53,21 +53,21 @@ def resampled_groups(
     check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_cells.number) / 2))
     n_resamples = resamples if cluster_cells.number.sum() > 1 else 0
     group_weights = np.empty((1 + n_resamples, len(cluster_cells.number)), dtype=np.uint32)
-    for resample_slice, block_weights in cluster_cells.iter_weights(
+    for resample_slice, slice_weights in cluster_cells.iter_weights(
         n_resamples, rng, size_per_resample=len(cluster_cells.number)
     ):
-        group_weights[resample_slice] = block_weights.T
+        group_weights[resample_slice] = slice_weights.T
     return group_of_cluster, group_weights
 
 
 def weighted_comparisons(
-    comparison: RaterComparison, column_of_item: Ints, metric: int
+    comparison: RaterComparison, column_of_item: Ints, metric_index: int
 ) -> tuple[Ints, Signs, Ints, Floats]:
     """The pairs and the signs (2, n) of the comparisons rated by annotators and metric, with columns and weights.
 
     `column_of_item` (items,) is a position for each item. Items with position -1 are left out.
     """
-    shared_preferences = comparison.shared(metric)
+    shared_preferences = comparison.shared(metric_index)
     column_of_comparison = column_of_item[shared_preferences.item]
     mask_or_slice: Any = slice(None) if (column_of_comparison >= 0).all() else column_of_comparison >= 0
     comparison_weights = comparison.design.weights[shared_preferences.item[mask_or_slice]]
@@ -114,7 +114,7 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
     n_samples, n_metrics = len(bootstrap_weights), len(comparison.metrics)
     n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
     pairwise_accuracy = np.empty((n_samples, n_metrics))
-    human_net_wins, metric_net_wins = np.empty((2, n_samples, n_metrics, n_systems))
+    human_net_win_rates, metric_net_win_rates = np.empty((2, n_samples, n_metrics, n_systems))
     system_indices, pair_indices = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
     win_sign_matrix = csr_array(
         (np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
@@ -136,36 +136,36 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
             pair_of_comparison, column_of_comparison, comparison_weights * human_signs, **sum_options
         )
         for resample_slice in chunks(n_samples, 4 * (n_pairs + bootstrap_weights.shape[1])):
-            block_weights = np.ascontiguousarray(bootstrap_weights[resample_slice].T, dtype=np.float64)
-            n_comparisons_of_pair, human_margins = count_comparisons(block_weights), sum_human_signs(block_weights)
+            slice_weights = np.ascontiguousarray(bootstrap_weights[resample_slice].T, dtype=np.float64)
+            n_comparisons_of_pair, human_margins = count_comparisons(slice_weights), sum_human_signs(slice_weights)
             is_compared_pair, n_comparisons_of_system = (
                 n_comparisons_of_pair > 0,
                 abs(win_sign_matrix) @ n_comparisons_of_pair,
             )
-            human_block_net_wins, n_compared_pairs, human_margin_signs = (
+            human_slice_net_win_rates, n_compared_pairs, human_margin_signs = (
                 ratio(win_sign_matrix @ human_margins, n_comparisons_of_system).T,
                 is_compared_pair.sum(axis=0),
                 np.sign(human_margins),
             )
             for metric_index, sum_metric_signs in zip(metric_indices, sum_functions_of_metrics, strict=True):
-                metric_margins = sum_metric_signs(block_weights)
-                n_equal_pairs = ((human_margin_signs == np.sign(metric_margins)) & is_compared_pair).sum(axis=0)
-                pairwise_accuracy[resample_slice, metric_index] = ratio(n_equal_pairs, n_compared_pairs)
-                human_net_wins[resample_slice, metric_index] = human_block_net_wins
-                metric_net_wins[resample_slice, metric_index] = ratio(
+                metric_margins = sum_metric_signs(slice_weights)
+                n_agreeing_pairs = ((human_margin_signs == np.sign(metric_margins)) & is_compared_pair).sum(axis=0)
+                pairwise_accuracy[resample_slice, metric_index] = ratio(n_agreeing_pairs, n_compared_pairs)
+                human_net_win_rates[resample_slice, metric_index] = human_slice_net_win_rates
+                metric_net_win_rates[resample_slice, metric_index] = ratio(
                     win_sign_matrix @ metric_margins, n_comparisons_of_system
                 ).T
-    return PreferenceMargins(pairwise_accuracy, human_net_wins, metric_net_wins)
+    return PreferenceMargins(pairwise_accuracy, human_net_win_rates, metric_net_win_rates)
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:
     """Return the sample accuracy of each metric as a ratio of two sums over items."""
     n_items = len(comparison.items)
-    shared_weights, equal_weights, *_ = category_sums(comparison, np.arange(n_items), n_items)
+    shared_comparison_weights, equal_preference_weights, *_ = category_sums(comparison, np.arange(n_items), n_items)
     return Ratios(
         labels=[(metric, "sample_accuracy") for metric in comparison.metrics],
-        numerator=equal_weights,
-        denominator=shared_weights,
+        numerator=equal_preference_weights,
+        denominator=shared_comparison_weights,
         units=comparison.design.units,
     )
 
@@ -196,7 +196,7 @@ class Ground(NamedTuple):
 
 def grounds_of(comparison: RaterComparison) -> list[Ground]:
     """Outputs and comparisons that the annotators share with each metric."""
-    shared_preferences_of_metrics = (comparison.shared(metric) for metric in range(len(comparison.metrics)))
+    shared_preferences_of_metrics = (comparison.shared(metric_index) for metric_index in range(len(comparison.metrics)))
     comparison_keys_of_metric = [
         shared_preferences.pair * len(comparison.items) + shared_preferences.item
         for shared_preferences in shared_preferences_of_metrics

@@ -19,7 +19,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, multiple_testing
-from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions, round_for_sorting, table_sums
+from custodes.stats.arrays import Bools, Floats, chunks, equal_positions, round_for_sorting, table_sums
 from custodes.stats.graphs import letters
 
 NO_INTERVAL = "no interval"
@@ -82,11 +82,14 @@ class Tester:
     def leave_blocks_out(self, comparison: RaterComparison) -> Sample:
         """Return the sample of a comparison with the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
-        comparison = replace(
-            comparison,
-            design=replace(design, units=self.block[design.units], clusters=tuple(map(str, range(n_blocks)))),
+        block_design = replace(design, units=self.block[design.units], clusters=tuple(map(str, range(n_blocks))))
+        return replace(
+            self.sample,
+            comparison=replace(comparison, design=block_design),
+            times=self.left_out,
+            columns=None,
+            redraws_levels=False,
         )
-        return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
     def marked_item_weights(self, is_marked: Bools) -> Floats:
         """(blocks, k): total weight of the marked items of a block, for each row of `is_marked` (k, items)."""
@@ -174,11 +177,11 @@ class Differences:
             )
             if np.abs(residuals).max() > _SAME:
                 # Normal equations, because a matrix (pairs, metrics) would be large with hundreds of metrics.
-                is_tested, residual_of_pair = np.zeros((2, len(metric_values), len(metric_values)))
-                is_tested[first_metrics, second_metrics] = is_tested[second_metrics, first_metrics] = 1.0
-                residual_of_pair[first_metrics, second_metrics] = residuals
-                laplacian = np.diag(is_tested.sum(axis=0)) - is_tested
-                residual_sums = (residual_of_pair - residual_of_pair.T).sum(axis=1)
+                adjacency, residual_matrix = np.zeros((2, len(metric_values), len(metric_values)))
+                adjacency[first_metrics, second_metrics] = adjacency[second_metrics, first_metrics] = 1.0
+                residual_matrix[first_metrics, second_metrics] = residuals
+                laplacian = np.diag(adjacency.sum(axis=0)) - adjacency
+                residual_sums = (residual_matrix - residual_matrix.T).sum(axis=1)
                 fitted_metric_values = fitted_metric_values + np.linalg.lstsq(laplacian, residual_sums, rcond=1e-10)[0]
         return defined_metric_indices[
             np.argsort(-round_for_sorting(fitted_metric_values[defined_metric_indices]), kind="stable")
@@ -247,8 +250,8 @@ def difference(
         item_values = sample.per_item(statistic.per_item)
         item_differences = item_values[first_metrics] - item_values[second_metrics]
         return sample.item_mean(item_differences), np.isfinite(item_differences)
-    metric_draws = statistic.compute(sample)
-    return metric_draws[:, first_metrics] - metric_draws[:, second_metrics], _rated_item_mask(sample.comparison)[:1]
+    draws = statistic.compute(sample)
+    return draws[:, first_metrics] - draws[:, second_metrics], _rated_item_mask(sample.comparison)[:1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,8 +282,8 @@ def _difference_tests(
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
         block_weights = np.zeros((len(tester.left_out) - 1, n_pairs))
         for pair_group in pair_groups:
-            values_per_pair = 4 * len(tester.block) if statistic.per_item else 0
-            for pair_slice in chunks(len(pair_group.pair_positions), values_per_pair):
+            n_values_per_pair = 4 * len(tester.block) if statistic.per_item else 0
+            for pair_slice in chunks(len(pair_group.pair_positions), n_values_per_pair):
                 jackknife_values[:, pair_group.pair_positions[pair_slice]], is_used_item = difference(
                     statistic,
                     pair_group.jackknife_sample,
@@ -289,20 +292,21 @@ def _difference_tests(
                 )
                 block_weights[:, pair_group.pair_positions[pair_slice]] = tester.marked_item_weights(is_used_item)
         return tester.sign_flip_tests(jackknife_values, block_weights)
-    metric_draws_of_groups = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
+    statistic_draws_of_groups = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
     # Rows of the two metrics in the joined values.
-    first_metric_rows, second_metric_rows = np.empty((2, n_pairs), dtype=np.intp)
-    first_row_of_group = np.cumsum([0, *map(len, metric_draws_of_groups)])
-    for pair_group, first_row in zip(pair_groups, first_row_of_group[:-1], strict=True):
-        first_metric_rows[pair_group.pair_positions] = first_row + pair_group.first_metrics
-        second_metric_rows[pair_group.pair_positions] = first_row + pair_group.second_metrics
-    metric_draws = np.concatenate([np.empty((0, len(tester.sample.times))), *metric_draws_of_groups])
+    first_metric_row_of_pair, second_metric_row_of_pair = np.empty((2, n_pairs), dtype=np.intp)
+    start_row_of_group = np.cumsum([0, *map(len, statistic_draws_of_groups)])
+    for pair_group, start_row in zip(pair_groups, start_row_of_group[:-1], strict=True):
+        first_metric_row_of_pair[pair_group.pair_positions] = start_row + pair_group.first_metrics
+        second_metric_row_of_pair[pair_group.pair_positions] = start_row + pair_group.second_metrics
+    statistic_draws = np.concatenate([np.empty((0, len(tester.sample.times))), *statistic_draws_of_groups])
     design = tester.sample.comparison.design
     return multiple_testing.bootstrap_tests(
         lambda pair_indices: (
-            metric_draws[first_metric_rows[pair_indices]] - metric_draws[second_metric_rows[pair_indices]]
+            statistic_draws[first_metric_row_of_pair[pair_indices]]
+            - statistic_draws[second_metric_row_of_pair[pair_indices]]
         ),
-        (n_pairs, metric_draws.shape[1]),
+        (n_pairs, statistic_draws.shape[1]),
         n_units=design.n_units,
         n_effective_units=design.n_effective_units,
         confidence=tester.confidence,
@@ -310,17 +314,17 @@ def _difference_tests(
     )
 
 
-def _on_common_ground(tester: Tester, pairs: Ints) -> Iterator[_PairGroup]:
+def _on_common_ground(tester: Tester, metric_pairs: NDArray[np.intp]) -> Iterator[_PairGroup]:
     """Yield the pairs of metrics (pairs, 2) in groups that share the same outputs with the annotators."""
     comparison = tester.sample.comparison
     grounds_of_metrics = grounds_of(comparison)
     group_of_metric = np.zeros(len(grounds_of_metrics), dtype=np.int64)
-    for group_index, metric_positions in enumerate(equal_grounds(grounds_of_metrics)):
-        group_of_metric[metric_positions] = group_index
-    groups_of_pair = np.sort(group_of_metric[pairs], axis=1)
+    for group_index, metrics_of_group in enumerate(equal_grounds(grounds_of_metrics)):
+        group_of_metric[metrics_of_group] = group_index
+    groups_of_pair = np.sort(group_of_metric[metric_pairs], axis=1)
     for pair_positions in equal_positions(map(tuple, groups_of_pair.tolist())):
-        first_metrics, second_metrics = pairs[pair_positions].T
-        metric_positions = np.unique(pairs[pair_positions])
+        first_metrics, second_metrics = metric_pairs[pair_positions].T
+        metric_positions = np.unique(metric_pairs[pair_positions])
         shared_ground = grounds_of_metrics[first_metrics[0]].shared_with(grounds_of_metrics[second_metrics[0]])
         shared_comparison = comparison.only(metric_positions, **shared_ground._asdict())
         yield _PairGroup(
@@ -363,8 +367,10 @@ def ranking_statistic(
     for statistic_name in statistic_names:
         if np.isfinite(values_of_statistic[statistic_name][0]).any():
             return statistic_name
-    has_choosing, has_ordering = (np.isfinite(values_of_statistic[name][0]) for name in (CHOOSING, ORDERING))
-    is_ordering_complete = has_choosing.any() and has_ordering[has_choosing].all()
+    is_choosing_defined, is_ordering_defined = (
+        np.isfinite(values_of_statistic[statistic_name][0]) for statistic_name in (CHOOSING, ORDERING)
+    )
+    is_ordering_complete = is_choosing_defined.any() and is_ordering_defined[is_choosing_defined].all()
     return ORDERING if n_systems > 2 and is_ordering_complete else CHOOSING
 
 
@@ -383,7 +389,7 @@ def standing_columns(
     ).values()
     metric_order = differences.order(ranking_statistic_name, estimates)
     tests_of_chance = chance_tests(tester, ranking_statistic_name)
-    is_better_metric = differences.better(ranking_statistic_name, alpha)
+    is_row_metric_better = differences.better(ranking_statistic_name, alpha)
     # Systems are not resampled, so there is no test of a statistic over systems against its chance level.
     has_chance_test = statistic.smooth and statistic.population is None
     differs_from_chance = tests_of_chance.significant(alpha) & has_chance_test
@@ -393,9 +399,11 @@ def standing_columns(
         "unclear",
     )
     letters_of_metric = (
-        None if is_better_metric is None else letters(is_better_metric | is_better_metric.T, metric_order.tolist())
+        None
+        if is_row_metric_better is None
+        else letters(is_row_metric_better | is_row_metric_better.T, metric_order.tolist())
     )
-    is_beaten_metric = None if is_better_metric is None else np.asarray(is_better_metric.any(axis=0))
+    is_beaten_metric = None if is_row_metric_better is None else np.asarray(is_row_metric_better.any(axis=0))
     return {
         "metric": [comparison.metrics[metric_index] for metric_index in metric_order],
         "statistic": ranking_statistic_name,

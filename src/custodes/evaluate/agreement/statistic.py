@@ -95,13 +95,14 @@ class Sample:
         is_used_for_human = has_human_score & (has_metric_score | file_score_masks[1][:, np.newaxis])
         is_used_for_metric = has_metric_score & (has_human_score | file_score_masks[0])
         comparable_pair_masks = [
-            np.stack([common_items(used_mask) for used_mask in used_masks]) | holds_for_both(has_file_score)
-            for used_masks, has_file_score in (
+            np.stack([common_items(used_output_mask) for used_output_mask in used_output_masks])
+            | holds_for_both(has_file_score)
+            for used_output_masks, has_file_score in (
                 (is_used_for_human, file_score_masks[0]),
                 (is_used_for_metric, file_score_masks[1]),
             )
         ]
-        human_scores, metric_scores = np.empty((2, len(self.times), *file_score_masks[1].shape))
+        human_system_scores, metric_system_scores = np.empty((2, len(self.times), *file_score_masks[1].shape))
         for metric_indices in group_equal_rows(is_used_for_human, is_used_for_metric):
             is_used_output = is_used_for_human[metric_indices[0]]
             human_scores_of_group = self._fit_system_scores(
@@ -114,16 +115,18 @@ class Sample:
                 level_effects = replace(self, times=self.times[:1])._fit_system_scores(
                     self.level_weights, np.full(comparison.human_system.shape, np.nan), is_used_output=is_used_output
                 )[0]
-                system_level_errors = level_errors @ np.nan_to_num(level_effects)
-                human_scores_of_group[1:, 0] -= np.where(np.isfinite(comparison.human_system), 0.0, system_level_errors)
-            human_scores[:, metric_indices] = human_scores_of_group
-            metric_scores[:, metric_indices] = self._fit_system_scores(
+                system_score_errors = level_errors @ np.nan_to_num(level_effects)
+                human_scores_of_group[1:, 0] -= np.where(np.isfinite(comparison.human_system), 0.0, system_score_errors)
+            human_system_scores[:, metric_indices] = human_scores_of_group
+            metric_system_scores[:, metric_indices] = self._fit_system_scores(
                 comparison.metric_scores[metric_indices],
                 comparison.metric_system[metric_indices],
                 is_used_output=is_used_for_metric[metric_indices[0]],
             )
         return SystemScores(
-            people=human_scores, metrics=metric_scores, pairs=comparable_pair_masks[0] & comparable_pair_masks[1]
+            people=human_system_scores,
+            metrics=metric_system_scores,
+            pairs=comparable_pair_masks[0] & comparable_pair_masks[1],
         )
 
     @cached_property
@@ -170,9 +173,11 @@ class Sample:
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
         """Simulated system scores for very many items, by annotators and by metric: both (B, metrics, systems)."""
-        human_scores, metric_scores, _ = self.system_scores
+        human_system_scores, metric_system_scores, _ = self.system_scores
         return make_read_only(
-            population_values(human_scores, metric_scores, n_units=self.comparison.design.n_effective_units)
+            population_values(
+                human_system_scores, metric_system_scores, n_units=self.comparison.design.n_effective_units
+            )
         )
 
     @cached_property

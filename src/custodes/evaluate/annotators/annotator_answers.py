@@ -140,7 +140,7 @@ def _verdict_answers(
     verdicts_with_order = unmerged_verdicts.with_columns(first_shown=ORDER_CODES.cast(pl.Int8)).filter(
         (pl.col("first_shown") != 0) & (pl.col("preference") != 0)
     )
-    seconds_of_rater = dict(unmerged_verdicts.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
+    median_seconds_of_rater = dict(unmerged_verdicts.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     return _answers(
         study,
         verdict_rows.with_columns(
@@ -150,7 +150,7 @@ def _verdict_answers(
         what=VERDICTS,
         raters=raters,
         words=OUTCOMES,
-        seconds=np.array([seconds_of_rater[rater] for rater in raters], dtype=np.float64),
+        seconds=np.array([median_seconds_of_rater[rater] for rater in raters], dtype=np.float64),
         sided=(
             label_codes(verdicts_with_order["rater"], raters),
             verdicts_with_order.select(pair_code_expression).to_series().to_numpy().astype(np.int64),

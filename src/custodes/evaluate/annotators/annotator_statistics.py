@@ -80,11 +80,11 @@ def annotator_tests(aspect_answers: AnnotatorAnswers) -> AnnotatorTests:
     peer_agreements = peer_agreement(
         answers.task, answers.worker, aspect_answers.value, n_tasks=answers.n_tasks, trusted=is_trusted
     )
-    n_clusters_of_annotator, p_peers = _test_positive_mean(aspect_answers, peer_agreements.others)
+    n_clusters_of_annotator, p_no_peer_agreement = _test_positive_mean(aspect_answers, peer_agreements.others)
     _, p_chance = _test_positive_mean(aspect_answers, peer_agreements.agreement)
     _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_agreements.others - peer_agreements.agreement)
     has_constant_answers = np.isnan(peer_agreements.spread) & (aspect_answers.clusters >= FEWEST)
-    has_too_few_clusters, is_low_peer_agreement = n_clusters_of_annotator < FEWEST, ~(p_peers <= LEVEL)
+    has_too_few_clusters, is_low_peer_agreement = n_clusters_of_annotator < FEWEST, ~(p_no_peer_agreement <= LEVEL)
     untested_reason = np.select(
         [has_constant_answers, has_too_few_clusters, is_low_peer_agreement, p_chance <= LEVEL],
         [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
@@ -125,7 +125,7 @@ def add_flags(
     Slots are tested only for a reversed scale.
     """
     nan_factors_of_parts = [
-        np.where(columns_of_annotators["is_person"], 1.0, np.nan) for columns_of_annotators in annotator_tables
+        np.where(annotator_columns_of_part["is_person"], 1.0, np.nan) for annotator_columns_of_part in annotator_tables
     ]
     adjusted_p_values = adjust_jointly(
         [
@@ -134,7 +134,7 @@ def add_flags(
             for part_p_values in (tests_of_annotators.position.p_value, tests_of_annotators.p_careless)
         ]
     )
-    for columns_of_annotators, tests_of_annotators, is_reversed, p_position, p_careless in zip(
+    for annotator_columns_of_part, tests_of_annotators, is_reversed, p_position, p_careless in zip(
         annotator_tables,
         tests_of_aspects,
         are_reversed(tests_of_aspects),
@@ -142,12 +142,12 @@ def add_flags(
         adjusted_p_values[1::2],
         strict=True,
     ):
-        side_flags = np.where(tests_of_annotators.position.share > 0.5, FIRST, SECOND)
+        position_flags = np.where(tests_of_annotators.position.share > 0.5, FIRST, SECOND)
         flags_and_masks = (
-            (side_flags, p_position <= alpha),
+            (position_flags, p_position <= alpha),
             (np.where(is_reversed, REVERSED, LITTLE), is_reversed | (p_careless <= alpha)),
         )
-        columns_of_annotators |= {
+        annotator_columns_of_part |= {
             "p_position": p_position,
             "p_careless": p_careless,
             "flags": [
@@ -241,11 +241,11 @@ def _test_positive_mean(aspect_answers: AnnotatorAnswers, answer_values: Floats)
         np.full(len(aspect_answers.raters), np.nan),
     )
     for rater_slice, value_sums, value_counts in _iter_unit_sums(aspect_answers, answer_values):
-        slice_tests = slot_test(
+        rater_tests = slot_test(
             value_sums, value_counts, further_variance_factors=np.ones(len(value_sums)), confidence=0.95
         )
         n_clusters_of_annotator[rater_slice] = (value_counts > 0).sum(axis=1)
-        p_values[rater_slice] = np.where(slice_tests.estimate > 0, slice_tests.p_value / 2, 1 - slice_tests.p_value / 2)
+        p_values[rater_slice] = np.where(rater_tests.estimate > 0, rater_tests.p_value / 2, 1 - rater_tests.p_value / 2)
     return n_clusters_of_annotator, p_values
 
 
@@ -255,11 +255,11 @@ def agreement_columns(
     """Return the row of the table `agreement`."""
     answers = aspect_answers.answers
     n_multiply_rated_tasks = int(aspect_answers.has_several_answers.sum())
-    cluster_sizes = np.bincount(aspect_answers.unit[aspect_answers.has_several_answers])
+    n_tasks_of_cluster = np.bincount(aspect_answers.unit[aspect_answers.has_several_answers])
     n_answers_of_annotator = np.bincount(answers.worker)
     interval_options: dict[str, Any] = {
         "confidence": confidence,
-        "clusters": effective_clusters(cluster_sizes),
+        "clusters": effective_clusters(n_tasks_of_cluster),
         "bounds": intervals.CORRELATION,
     }
     has_enough_tasks = n_multiply_rated_tasks >= FEW_DOUBLES

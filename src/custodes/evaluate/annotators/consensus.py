@@ -57,14 +57,15 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
             "several annotators"
         )
     worker_of_shared_answer = aspect_answers.answers.worker[aspect_answers.is_shared_answer]
-    median_shared_tasks = float(np.median(np.bincount(worker_of_shared_answer, minlength=len(aspect_answers.raters))))
-    if median_shared_tasks >= ENOUGH:
+    median_n_shared_tasks = float(np.median(np.bincount(worker_of_shared_answer, minlength=len(aspect_answers.raters))))
+    if median_n_shared_tasks >= ENOUGH:
         return (
             "dawid-skene",
-            f"the median annotator shares {median_shared_tasks:g} answered tasks with others, and {ENOUGH} are enough",
+            f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and {ENOUGH} are "
+            "enough",
         )
     return "mace", (
-        f"the median annotator shares {median_shared_tasks:g} answered tasks with others, and dawid-skene needs "
+        f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and dawid-skene needs "
         f"{ENOUGH}"
     )
 
@@ -95,8 +96,8 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats) -> Floats:
     expected_agreements = ratio(
         (confusion_matrices.sum(axis=1) * confusion_matrices.sum(axis=2)).sum(axis=1), n_answers_of_rater
     )
-    has_enough_errors = n_answers_of_rater - expected_agreements >= LEAST
-    return np.where(has_enough_errors, kappa(confusion_matrices), np.nan).round(12) + 0.0
+    has_enough_expected_errors = n_answers_of_rater - expected_agreements >= LEAST
+    return np.where(has_enough_expected_errors, kappa(confusion_matrices), np.nan).round(12) + 0.0
 
 
 def label_columns(aspect_answers: AnnotatorAnswers, posterior: Floats) -> dict[str, Any]:

@@ -300,7 +300,7 @@ def ceiling(
         if level == "system":
             return _system_level_tables(raters, target_index, fit, resamples, confidence, rng, human_generator), []
         target = target_of(raters, target_index, folds, resamples, rng)
-        columns_of_halo, excluded_positions = halo_columns(target, confidence)
+        columns_of_halo, excluded_annotator_indices = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
             **predictions.prediction_columns(
@@ -318,9 +318,9 @@ def ceiling(
                 confidence,
                 target.n_clusters,
             ),
-        ), excluded_positions
+        ), excluded_annotator_indices
 
-    tables_and_excluded_positions = map_parts(
+    tables_and_excluded_indices = map_parts(
         answer_aspect,
         target_positions,
         rng=np.random.default_rng(rng),
@@ -329,9 +329,9 @@ def ceiling(
         label=raters.rater_aspects.__getitem__,
         threads=model == "xgboost",
     )
-    tables_of_targets, excluded_of_targets = zip(*tables_and_excluded_positions, strict=True)
+    tables_of_targets, excluded_of_targets = zip(*tables_and_excluded_indices, strict=True)
     n_systems = len(raters.design.systems)
-    few_notes = (
+    sample_size_notes = (
         few_clusters_notes(raters.design.n_units, resamples)
         if level == "output"
         else build_notes(
@@ -343,27 +343,31 @@ def ceiling(
         )
     )
     result = Ceiling.from_parts(
-        [*tables_of_targets, Ceiling.part(left_out=raters.left_out_rows())], [*raters.notes, *few_notes]
+        [*tables_of_targets, Ceiling.part(left_out=raters.left_out_rows())], [*raters.notes, *sample_size_notes]
     )
-    excluded_annotators = [raters.people[position] for position in sorted(set().union(*excluded_of_targets))]
+    excluded_annotators = [raters.people[index] for index in sorted(set().union(*excluded_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
 
 
 def _without_lone_items(raters: RaterScores) -> RaterScores:
     """Return the raters without the human aspects that were rated on only one item or cluster."""
-    aspect_of_lone_rater = {
-        raters.names[i]: raters.rater_aspects[i] for i in raters.select_kind("human") if _count_clusters(raters, i) < 2
+    aspect_of_unusable_rater = {
+        raters.names[rater_index]: raters.rater_aspects[rater_index]
+        for rater_index in raters.select_kind("human")
+        if _count_clusters(raters, rater_index) < 2
     }
-    is_lone_rater = np.array([rater in aspect_of_lone_rater for rater in raters.names])[:, np.newaxis, np.newaxis]
-    is_lone_aspect = np.array([aspect in aspect_of_lone_rater.values() for aspect in raters.aspects])[
+    is_unusable_rater = np.array([rater in aspect_of_unusable_rater for rater in raters.names])[
+        :, np.newaxis, np.newaxis
+    ]
+    is_unusable_aspect = np.array([aspect in aspect_of_unusable_rater.values() for aspect in raters.aspects])[
         :, np.newaxis, np.newaxis, np.newaxis
     ]
     return replace(
         raters,
-        scores=np.where(is_lone_rater, np.nan, raters.scores),
-        annotators=np.where(is_lone_aspect, np.nan, raters.annotators),
-        constant=(*raters.constant, *aspect_of_lone_rater),
-        left_out=(*raters.left_out, *((rater, LONE) for rater in aspect_of_lone_rater)),
+        scores=np.where(is_unusable_rater, np.nan, raters.scores),
+        annotators=np.where(is_unusable_aspect, np.nan, raters.annotators),
+        constant=(*raters.constant, *aspect_of_unusable_rater),
+        left_out=(*raters.left_out, *((rater, LONE) for rater in aspect_of_unusable_rater)),
     )
 
 
@@ -377,7 +381,7 @@ def _match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
 
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
-    aspect_and_rater_names = [(raters.names[i], raters.raters[i]) for i in raters.select_kind(METRIC)]
+    aspect_and_rater_names = [(raters.names[index], raters.raters[index]) for index in raters.select_kind(METRIC)]
     candidate_names = list(dict.fromkeys(chain(*zip(*aspect_and_rater_names, strict=True))))
     selected_names = select_labels(patterns, candidate_names, option="in_use", what="metric")
     return np.flatnonzero([not {*name_pair}.isdisjoint(selected_names) for name_pair in aspect_and_rater_names])
@@ -395,10 +399,10 @@ def _system_level_tables(
     """Return the tables of an aspect at the system level."""
     target = system_target_of(raters, target_index, resamples, rng)
     compute_agreement = partial(target.agreement, fit=fit)
-    rater_positions = list(target.columns.values())
+    rater_sets = list(target.columns.values())
     draws_of_statistic = {
-        "kendall": compute_agreement(rater_positions),
-        "unexplained": target.unexplained_variance(rater_positions, fit),
+        "kendall": compute_agreement(rater_sets),
+        "unexplained": target.unexplained_variance(rater_sets, fit),
     }
     return Ceiling.part(
         target.aspect,
@@ -419,8 +423,12 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
     n_rated_outputs = int(np.isfinite(raters.scores[human_positions]).any(axis=0).sum())
     n_undated_metrics = sum(raters.dates[metric_position] is None for metric_position in metric_positions)
     target_names = result.prediction["target"].unique(maintain_order=True)
-    lone_targets = target_names.filter(~target_names.is_in(result.annotators["target"].to_list()))
-    targets_text = "" if len(lone_targets) == len(target_names) else f" of {join_labels(map(repr, lone_targets))}"
+    one_annotator_targets = target_names.filter(~target_names.is_in(result.annotators["target"].to_list()))
+    targets_text = (
+        ""
+        if len(one_annotator_targets) == len(target_names)
+        else f" of {join_labels(map(repr, one_annotator_targets))}"
+    )
     unsplit_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
     disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0, pl.lit(level == "output"))["target"]
     exceeding_targets = (
@@ -458,7 +466,7 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         ),
         (
             "one-annotator",
-            len(lone_targets),
+            len(one_annotator_targets),
             f"only one annotator gave ratings{targets_text}, so agreement between annotators is unknown (no rows "
             "in the tables annotators and halo)",
         ),

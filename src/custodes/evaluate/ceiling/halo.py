@@ -40,17 +40,19 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         np.stack(list(ratings_of_annotator.values())),
     )
     agreement_draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
-    for equal_rating_positions in equal_positions(
-        rated_mask.tobytes() for rated_mask in np.isfinite(ratings)
+    for annotator_positions in equal_positions(
+        rated_output_mask.tobytes() for rated_output_mask in np.isfinite(ratings)
     ):  # annotators who rated the same outputs
-        annotator_indices = [list(ratings_of_annotator)[position] for position in equal_rating_positions]
+        annotator_indices = [
+            list(ratings_of_annotator)[annotator_position] for annotator_position in annotator_positions
+        ]
         mean_ratings_of_others = [
             mean_of_defined(np.delete(other_aspect_ratings, annotator_index, axis=0), axis=0)
             for annotator_index in annotator_indices
         ]
-        agreement_draws[equal_rating_positions] = _held_out_agreement(
+        agreement_draws[annotator_positions] = _held_out_agreement(
             target,
-            ratings[equal_rating_positions],
+            ratings[annotator_positions],
             (other_aspect_ratings[annotator_indices], np.stack(mean_ratings_of_others), metric_scores),
         )
     is_predicted_annotator = np.asarray(np.isfinite(agreement_draws[:, 0]).all(axis=1))
@@ -100,7 +102,7 @@ def _held_out_agreement(target: Target, ratings: Floats, sources: tuple[Floats, 
             )
     return np.stack(
         [
-            replace(target, y=annotator_target, fold=fold_of_row).agreement(predictions[annotator_index :: len(y)])
-            for annotator_index, annotator_target in enumerate(y)
+            replace(target, y=annotator_ratings, fold=fold_of_row).agreement(predictions[annotator_index :: len(y)])
+            for annotator_index, annotator_ratings in enumerate(y)
         ]
     )

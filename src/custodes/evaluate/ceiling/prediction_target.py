@@ -71,7 +71,10 @@ class PredictedAspect:
         """Return the ratings (annotators, items, systems), and the splits of the annotators into two halves."""
         # Annotators are sorted by name, so that halves do not depend on the order of input.
         ratings = np.stack(
-            [self.persons[annotator] for annotator in sorted(self.persons, key=self.rater_scores.people.__getitem__)]
+            [
+                self.persons[annotator_index]
+                for annotator_index in sorted(self.persons, key=self.rater_scores.people.__getitem__)
+            ]
         )
         return ratings, split_half.halves(len(ratings), most=SPLITS, rng=rng)
 
@@ -141,16 +144,18 @@ class Target(PredictedAspect):
 def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """Return the target for an aspect that annotators rated on at least two items or clusters."""
     flat_ratings = raters.scores[target_index].ravel()
-    rated_row_indices = np.flatnonzero(np.isfinite(flat_ratings))
-    cluster_of_row = raters.design.units[rated_row_indices // raters.scores.shape[2]]
+    rated_output_positions = np.flatnonzero(np.isfinite(flat_ratings))
+    cluster_of_rated_output = raters.design.units[rated_output_positions // raters.scores.shape[2]]
     assign_folds = grouped_folds if folds == "item" else plain_folds
     return Target(
         rater_scores=raters,
         target_index=target_index,
-        row=rated_row_indices,
-        y=flat_ratings[rated_row_indices],
-        groups=cluster_of_row,
-        fold=assign_folds(cluster_of_row, n_folds=min(N_FOLDS, len(np.unique(cluster_of_row))), rng=rng),
+        row=rated_output_positions,
+        y=flat_ratings[rated_output_positions],
+        groups=cluster_of_rated_output,
+        fold=assign_folds(
+            cluster_of_rated_output, n_folds=min(N_FOLDS, len(np.unique(cluster_of_rated_output))), rng=rng
+        ),
         whole=folds == "item",
         times=raters.design.draw_weights(resamples, rng, dtype=np.uint8),
     )

@@ -50,24 +50,24 @@ def prediction_columns(
     n_clusters: int,
 ) -> dict[str, dict[str, Any]]:
     """Return the columns of `prediction` and `gaps`; `draws_of_statistic` has the values (1 + B, sets) by statistic."""
-    feature_names = list(target.columns)
+    feature_set_names = list(target.columns)
     compared_feature_pairs = [
-        (features_a, features_b) for features_a, features_b in GAPS if {features_a, features_b} <= {*feature_names}
+        (features_a, features_b) for features_a, features_b in GAPS if {features_a, features_b} <= {*feature_set_names}
     ]
-    first_positions, second_positions = (
-        [feature_names.index(feature_pair[position_in_pair]) for feature_pair in compared_feature_pairs]
+    first_set_positions, second_set_positions = (
+        [feature_set_names.index(feature_pair[position_in_pair]) for feature_pair in compared_feature_pairs]
         for position_in_pair in (0, 1)
     )
     interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters}
     nan_draws = np.full_like(draws_of_statistic["kendall"], np.nan)
-    columns_of_error = with_interval(
+    unexplained_error_columns = with_interval(
         "error", draws_of_statistic.get("unexplained", nan_draws), bounds=POSITIVE, **interval_arguments
     )
     kendall_draws = draws_of_statistic["kendall"]
-    kendall_differences = kendall_draws[:, first_positions] - kendall_draws[:, second_positions]
+    kendall_differences = kendall_draws[:, first_set_positions] - kendall_draws[:, second_set_positions]
     return {
         "prediction": {
-            "features": feature_names,
+            "features": feature_set_names,
             **with_interval("kendall", draws_of_statistic["kendall"], bounds=CORRELATION, **interval_arguments),
             **with_interval(
                 "kendall_item",
@@ -76,9 +76,9 @@ def prediction_columns(
                 clusters=target.n_effective_clusters,
                 bounds=CORRELATION,
             ),
-            "r2": 1 - columns_of_error["error"],
-            "r2_low": 1 - columns_of_error["error_high"],
-            "r2_high": 1 - columns_of_error["error_low"],
+            "r2": 1 - unexplained_error_columns["error"],
+            "r2_low": 1 - unexplained_error_columns["error_high"],
+            "r2_high": 1 - unexplained_error_columns["error_low"],
             "n": n_predictions,
         },
         "gaps": {

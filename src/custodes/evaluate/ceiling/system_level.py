@@ -85,11 +85,11 @@ class SystemTarget(PredictedAspect):
             held_out_errors(self.wins[rater_positions], self.wins[self.target_index], fit)
             for rater_positions in rater_sets
         ]
-        error_sums, error_sums_of_mean = (
+        error_sums_of_model, error_sums_of_mean = (
             bootstrap.weighted_sums(self.times, np.stack(errors_of_sets))
             for errors_of_sets in zip(*model_and_mean_errors, strict=True)
         )
-        return ratio(error_sums, error_sums_of_mean)
+        return ratio(error_sums_of_model, error_sums_of_mean)
 
     def split_half_columns(self, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
         """Return the columns of `annotators`: agreement of the orders by two halves of the annotators.
@@ -137,11 +137,11 @@ class SystemTarget(PredictedAspect):
         return error_columns(unit_error_sums_of_feature_set, self.times, self.n_clusters, confidence, self.n_clusters)
 
 
-def _pair_orders(rates: Floats) -> NDArray[np.int8]:
+def _pair_orders(win_rate_of_system: Floats) -> NDArray[np.int8]:
     """(pairs,): order of the two systems of each pair by win rates (N,)."""
-    first_systems, second_systems = np.triu_indices(len(rates), 1)
-    rates = round_for_sorting(rates)
-    return difference_signs(rates[first_systems], rates[second_systems])
+    first_systems, second_systems = np.triu_indices(len(win_rate_of_system), 1)
+    rounded_win_rates = round_for_sorting(win_rate_of_system)
+    return difference_signs(rounded_win_rates[first_systems], rounded_win_rates[second_systems])
 
 
 def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng: np.random.Generator) -> SystemTarget:

@@ -102,15 +102,15 @@ def _coverage_problems(comparison: RaterComparison) -> list[Problem]:
         metric: len(comparison.shared(metric_index).item) for metric_index, metric in enumerate(comparison.metrics)
     }
     max_n_comparisons = max(n_comparisons_of_metric.values())
-    coverage_of_low_metric = {
+    low_coverage_of_metric = {
         metric: n_comparisons / max_n_comparisons
         for metric, n_comparisons in n_comparisons_of_metric.items()
         if 0 < n_comparisons < (1 - COVERAGE_GAP - ROUNDING) * max_n_comparisons
     }
     metrics_text = join_labels(
-        (f"{metric} ({100 * coverage:.0f} %)" for metric, coverage in coverage_of_low_metric.items()), limit=3
+        (f"{metric} ({100 * coverage:.0f} %)" for metric, coverage in low_coverage_of_metric.items()), limit=3
     )
-    return problems_of("coverage-differs", [*coverage_of_low_metric], metrics=metrics_text)
+    return problems_of("coverage-differs", [*low_coverage_of_metric], metrics=metrics_text)
 
 
 def _common_item_problems(comparison: RaterComparison, human_comparisons: Comparisons) -> Iterator[Problem]:
@@ -148,11 +148,11 @@ def _count_common_items(comparison: RaterComparison, human_comparisons: Comparis
     """Return the number of items for which annotators rated the outputs of both systems, (systems, systems)."""
     from scipy.sparse import csr_array
 
-    scored_item_rows, system_positions = np.nonzero(np.isfinite(comparison.scores.human))
+    scored_item_rows, scored_system_positions = np.nonzero(np.isfinite(comparison.scores.human))
     item_positions = np.concatenate(
         [comparison.scores.items[scored_item_rows], human_comparisons.item, human_comparisons.item]
     )
-    system_positions = np.concatenate([system_positions, human_comparisons.first, human_comparisons.second])
+    system_positions = np.concatenate([scored_system_positions, human_comparisons.first, human_comparisons.second])
     rated_output_matrix = csr_array(
         (np.ones(len(item_positions), dtype=bool), (item_positions, system_positions)),
         shape=(len(comparison.items), len(comparison.systems)),

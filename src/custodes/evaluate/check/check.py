@@ -146,7 +146,7 @@ def _answer(
     }
     rater_table = _rater_table(selected_study, comparison, tie_rate_of_rater)
     n_rater_outputs = len(comparison.items) * len(comparison.systems) * rater_table.height
-    n_missing = n_rater_outputs - int(rater_table["cells"].sum())
+    n_missing_rater_outputs = n_rater_outputs - int(rater_table["cells"].sum())
     return Check.part(
         comparison.aspect,
         summary={
@@ -157,7 +157,7 @@ def _answer(
             "metrics": len(comparison.metrics),
             "ratings": int(rater_table["ratings"].sum()),
             "verdicts": int(rater_table["verdicts"].sum()),
-            "coverage": 1 - n_missing / n_rater_outputs if n_rater_outputs else None,
+            "coverage": 1 - n_missing_rater_outputs / n_rater_outputs if n_rater_outputs else None,
             "ties": tie_rate_of_rater.get(HUMAN),
         },
         raters=rater_table.drop("cells").to_dict(),
@@ -208,16 +208,16 @@ def _examine_aspect(
 
 def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: Mapping[str, float]) -> pl.DataFrame:
     """Return the table `raters`, with one row per annotator and metric, and the number of rated outputs (`cells`)."""
-    is_of_aspect = pl.col("aspect").is_in([comparison.aspect, ""])
+    is_of_aspect_expression = pl.col("aspect").is_in([comparison.aspect, ""])
     system_names = list(comparison.systems)
     rating_rows = study.ratings.frame.filter(
-        is_of_aspect,
+        is_of_aspect_expression,
         pl.col("system").is_in(system_names),
         pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode()),
     )
     verdict_rows = filter_rows(
         study.preferences.frame,
-        is_of_aspect & pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names),
+        is_of_aspect_expression & pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names),
     )
     # A cell is one output of an item; a verdict rates two cells.
     rated_output_tables = [
@@ -225,12 +225,12 @@ def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: M
         *(verdict_rows.select("rater", "item", system=column_name) for column_name in ("system_a", "system_b")),
     ]
     raters = [*comparison.people, *comparison.metrics]
-    kinds = ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics)
+    rater_kinds = ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics)
     human_tie_rates = [tie_rate_of_rater.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
     rater_table = pl.DataFrame(
         {
             "rater": raters,
-            "kind": kinds,
+            "kind": rater_kinds,
             "ties": pl.Series([*human_tie_rates, *map(tie_rate_of_rater.get, comparison.metrics)], dtype=pl.Float64),
         }
     )

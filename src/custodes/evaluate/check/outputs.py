@@ -36,17 +36,17 @@ FEWEST_OUTPUTS = 3
 def copied_systems(selected_study: Study) -> Iterator[Problem]:
     """Yield systems whose outputs equal the references, and systems with the same outputs as another system."""
     score_rows = _metric_scores(selected_study)
-    metrics_of_system = _metrics_with_maximum(score_rows)
+    top_metrics_of_system = _metrics_with_maximum(score_rows)
     n_copied_items_of_system = _reference_copies(selected_study)
-    for system in dict.fromkeys([*n_copied_items_of_system, *metrics_of_system]):
-        top_metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
+    for system in dict.fromkeys([*n_copied_items_of_system, *top_metrics_of_system]):
+        top_metrics = list(dict.fromkeys(top_metrics_of_system.get(system, ())))
         verb_text = "has its" if len(top_metrics) == 1 else "have their"
         n_copied_items = n_copied_items_of_system.get(system, 0)
         reasons = (
             (n_copied_items, f"its outputs equal the references of {n_copied_items} items"),
             (top_metrics, f"{join_labels(top_metrics, limit=4)} {verb_text} maximum on all items of the system"),
         )
-        reasons_text = "; ".join(text for applies, text in reasons if applies)
+        reasons_text = "; ".join(reason_text for applies, reason_text in reasons if applies)
         yield problem("reference-system", [system, *top_metrics], system=system, why=reasons_text)
     for identical_systems, evidence_names in _identical_systems(selected_study, score_rows).items():
         yield problem(
@@ -88,10 +88,10 @@ def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
     """
     rater_aspect_columns = ["rater", "aspect"]
     lowest_expression, highest_expression = pl.col("score").min(), pl.col("score").max()
-    margin_expression = ROUNDING * (highest_expression - lowest_expression)
+    tolerance_expression = ROUNDING * (highest_expression - lowest_expression)
     scores_with_extremes = score_rows.with_columns(
-        top=(pl.col("score") >= highest_expression - margin_expression).over(rater_aspect_columns),
-        bottom=(pl.col("score") <= lowest_expression + margin_expression).over(rater_aspect_columns),
+        top=(pl.col("score") >= highest_expression - tolerance_expression).over(rater_aspect_columns),
+        bottom=(pl.col("score") <= lowest_expression + tolerance_expression).over(rater_aspect_columns),
     )
     rater_totals = scores_with_extremes.group_by(rater_aspect_columns).agg(
         n_top=pl.col("top").sum(),
@@ -140,9 +140,15 @@ def _reference_copies(selected_study: Study) -> dict[str, int]:
     system_rows = output_rows.group_by("system", maintain_order=True).agg(
         pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
     )
-    n_hits_elsewhere, n_outputs_elsewhere = (pl.col(name).sum() - pl.col(name) for name in ("hits", "n"))
+    n_hits_elsewhere_expression, n_outputs_elsewhere_expression = (
+        pl.col(column_name).sum() - pl.col(column_name) for column_name in ("hits", "n")
+    )
     return dict(
-        system_rows.filter("all", pl.col("n") >= FEWEST_ITEMS, n_hits_elsewhere <= ELSEWHERE * n_outputs_elsewhere)
+        system_rows.filter(
+            "all",
+            pl.col("n") >= FEWEST_ITEMS,
+            n_hits_elsewhere_expression <= ELSEWHERE * n_outputs_elsewhere_expression,
+        )
         .select("system", "n")
         .iter_rows()
     )
@@ -167,10 +173,10 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
     evidence_of_systems: dict[tuple[str, ...], list[str]] = {}
     for evidence_rows, value_column_names in evidence_tables_and_columns:
         # Equal systems have equal values. Few systems have, so that the rows of items are rarely needed.
-        values_of_systems = evidence_rows.group_by("by", "system").agg(
+        fingerprints_of_systems = evidence_rows.group_by("by", "system").agg(
             fingerprint(value_column_names[-1]).alias("values"), pl.len()
         )
-        if not values_of_systems.select(pl.struct("by", "values", "len").is_duplicated().any()).item():
+        if not fingerprints_of_systems.select(pl.struct("by", "values", "len").is_duplicated().any()).item():
             continue
         output_fingerprints = evidence_rows.group_by("by", "item", "system", maintain_order=True).agg(
             score=fingerprint(*value_column_names)

@@ -208,10 +208,10 @@ def complementarity(
         )
     with limit_blas_threads():
         # A separate generator: estimates do not depend on the number of resamples.
-        columns_of_space_tables, left_out_of_space, space_notes = space_columns(
+        columns_of_space_tables, raters_left_out_of_space, space_notes = space_columns(
             rankings, distances.columns["complementarity"], rng.spawn(1)[0]
         )
-    first_kinds, second_kinds = (
+    first_kind_indices, second_kind_indices = (
         [KINDS.index(rater_pair_kind) for rater_pair_kind in compared_pair_kinds]
         for compared_pair_kinds in GAPS.values()
     )
@@ -236,9 +236,11 @@ def complementarity(
             **GAPS,
             **with_interval(
                 "difference",
-                distances.kinds[:, first_kinds] - distances.kinds[:, second_kinds],
+                distances.kinds[:, first_kind_indices] - distances.kinds[:, second_kind_indices],
                 confidence,
-                clusters=np.minimum(distances.kind_clusters[first_kinds], distances.kind_clusters[second_kinds]),
+                clusters=np.minimum(
+                    distances.kind_clusters[first_kind_indices], distances.kind_clusters[second_kind_indices]
+                ),
                 bounds=intervals.ANY,
             ),
         }
@@ -248,18 +250,18 @@ def complementarity(
             **rater_columns(raters, range(len(raters.names))),
             **{
                 column_name: column_values
-                for side_index, average_name in enumerate(("with_humans", "with_metrics"))
+                for average_index, average_name in enumerate(("with_humans", "with_metrics"))
                 for column_name, column_values in with_interval(
                     average_name,
-                    distances.raters[:, :, side_index],
+                    distances.raters[:, :, average_index],
                     confidence,
-                    clusters=distances.rater_clusters[:, side_index],
+                    clusters=distances.rater_clusters[:, average_index],
                     bounds=intervals.SHARE,
                 ).items()
             },
         },
         rules=_rule_columns(rankings),
-        left_out=raters.left_out_rows(left_out_of_space),
+        left_out=raters.left_out_rows(raters_left_out_of_space),
         **columns_of_space_tables,
     )
     return Complementarity.from_parts(

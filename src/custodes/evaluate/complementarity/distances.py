@@ -41,7 +41,9 @@ class Rankings:
     def from_rater_scores(cls, raters: RaterScores, level: Level) -> Rankings:
         """Return the rankings of the raters. A rater with equal scores for all objects of every unit is excluded."""
         rankings = cls(rater_scores=raters, level=level)
-        lowest_scores, highest_scores = (reduce(rankings.values, axis=2) for reduce in (np.fmin.reduce, np.fmax.reduce))
+        lowest_scores, highest_scores = (
+            reduce_scores(rankings.values, axis=2) for reduce_scores in (np.fmin.reduce, np.fmax.reduce)
+        )
         is_flat_rater = ~(lowest_scores < highest_scores).any(axis=1)
         flat_raters = tuple(raters.names[rater_index] for rater_index in np.flatnonzero(is_flat_rater & raters.varies))
         if not flat_raters:
@@ -107,8 +109,10 @@ class Rankings:
         is_used_item = (has_score[first_raters] & has_score[second_raters]).sum(axis=2) >= (
             2 if self.level == "system" else 1
         )
-        sizes = bootstrap.unit_sums(is_used_item * design.weights, units=design.units, n_units=design.n_units)
-        return ratio(sizes, sizes.sum(axis=1, keepdims=True))
+        item_weight_sums = bootstrap.unit_sums(
+            is_used_item * design.weights, units=design.units, n_units=design.n_units
+        )
+        return ratio(item_weight_sums, item_weight_sums.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +147,11 @@ class Distances:
         group_of_pair_arrays = (
             rankings.kind,
             *(
-                len(KINDS) + 2 * raters + ~is_human_rater[other_raters]
-                for raters, other_raters in ((first_raters, second_raters), (second_raters, first_raters))
+                len(KINDS) + 2 * rater_indices + ~is_human_rater[other_rater_indices]
+                for rater_indices, other_rater_indices in (
+                    (first_raters, second_raters),
+                    (second_raters, first_raters),
+                )
             ),
         )
         n_groups = len(KINDS) + 2 * n_raters
@@ -152,7 +159,7 @@ class Distances:
         share_sums_and_counts = np.zeros((2, rankings.rater_scores.design.n_units, n_groups))
         pair_slices = rankings.blocks(len(bootstrap_weights))
         for pair_slice in progress(pair_slices, total=len(pair_slices), desc="complementarity"):
-            distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, bootstrap_weights)
+            ranking_distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, bootstrap_weights)
             cluster_shares = rankings.cluster_shares(pair_slice)
             columns_with_bounds = with_interval(
                 "complementarity",
@@ -161,7 +168,7 @@ class Distances:
                 clusters=effective_clusters_by_row(np.nan_to_num(cluster_shares)),
                 bounds=intervals.SHARE,
             )
-            columns_of_blocks.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
+            columns_of_blocks.append({**columns_with_bounds, "n": np.isfinite(ranking_distances).sum(axis=1)})
             groups_of_pairs = [group_of_pair[pair_slice] for group_of_pair in group_of_pair_arrays]
             group_sums_and_counts += defined_sums(mean_distances, groups_of_pairs, n_groups)
             share_sums_and_counts += defined_sums(cluster_shares.T, groups_of_pairs, n_groups)

@@ -33,13 +33,13 @@ def space_columns(
 ) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]], list[Note]]:
     """Return the columns of `components` and `coordinates`, the raters without a place in the space with reasons, and
     notes; `pair_distances` (pairs,) are the distances of all pairs."""
-    raters, (placed_raters, incomplete_raters, rater_points, is_ranked_object) = (
+    raters, (placed_rater_indices, incomplete_rater_indices, rater_points, is_ranked_object) = (
         rankings.rater_scores,
         _rank_space(rankings),
     )
     left_out_raters = [
         (raters.names[rater_position], f"did not rate every {rankings.object_name}, so components exclude this rater")
-        for rater_position in incomplete_raters
+        for rater_position in incomplete_rater_indices
     ]
     notes = build_notes(
         (
@@ -49,9 +49,9 @@ def space_columns(
             f"{rankings.object_name}s, because at least one rater did not rank the other {rankings.object_name}s",
         )
     )
-    components = _component_columns(rankings, placed_raters, rater_points, is_ranked_object, rng)
-    coordinates, n_unconnected_pairs = _coordinate_columns(
-        rankings, placed_raters, rater_points, pair_distances, seed=int(rng.integers(2**31))
+    component_columns = _component_columns(rankings, placed_rater_indices, rater_points, is_ranked_object, rng)
+    coordinate_columns, n_unconnected_pairs = _coordinate_columns(
+        rankings, placed_rater_indices, rater_points, pair_distances, seed=int(rng.integers(2**31))
     )
     notes += build_notes(
         (
@@ -61,40 +61,40 @@ def space_columns(
             "average similarity",
         )
     )
-    return {"components": components, "coordinates": coordinates}, left_out_raters, notes
+    return {"components": component_columns, "coordinates": coordinate_columns}, left_out_raters, notes
 
 
 def _component_columns(
     rankings: Rankings,
-    placed_raters: NDArray[np.intp],
+    placed_rater_indices: NDArray[np.intp],
     rater_points: Floats,
     is_ranked_object: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Return the columns of `components`, from the results of `_rank_space`."""
-    if len(placed_raters) < 2:
+    if len(placed_rater_indices) < 2:
         return {}
     object_weights = None if rankings.level == "system" else rankings.rater_scores.design.weights[is_ranked_object]
     (explained_variance,) = ordination.explained_variance(rater_points[np.newaxis], column_weights=object_weights)
     placed_order_by_name = np.argsort(
-        [rankings.rater_scores.names[rater_position] for rater_position in placed_raters]
+        [rankings.rater_scores.names[rater_position] for rater_position in placed_rater_indices]
     )  # sorted, so that permutations do not depend on the order of raters
-    null_variance = ordination.null_explained(rater_points[placed_order_by_name], n_draws=NULL_DRAWS, rng=rng).mean(
-        axis=0
-    )
+    null_explained_variance = ordination.null_explained(
+        rater_points[placed_order_by_name], n_draws=NULL_DRAWS, rng=rng
+    ).mean(axis=0)
     # Sums of ranks have a constant total, so the last component may have no variance.
     has_variance = explained_variance > EMPTY
     return {
         "component": np.arange(1, has_variance.sum() + 1),
         "explained_variance": explained_variance[has_variance],
         "cumulative": np.cumsum(explained_variance[has_variance]),
-        "null_cumulative": np.cumsum(null_variance[has_variance]),
+        "null_cumulative": np.cumsum(null_explained_variance[has_variance]),
     }
 
 
 def _coordinate_columns(
     rankings: Rankings,
-    placed_raters: NDArray[np.intp],
+    placed_rater_indices: NDArray[np.intp],
     rater_points: Floats,
     pair_distances: Floats,
     *,
@@ -105,24 +105,27 @@ def _coordinate_columns(
     These pairs have the average similarity. In the correlation of rank sums, negative values count as 0, because
     Louvain's method needs non-negative weights.
     """
-    columns = np.full((4, len(rankings.rater_scores.names)), np.nan)  # x, y, cluster, rank_sum_cluster
-    if len(placed_raters) >= FEWEST:
-        columns[:2, placed_raters] = ordination.coordinates(rater_points).T
+    coordinates_and_clusters = np.full((4, len(rankings.rater_scores.names)), np.nan)  # x, y, cluster, rank_sum_cluster
+    if len(placed_rater_indices) >= FEWEST:
+        coordinates_and_clusters[:2, placed_rater_indices] = ordination.coordinates(rater_points).T
         correlations = np.nan_to_num(pearson(rater_points[:, np.newaxis], rater_points), nan=0.0)
-        columns[3, placed_raters] = 1 + communities(round_for_sorting(np.maximum(correlations, 0.0)), seed=seed)
+        coordinates_and_clusters[3, placed_rater_indices] = 1 + communities(
+            round_for_sorting(np.maximum(correlations, 0.0)), seed=seed
+        )
     is_defined = np.isfinite(pair_distances)
-    linked_raters = np.unique(rankings.pairs[:, is_defined])  # raters with a defined distance to another rater
+    # Raters with a defined distance to another rater.
+    linked_rater_indices = np.unique(rankings.pairs[:, is_defined])
     n_unconnected_pairs = 0
-    if len(linked_raters) >= FEWEST:
+    if len(linked_rater_indices) >= FEWEST:
         similarity = np.zeros(2 * (len(rankings.rater_scores.names),))
         similarity[tuple(rankings.pairs)] = 1.0 - np.where(is_defined, pair_distances, mean_of_defined(pair_distances))
-        similarity = (similarity + similarity.T)[np.ix_(linked_raters, linked_raters)]
-        columns[2, linked_raters] = 1 + communities(similarity, seed=seed)
-        n_unconnected_pairs = len(linked_raters) * (len(linked_raters) - 1) // 2 - int(is_defined.sum())
-    shown_raters = np.flatnonzero(np.isfinite(columns).any(axis=0))
-    x, y, cluster, rank_sum_cluster = columns[:, shown_raters]
+        similarity = (similarity + similarity.T)[np.ix_(linked_rater_indices, linked_rater_indices)]
+        coordinates_and_clusters[2, linked_rater_indices] = 1 + communities(similarity, seed=seed)
+        n_unconnected_pairs = len(linked_rater_indices) * (len(linked_rater_indices) - 1) // 2 - int(is_defined.sum())
+    shown_rater_indices = np.flatnonzero(np.isfinite(coordinates_and_clusters).any(axis=0))
+    x, y, cluster, rank_sum_cluster = coordinates_and_clusters[:, shown_rater_indices]
     return {
-        **rater_columns(rankings.rater_scores, shown_raters),
+        **rater_columns(rankings.rater_scores, shown_rater_indices),
         "x": x,
         "y": y,
         "cluster": cluster,
@@ -159,6 +162,6 @@ def _rank_space(rankings: Rankings) -> tuple[NDArray[np.intp], NDArray[np.intp],
 def rater_columns(all_raters: RaterScores, rater_positions: Iterable[int], suffix: str = "") -> dict[str, list[str]]:
     """Return the columns that identify raters, with `suffix` appended to the names of the columns."""
     return {
-        f"rater{suffix}": [all_raters.names[i] for i in rater_positions],
-        f"kind{suffix}": [all_raters.kinds[i] for i in rater_positions],
+        f"rater{suffix}": [all_raters.names[rater_position] for rater_position in rater_positions],
+        f"kind{suffix}": [all_raters.kinds[rater_position] for rater_position in rater_positions],
     }

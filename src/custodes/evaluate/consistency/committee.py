@@ -38,13 +38,13 @@ def panel_columns(
     has_human_preference = preferences.people != ABSENT
     metric_indices = np.arange(preferences.n_humans, len(preferences.raters))
     n_comparisons_of_metric = (has_human_preference & (preferences.signs[metric_indices] != ABSENT)).sum(axis=1)
-    is_committee_judge = n_comparisons_of_metric >= MOST_LEFT_OUT * n_comparisons_of_metric.max(initial=0)
+    has_enough_comparisons = n_comparisons_of_metric >= MOST_LEFT_OUT * n_comparisons_of_metric.max(initial=0)
     # Judges of this aspect take precedence over metrics with one score for all aspects.
-    aspect_raters = set(study._rater_rows(study.metrics).filter(aspect=preferences.aspect)["rater"].unique())
+    metrics_of_aspect = set(study._rater_rows(study.metrics).filter(aspect=preferences.aspect)["rater"].unique())
     judge_indices = sorted(
         sorted(
-            metric_indices[is_committee_judge].tolist(),
-            key=lambda rater_index: preferences.raters[rater_index] not in aspect_raters,
+            metric_indices[has_enough_comparisons].tolist(),
+            key=lambda rater_index: preferences.raters[rater_index] not in metrics_of_aspect,
         )[:MOST_JUDGES]
     )
     is_shared_comparison = has_human_preference & (preferences.signs[judge_indices] != ABSENT).all(axis=0)
@@ -54,11 +54,11 @@ def panel_columns(
         "confidence": confidence,
         "clusters": effective_clusters(np.bincount(preferences.unit[is_shared_comparison])),
     }
-    panels = _panel_columns(
+    panel_table_columns = _panel_columns(
         study, preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options
     )
     if len(judge_indices) < 2:
-        return panels, []
+        return panel_table_columns, []
     # A metric of another aspect has no preference here, so it is not a candidate.
     left_out_judges = [
         preferences.raters[rater_index]
@@ -69,7 +69,9 @@ def panel_columns(
         f"the table panels excludes {join_labels(left_out_judges)}{label_of(preferences.aspect)}; it has at most "
         f"{MOST_JUDGES} judges and metrics with enough comparisons, first those with scores for the aspect"
     )
-    return panels, build_notes(("not-in-committee", len(left_out_judges), message), aspect=preferences.aspect)
+    return panel_table_columns, build_notes(
+        ("not-in-committee", len(left_out_judges), message), aspect=preferences.aspect
+    )
 
 
 def _panel_columns(
@@ -88,34 +90,41 @@ def _panel_columns(
     )
     correctness_of_judge = correct(judge_signs, human_signs)
     judge_names = [preferences.raters[rater_index] for rater_index in judge_indices]
-    panels = [(judge_names[k], [k], correctness_of_judge[k]) for k in range(len(judge_names))]
+    panels = [
+        (judge_names[judge_position], [judge_position], correctness_of_judge[judge_position])
+        for judge_position in range(len(judge_names))
+    ]
     best_judge_correctness = np.full(len(unit_of_comparison), np.nan)
     if len(judge_indices) > 1:
         best_majority_correctness, best_judge_correctness = held_out_correctness(
             judge_signs, human_signs, fold=np.unique(unit_of_comparison, return_inverse=True)[1] % FOLDS
         )
-        best_judge = int(correctness_of_judge.mean(axis=1).round(12).argmax())
+        best_judge_position = int(correctness_of_judge.mean(axis=1).round(12).argmax())
         panels = [
             (EVERYBODY, [*range(len(judge_names))], correct(majority(judge_signs), human_signs)),
             (CHOSEN, [*best_subset(judge_signs, human_signs)], best_majority_correctness),
-            (BEST, [best_judge], best_judge_correctness),
+            (BEST, [best_judge_position], best_judge_correctness),
             *panels,
         ]
-    panel_labels, members, correctness_of_panel = zip(*panels, strict=True)
+    panel_labels, panel_members, correctness_of_panel = zip(*panels, strict=True)
     accuracy_draws, gain_draws = (
-        weighted_item_mean(values, units=unit_of_comparison, weights=bootstrap_weights)
-        for values in (np.stack(correctness_of_panel), np.stack(correctness_of_panel) - best_judge_correctness)
+        weighted_item_mean(panel_values, units=unit_of_comparison, weights=bootstrap_weights)
+        for panel_values in (np.stack(correctness_of_panel), np.stack(correctness_of_panel) - best_judge_correctness)
     )
     gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # no gain over itself
     cost_of_judge, cost_unit_of_judge = _verdict_costs(study, preferences, judge_indices, is_shared_comparison)
     cost_of_panel = [
-        cost_of_judge[members_of_panel].sum() if len({cost_unit_of_judge[k] for k in members_of_panel}) == 1 else np.nan
-        for members_of_panel in members
+        cost_of_judge[members_of_panel].sum()
+        if len({cost_unit_of_judge[judge_position] for judge_position in members_of_panel}) == 1
+        else np.nan
+        for members_of_panel in panel_members
     ]
     return {
         "panel": panel_labels,
         "comparisons": [len(human_signs)] * len(panel_labels),
-        "judges": [[judge_names[k] for k in members_of_panel] for members_of_panel in members],
+        "judges": [
+            [judge_names[judge_position] for judge_position in members_of_panel] for members_of_panel in panel_members
+        ],
         **with_interval("accuracy", accuracy_draws, bounds=intervals.SHARE, **interval_options),
         **with_interval("gain", gain_draws.round(12), bounds=intervals.ANY, **interval_options),
         "cost_per_correct": np.array(cost_of_panel) / accuracy_draws[0],
@@ -134,11 +143,11 @@ def _verdict_costs(
         pl.col("comparison").is_in(comparison_ids.tolist())
     )
     # A score is for one output, and a comparison needs two scores.
-    mean_verdicts_of_rater = dict(
+    mean_n_verdicts_of_rater = dict(
         verdict_rows.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean()).iter_rows()
     )
     judge_rows = study.raters.select_raters([preferences.raters[rater_index] for rater_index in judge_indices]).frame
     cost_per_verdict = np.array([cost or np.nan for cost in judge_rows["cost"]], dtype=np.float64)
     return cost_per_verdict * [
-        mean_verdicts_of_rater.get(rater_index, 2.0) for rater_index in judge_indices
+        mean_n_verdicts_of_rater.get(rater_index, 2.0) for rater_index in judge_indices
     ], judge_rows["cost_unit"].to_list()

@@ -82,17 +82,15 @@ def confidence_rows(
         findings.append(
             Finding(preferences.aspect, rater_name, CONFIDENCE, "", overconfidence, low, high, p_value, reason)
         )
-        calibration_error, expected_calibration_error = expected_error(
-            confidences, is_right_verdict, bin_of_verdict, units=unit_of_verdict
-        )
+        ece, ece_if_calibrated = expected_error(confidences, is_right_verdict, bin_of_verdict, units=unit_of_verdict)
         confidence_table_rows.append(
             {
                 "rater": rater_name,
                 "comparisons": len(comparison_rows),
                 "mean_confidence": confidences.mean(),
                 "accuracy": is_right_verdict.mean(),
-                "ece": calibration_error,
-                "expected_ece": expected_calibration_error,
+                "ece": ece,
+                "expected_ece": ece_if_calibrated,
                 **_brier_columns(comparison_rows, preferences.n_units, bootstrap_weights, confidence),
             }
         )
@@ -157,8 +155,12 @@ def _brier_columns(
     )
     constant_forecasts = np.broadcast_to(constant_forecast(human_outcomes), outcome_probabilities.shape)
     n_comparisons, brier_sums, constant_brier_sums = (
-        bootstrap_weights @ np.bincount(unit_of_comparison, weights=weights, minlength=n_units)
-        for weights in (None, brier(outcome_probabilities, human_outcomes), brier(constant_forecasts, human_outcomes))
+        bootstrap_weights @ np.bincount(unit_of_comparison, weights=summed_values, minlength=n_units)
+        for summed_values in (
+            None,
+            brier(outcome_probabilities, human_outcomes),
+            brier(constant_forecasts, human_outcomes),
+        )
     )
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit_of_comparison))}
     brier_columns = with_interval("brier", ratio(brier_sums, n_comparisons), bounds=LARGEST_BRIER, **interval_options)

@@ -290,29 +290,38 @@ def consistency(
         confidence=confidence,
         resamples=resamples,
     )
-    all_preferences = rater_preferences(selected_study, full_setting)
-    answers = list(
-        map_parts(answer_aspect, all_preferences, rng=np.random.default_rng(rng), progress=progress, desc="consistency")
+    preferences_of_aspects = rater_preferences(selected_study, full_setting)
+    answers_of_aspects = list(
+        map_parts(
+            answer_aspect, preferences_of_aspects, rng=np.random.default_rng(rng), progress=progress, desc="consistency"
+        )
     )
-    finding_dicts = finding_rows([finding for _, findings, _ in answers for finding in findings], alpha=alpha)
-    tables = [
+    finding_dicts = finding_rows(
+        [finding for _, aspect_findings, _ in answers_of_aspects for finding in aspect_findings], alpha=alpha
+    )
+    tables_of_aspects = [
         Consistency.part(
             preferences.aspect,
-            **columns,
-            findings=[row for row in finding_dicts if row["aspect"] == preferences.aspect],
+            **columns_of_table,
+            findings=[finding_dict for finding_dict in finding_dicts if finding_dict["aspect"] == preferences.aspect],
         )
-        for preferences, (columns, _, _) in zip(all_preferences, answers, strict=True)
+        for preferences, (columns_of_table, _, _) in zip(preferences_of_aspects, answers_of_aspects, strict=True)
     ]
-    n_ties = selected_study.preferences.frame.height - selected_study.preferences.queried_verdicts.frame.height
-    message = f"{n_ties} ties between identical outputs are excluded, because the judge was not queried for these ties"
-    notes = [*selected_study.notes, *(note for *_, notes in answers for note in notes)]
-    notes += build_notes(("not-asked", n_ties, message))
-    return Consistency.from_parts(tables, [*notes, *_notes(Consistency.from_parts(tables, notes), study)])
+    n_excluded_ties = selected_study.preferences.frame.height - selected_study.preferences.queried_verdicts.frame.height
+    message = (
+        f"{n_excluded_ties} ties between identical outputs are excluded, because the judge was not queried for these "
+        "ties"
+    )
+    notes = [*selected_study.notes, *(note for *_, aspect_notes in answers_of_aspects for note in aspect_notes)]
+    notes += build_notes(("not-asked", n_excluded_ties, message))
+    return Consistency.from_parts(
+        tables_of_aspects, [*notes, *_notes(Consistency.from_parts(tables_of_aspects, notes), study)]
+    )
 
 
 def _answer(
     study: Study,
-    findings_of_aspect: dict[str, list[Finding]],
+    own_findings_of_aspect: dict[str, list[Finding]],
     preferences: RaterPreferences,
     rng: np.random.Generator,
     *,
@@ -326,7 +335,7 @@ def _answer(
     order_table, confusion_table, findings = order_columns(study, preferences, bootstrap_weights, confidence)
     missing_rng, length_rng = rng.spawn(2)  # estimates must not depend on the number of resamples
     missing_table, failure_findings = missing_columns(preferences, bootstrap_weights, confidence, missing_rng)
-    own_system_findings = findings_of_aspect.get(preferences.aspect, [])
+    own_system_findings = own_findings_of_aspect.get(preferences.aspect, [])
     length_table, length_findings = length_rows(preferences, own_system_findings, confidence, length_rng)
     panel_table, panel_notes = panel_columns(study, preferences, bootstrap_weights, confidence)
     confidence_table, reliability_table, confidence_findings = confidence_rows(

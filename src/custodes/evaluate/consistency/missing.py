@@ -41,19 +41,21 @@ def missing_columns(
     generator_of_rater = labelled_generators(preferences.raters, rng)
     for (rater_index,), verdict_rows in preferences.queried_verdicts.group_by("rater", maintain_order=True):
         rater, rater_rng = preferences.raters[int(str(rater_index))], generator_of_rater[int(str(rater_index))]
-        is_failed, unit_of_verdict = (
+        is_failed_verdict, unit_of_verdict = (
             verdict_rows["preference"].is_null().to_numpy(),
             verdict_rows["unit"].to_numpy(),
         )
-        length_classes = _length_classes(preferences, verdict_rows)
-        masks_of_factor = dict(_factors(preferences, verdict_rows, length_classes))
-        levels = [(factor, level, mask) for factor, masks in masks_of_factor.items() for level, mask in masks.items()]
+        length_class_of_verdict = _length_classes(preferences, verdict_rows)
+        masks_of_factor = dict(_factors(preferences, verdict_rows, length_class_of_verdict))
+        factor_level_masks = [
+            (factor, level, mask) for factor, masks in masks_of_factor.items() for level, mask in masks.items()
+        ]
         # For a reason, the denominator is all queried verdicts; otherwise, the queried verdicts of the level.
         n_queried_verdicts, n_failed_verdicts = (
-            np.stack([np.bincount(unit_of_verdict[mask], minlength=preferences.n_units) for mask in masks])
-            for masks in (
-                [mask | (factor == REASON) for factor, _, mask in levels],
-                [mask & is_failed for _, _, mask in levels],
+            np.stack([np.bincount(unit_of_verdict[mask], minlength=preferences.n_units) for mask in counted_masks])
+            for counted_masks in (
+                [mask | (factor == REASON) for factor, _, mask in factor_level_masks],
+                [mask & is_failed_verdict for _, _, mask in factor_level_masks],
             )
         )
         failure_rates = ratio(
@@ -64,9 +66,9 @@ def missing_columns(
         )
         columns_of_raters.append(
             {
-                "rater": [rater] * len(levels),
-                "factor": [factor for factor, _, _ in levels],
-                "level": [level for _, level, _ in levels],
+                "rater": [rater] * len(factor_level_masks),
+                "factor": [factor for factor, _, _ in factor_level_masks],
+                "level": [level for _, level, _ in factor_level_masks],
                 "queried": n_queried_verdicts.sum(axis=1),
                 **with_interval(
                     "failure_rate",
@@ -79,16 +81,16 @@ def missing_columns(
         )
         p_value_of_factor = {
             factor: _failure_p_value(
-                factor, is_failed, list(masks.values()), length_classes, unit_of_verdict, rater_rng
+                factor, is_failed_verdict, list(masks.values()), length_class_of_verdict, unit_of_verdict, rater_rng
             )
             for factor, masks in masks_of_factor.items()
             if factor not in (ALL, REASON)
         }
         tested_factors = [factor for factor, p_value in p_value_of_factor.items() if np.isfinite(p_value)]
         if tested_factors:
-            factor = min(tested_factors, key=p_value_of_factor.__getitem__)
-            p_value = min(1.0, p_value_of_factor[factor] * len(tested_factors))
-            findings.append(Finding(preferences.aspect, rater, FAILURES, factor, p_value=p_value))
+            strongest_factor = min(tested_factors, key=p_value_of_factor.__getitem__)
+            adjusted_p_value = min(1.0, p_value_of_factor[strongest_factor] * len(tested_factors))
+            findings.append(Finding(preferences.aspect, rater, FAILURES, strongest_factor, p_value=adjusted_p_value))
     columns = {
         column_name: np.concatenate([columns_of_rater[column_name] for columns_of_rater in columns_of_raters])
         for column_name in (columns_of_raters[0] if columns_of_raters else ())
@@ -97,7 +99,7 @@ def missing_columns(
 
 
 def _factors(
-    preferences: RaterPreferences, verdict_rows: pl.DataFrame, length_classes: Floats
+    preferences: RaterPreferences, verdict_rows: pl.DataFrame, length_class_of_verdict: Floats
 ) -> Iterator[tuple[str, dict[str, Bools]]]:
     """Yield each factor with the masks of its levels; system, order and length only if there are two levels or more.
 
@@ -123,8 +125,8 @@ def _factors(
                 for system_index, system in enumerate(preferences.design.systems)
             },
         ),
-        (ORDER, {name: order_of_verdict == order_code for order_code, name in NAMES.items()}),
-        (LENGTH, {str(tenth_index + 1): length_classes == tenth_index for tenth_index in range(TENTHS)}),
+        (ORDER, {order_name: order_of_verdict == order_code for order_code, order_name in NAMES.items()}),
+        (LENGTH, {str(tenth_index + 1): length_class_of_verdict == tenth_index for tenth_index in range(TENTHS)}),
     ):
         mask_of_used_level = {level: mask for level, mask in mask_of_level.items() if mask.any()}
         if len(mask_of_used_level) > 1:
@@ -140,15 +142,17 @@ def _length_classes(preferences: RaterPreferences, verdict_rows: pl.DataFrame) -
         verdict_rows["item"].to_numpy(),
         preferences.design.pairs[verdict_rows["pair"].to_numpy()],
     )
-    total_words = preferences.words_of(item_of_verdict, systems_of_verdict[:, 0]) + preferences.words_of(
+    n_words_of_verdict = preferences.words_of(item_of_verdict, systems_of_verdict[:, 0]) + preferences.words_of(
         item_of_verdict, systems_of_verdict[:, 1]
     )
-    has_text = np.isfinite(total_words)
+    has_text = np.isfinite(n_words_of_verdict)
     tenth_quantiles = (
-        np.quantile(total_words[has_text], np.arange(1, TENTHS) / TENTHS) if has_text.any() else np.zeros(TENTHS - 1)
+        np.quantile(n_words_of_verdict[has_text], np.arange(1, TENTHS) / TENTHS)
+        if has_text.any()
+        else np.zeros(TENTHS - 1)
     )
     return np.where(
-        has_text, np.searchsorted(tenth_quantiles, np.where(has_text, total_words, 0.0), side="left"), np.nan
+        has_text, np.searchsorted(tenth_quantiles, np.where(has_text, n_words_of_verdict, 0.0), side="left"), np.nan
     )
 
 

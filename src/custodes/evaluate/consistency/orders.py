@@ -31,16 +31,16 @@ def order_columns(
     verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
     if verdict_rows.is_empty():
         return {}, {}, []
-    rater_indices, rater_codes = np.unique(verdict_rows["rater"].to_numpy(), return_inverse=True)
+    rater_indices, rater_code_of_verdict = np.unique(verdict_rows["rater"].to_numpy(), return_inverse=True)
     verdict_rows, table_shape = (
-        verdict_rows.with_columns(rater=rater_codes),
+        verdict_rows.with_columns(rater=rater_code_of_verdict),
         (len(rater_indices), preferences.n_units),
     )
     outcome_tables = _outcome_tables(verdict_rows, table_shape)  # (raters, units, 9)
     resampled_outcome_tables = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(outcome_tables, 1, 2)).reshape(
         len(bootstrap_weights), len(rater_indices), 3, 3
     )
-    n_both_orders_of_resample = resampled_outcome_tables.sum(axis=(-1, -2))
+    n_both_orders_draws = resampled_outcome_tables.sum(axis=(-1, -2))
     decided_verdict_rows = verdict_rows.filter(pl.col("preference") != 0)
     is_first_preferred = (
         (decided_verdict_rows["preference"] == decided_verdict_rows["order"]).cast(pl.Float64).to_numpy()
@@ -71,13 +71,13 @@ def order_columns(
         ],
         **with_interval(
             "consistency",
-            ratio(np.trace(resampled_outcome_tables, axis1=-2, axis2=-1), n_both_orders_of_resample),
+            ratio(np.trace(resampled_outcome_tables, axis1=-2, axis2=-1), n_both_orders_draws),
             bounds=intervals.SHARE,
             **interval_options,
         ),
         **with_interval(
             "flip_rate",
-            ratio(resampled_outcome_tables[..., 0, 2] + resampled_outcome_tables[..., 2, 0], n_both_orders_of_resample),
+            ratio(resampled_outcome_tables[..., 0, 2] + resampled_outcome_tables[..., 2, 0], n_both_orders_draws),
             bounds=intervals.SHARE,
             **interval_options,
         ),
@@ -95,7 +95,7 @@ def order_columns(
             bounds=intervals.SHARE,
         ),
     }
-    has_both_orders = n_both_orders_of_resample[0] > 0
+    has_both_orders = n_both_orders_draws[0] > 0
     columns_of_confusion = {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices[has_both_orders]],
         **dict(
@@ -148,22 +148,24 @@ def both_orders(verdict_rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def group_means(
-    values: Floats, rows: pl.DataFrame, shape: tuple[int, int], bootstrap_weights: Floats
+    values: Floats, value_rows: pl.DataFrame, shape: tuple[int, int], bootstrap_weights: Floats
 ) -> tuple[Floats, Floats]:
     """Return the mean of the defined values (n,) of each rater in every resample, (1 + B, raters), and the effective
     number of clusters of these values, (raters,).
 
-    `rows` has the positions `rater` and `unit` of each value, and `shape` is the number of raters and of units.
+    `value_rows` has the positions `rater` and `unit` of each value, and `shape` is the number of raters and of units.
     """
     is_defined_value = np.isfinite(values)
     rater_of_value, unit_of_value = (
-        rows[column_name].to_numpy()[is_defined_value] for column_name in ("rater", "unit")
+        value_rows[column_name].to_numpy()[is_defined_value] for column_name in ("rater", "unit")
     )
     value_sums, value_counts = (
         table_sums(rater_of_value, unit_of_value, shape=shape, weights=values_or_none)
         for values_or_none in (values[is_defined_value], None)
     )
-    mean_draws = ratio(*(bootstrap.weighted_sums(bootstrap_weights, sums) for sums in (value_sums, value_counts)))
+    mean_draws = ratio(
+        *(bootstrap.weighted_sums(bootstrap_weights, sums_or_counts) for sums_or_counts in (value_sums, value_counts))
+    )
     return mean_draws, effective_clusters_by_row(value_counts)
 
 
@@ -175,24 +177,24 @@ def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence:
     result.
     """
     is_in_both_orders_expression = pl.col("order").n_unique().over(KEY) > 1
-    centred_rows = verdict_rows.with_columns(
+    stratified_rows = verdict_rows.with_columns(
         within=is_in_both_orders_expression,
         stratum=pl.when(is_in_both_orders_expression).then(pl.col("comparison")).otherwise(-1 - pl.col("pair")),
     )
     stratum_column_names = ["rater", "stratum"]
-    centred_rows = centred_rows.with_columns(
+    centred_rows = stratified_rows.with_columns(
         order=pl.col("order") - pl.col("order").mean().over(stratum_column_names),
         preference=pl.col("preference") - pl.col("preference").mean().over(stratum_column_names),
         n=pl.len().over(stratum_column_names),
     )
-    score_contributions, squared_orders = (
+    order_preference_products, squared_orders = (
         (centred_rows["order"] * centred_rows["preference"]).to_numpy(),
         (centred_rows["order"] ** 2).to_numpy(),
     )
     rater_of_verdict, unit_of_verdict = centred_rows["rater"].to_numpy(), centred_rows["unit"].to_numpy()
-    score_sums, squared_order_sums = (
+    product_sums, squared_order_sums = (
         table_sums(rater_of_verdict, unit_of_verdict, shape=shape, weights=weight_of_verdict)
-        for weight_of_verdict in (score_contributions, squared_orders)
+        for weight_of_verdict in (order_preference_products, squared_orders)
     )
     # Fitted means make the residuals of a stratum too small. A stratum of one comparison needs no correction, because
     # all its rows are in one cluster.
@@ -201,11 +203,11 @@ def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence:
         centred_rows["within"].to_numpy(), 1.0, n_verdicts_in_stratum / np.maximum(n_verdicts_in_stratum - 1, 1)
     )
     uncorrected_variances, corrected_variances = (
-        np.bincount(rater_of_verdict, weights=variance_factor * score_contributions**2, minlength=shape[0])
+        np.bincount(rater_of_verdict, weights=variance_factor * order_preference_products**2, minlength=shape[0])
         for variance_factor in (1.0, variance_factor_of_verdict)
     )
     return slot_test(
-        score_sums,
+        product_sums,
         squared_order_sums,
         further_variance_factors=np.where(
             uncorrected_variances > 0, corrected_variances / np.maximum(uncorrected_variances, 1e-300), 1.0

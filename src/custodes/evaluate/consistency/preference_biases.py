@@ -87,11 +87,11 @@ def length_rows(
         )
         if not is_used_comparison.any() or not preferences.length[is_used_comparison].any():
             continue
-        slot_signs = _slot_signs(
+        human_slot_signs = _slot_signs(
             preferences.signs[other_annotator_indices][:, is_used_comparison], generator_of_rater[rater_index]
         )
         length_test, reason = _bias_beyond_humans(
-            rater_signs[is_used_comparison], slot_signs, preferences, is_used_comparison, confidence
+            rater_signs[is_used_comparison], human_slot_signs, preferences, is_used_comparison, confidence
         )
         if reason == NO_PEOPLE and rater_index < preferences.n_humans:
             reason = NO_OTHER_PERSON
@@ -148,8 +148,10 @@ def _bias_beyond_humans(
     if not has_human_preference.any():
         return NO_INFERENCE, NO_PEOPLE
     pair_of_comparison, unit_of_comparison = preferences.pair[is_used_comparison], preferences.unit[is_used_comparison]
-    is_informative = is_in_informative_stratum(has_human_preference, rater_signs, human_signs, pair_of_comparison)
-    for is_needed_comparison, reason in ((has_human_preference, TOO_FEW), (is_informative, FEW_OF_A_PAIR)):
+    is_informative_comparison = is_in_informative_stratum(
+        has_human_preference, rater_signs, human_signs, pair_of_comparison
+    )
+    for is_needed_comparison, reason in ((has_human_preference, TOO_FEW), (is_informative_comparison, FEW_OF_A_PAIR)):
         if len(np.unique(unit_of_comparison[is_needed_comparison])) < FEWEST:
             return NO_INFERENCE, reason
     length_test = length_bias(
@@ -207,20 +209,20 @@ def self_preference(
 def _aspect_findings(
     raters_and_own_systems: Sequence[tuple[str, str]], comparison: RaterComparison, *, alpha: float, confidence: float
 ) -> Iterator[Finding]:
-    placement_of_metric = cache(partial(placement_of, comparison))
+    compute_placement = cache(partial(placement_of, comparison))
     for rater, system in raters_and_own_systems:
         if rater in comparison.people:
             yield Finding(comparison.aspect, rater, OWN, system, reason=PERSON)
         if rater not in comparison.metrics:
             continue
-        placement = placement_of_metric(comparison.metrics.index(rater))
+        placement = compute_placement(comparison.metrics.index(rater))
         system_index = comparison.systems.index(system)
         partiality_tests = partiality([placement], alpha=alpha, confidence=confidence, systems=[system_index])
         estimate, low, high = (
-            POINTS * float(win_rate_without(placement, shift_arrays[0])[0][system_index])
+            POINTS * float(win_rate_without(placement, shifts[0])[0][system_index])
             if np.isfinite(partiality_tests.shift[0][system_index])
             else np.nan
-            for shift_arrays in (partiality_tests.shift, partiality_tests.low, partiality_tests.high)
+            for shifts in (partiality_tests.shift, partiality_tests.low, partiality_tests.high)
         )
         reason = REASONS[Reason(partiality_tests.reason[0][system_index])]
         p_value = np.nan if reason else float(partiality_tests.p_adjusted[0][system_index])

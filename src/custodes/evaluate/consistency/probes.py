@@ -37,8 +37,8 @@ def probe_columns(
     outcome_rows = study.probes.filter(
         pl.col("aspect") == preferences.aspect, pl.col("rater").is_in(preferences.raters)
     ).select("rater", factor_expression.alias("factor"), "item", *OUTCOMES)
-    probe_group_rows = outcome_rows.select(KEY).unique().sort(KEY)
-    if probe_group_rows.is_empty():
+    rater_probe_rows = outcome_rows.select(KEY).unique().sort(KEY)
+    if rater_probe_rows.is_empty():
         return {}, []
     item_of_row = label_codes(outcome_rows["item"], preferences.design.items)
     # As for raters in the table `orders`, with a probe of a rater in place of a rater.
@@ -47,25 +47,28 @@ def probe_columns(
         unit=pl.Series(preferences.design.units[item_of_row]),
     ).filter(pl.Series(item_of_row >= 0), pl.all_horizontal(pl.col(OUTCOMES).is_not_null()))
     plain_outcomes, changed_outcomes = answered_rows.select(OUTCOMES).to_numpy().T
-    table_shape = (probe_group_rows.height, preferences.n_units)
+    table_shape = (rater_probe_rows.height, preferences.n_units)
     effect_sums, n_answers = (
         table_sums(
-            answered_rows["rater"].to_numpy(), answered_rows["unit"].to_numpy(), shape=table_shape, weights=weights
+            answered_rows["rater"].to_numpy(),
+            answered_rows["unit"].to_numpy(),
+            shape=table_shape,
+            weights=summed_values,
         )
-        for weights in (changed_outcomes - plain_outcomes, None)
+        for summed_values in (changed_outcomes - plain_outcomes, None)
     )
     effect_tests = slot_test(
         effect_sums,
         n_answers.astype(np.float64),
-        further_variance_factors=np.ones(probe_group_rows.height),
+        further_variance_factors=np.ones(rater_probe_rows.height),
         confidence=confidence,
     )
     change_draws, n_clusters = group_means(
         (changed_outcomes != plain_outcomes).astype(np.float64), answered_rows, table_shape, bootstrap_weights
     )
     columns_of_probes: dict[str, Any] = {
-        "rater": probe_group_rows["rater"].to_list(),
-        "probe": probe_group_rows["factor"].to_list(),
+        "rater": rater_probe_rows["rater"].to_list(),
+        "probe": rater_probe_rows["factor"].to_list(),
         "n": n_answers.sum(axis=1),
         **with_interval("change_rate", change_draws, confidence, clusters=n_clusters, bounds=intervals.SHARE),
     }
@@ -81,6 +84,6 @@ def probe_columns(
             float(p_value),
             "" if np.isfinite(effect) else NO_ANSWER,
         )
-        for (rater, probe), effect, low, high, p_value in zip(probe_group_rows.iter_rows(), *effect_tests, strict=True)
+        for (rater, probe), effect, low, high, p_value in zip(rater_probe_rows.iter_rows(), *effect_tests, strict=True)
     ]
     return columns_of_probes, findings

@@ -32,29 +32,31 @@ FAILED = "failure_rate"
 
 def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float) -> dict[str, Any]:
     """Return the columns of the table `repeats`, for raters with several verdicts on one comparison in one order."""
-    within_order_rows, count_rows = equal_runs(preferences)
+    within_order_rows, outcome_count_rows = equal_runs(preferences)
     if within_order_rows.is_empty():
         return {}
-    first_order_rows, second_order_rows = (count_rows.filter(pl.col("order") == order_code) for order_code in (1, -1))
-    agreement_expression = sum(
+    first_order_rows, second_order_rows = (
+        outcome_count_rows.filter(pl.col("order") == order_code) for order_code in (1, -1)
+    )
+    across_rate_expression = sum(
         (pl.col(outcome_name) * pl.col(f"{outcome_name}_ba") for outcome_name in WAYS), pl.lit(0)
     ) / (pl.col("n") * pl.col("n_ba"))
     agreement_rows = within_order_rows.join(
-        first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(*KEY, across=agreement_expression),
+        first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(*KEY, across=across_rate_expression),
         on=KEY,
         how="left",
     ).sort("rater", "comparison")
-    rater_indices, rater_codes = np.unique(agreement_rows["rater"].to_numpy(), return_inverse=True)
+    rater_indices, rater_code_of_row = np.unique(agreement_rows["rater"].to_numpy(), return_inverse=True)
     agreement_rows = agreement_rows.with_columns(
-        rater=rater_codes, across=pl.col("across").cast(pl.Float64).fill_null(np.nan)
+        rater=rater_code_of_row, across=pl.col("across").cast(pl.Float64).fill_null(np.nan)
     )
     columns_of_repeats: dict[str, Any] = {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
-        "comparisons": np.bincount(rater_codes, minlength=len(rater_indices)),
+        "comparisons": np.bincount(rater_code_of_row, minlength=len(rater_indices)),
     }
-    for column_name, rate_name in (("agreement_within_order", "equal"), ("agreement_across_orders", "across")):
+    for column_name, rate_column_name in (("agreement_within_order", "equal"), ("agreement_across_orders", "across")):
         agreement_draws, n_clusters = group_means(
-            agreement_rows[rate_name].to_numpy(),
+            agreement_rows[rate_column_name].to_numpy(),
             agreement_rows,
             (len(rater_indices), preferences.n_units),
             bootstrap_weights,
@@ -81,10 +83,10 @@ def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFram
             ),
         )
     )
-    equal_expression = sum((pl.col(outcome_name) * (pl.col(outcome_name) - 1) for outcome_name in WAYS), pl.lit(0)) / (
-        pl.col("n") * (pl.col("n") - 1)
-    )
-    repeated_rows = outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_expression)
+    equal_rate_expression = sum(
+        (pl.col(outcome_name) * (pl.col(outcome_name) - 1) for outcome_name in WAYS), pl.lit(0)
+    ) / (pl.col("n") * (pl.col("n") - 1))
+    repeated_rows = outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_rate_expression)
     return repeated_rows.group_by(*KEY, "item").agg(pl.col("equal").mean()), outcome_count_rows
 
 
@@ -104,7 +106,7 @@ def label_agreement_rows(
         ]
         run_of_row = rater_rows["repeat"].rank("dense").to_numpy() - 1
         distinct_labels, label_codes_of_row = np.unique(rater_rows["score"].to_numpy(), return_inverse=True)
-        annotator_labels = AnnotatorLabels.from_labels(
+        labels_by_run = AnnotatorLabels.from_labels(
             task_of_row.to_numpy(),
             run_of_row,
             label_codes_of_row,
@@ -117,7 +119,7 @@ def label_agreement_rows(
             "confidence": confidence,
             "clusters": effective_clusters(np.bincount(unit_of_task)),
         }
-        coincidence_tables = coincidences(annotator_labels, units=unit_of_task, n_units=preferences.n_units)
+        coincidence_tables = coincidences(labels_by_run, units=unit_of_task, n_units=preferences.n_units)
         coincidence_table_draws = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(coincidence_tables, 0, -1))
         agreement_draws = ratio(
             np.trace(coincidence_table_draws, axis1=1, axis2=2), coincidence_table_draws.sum(axis=(1, 2))
@@ -137,8 +139,8 @@ def label_agreement_rows(
 def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
     """Return the ratios of every rater, with numerators and denominators as sums by item.
 
-    The units are the clusters of the study. With the blocks of `part.design` as units, blocks would be counted instead
-    of clusters.
+    The units are the clusters of the study. With the blocks of `preferences.design` as units, blocks would be
+    counted instead of clusters.
     """
     ratio_labels, sums_of_ratios = list[tuple[str, str]](), list[np.ndarray]()
     n_items = len(preferences.design.items)
@@ -158,27 +160,29 @@ def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
                 )
             )
     ratio_sums = np.stack(sums_of_ratios) if sums_of_ratios else np.zeros((0, 2, n_items))
-    units = Design.from_study(study, items=preferences.design.items, systems=preferences.design.systems).units
-    return Ratios(labels=ratio_labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=units)
+    cluster_of_item = Design.from_study(study, items=preferences.design.items, systems=preferences.design.systems).units
+    return Ratios(labels=ratio_labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=cluster_of_item)
 
 
 def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
     key_column_names = ["rater", "item"]
-    verdicts = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
+    verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
     yield (
         "consistency",
-        both_orders(verdicts).select(
+        both_orders(verdict_rows).select(
             *key_column_names, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64)
         ),
     )
     # Only comparisons in both orders are used, so that the rate does not depend on quality.
-    decided_verdicts = verdicts.filter(pl.col("order").n_unique().over("rater", "comparison") > 1).filter(
+    decided_verdict_rows = verdict_rows.filter(pl.col("order").n_unique().over("rater", "comparison") > 1).filter(
         pl.col("preference") != 0
     )
     yield (
         "first_rate",
-        decided_verdicts.select(*key_column_names, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64)),
+        decided_verdict_rows.select(
+            *key_column_names, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64)
+        ),
     )
     yield "agreement_within_order", equal_runs(preferences)[0].select(*key_column_names, "equal")
     yield "agreement", _repeat_agreement(study, preferences)

@@ -124,10 +124,10 @@ class FittedModel:
         if pair_rates is None or pair_tests is None or not pair_tests.better.any():
             return []
         win_rates, p_values = np.zeros((2, len(self.battles), len(self.battles)))
-        first_wins, second_wins = pair_tests.better > 0, pair_tests.better < 0
+        is_first_win, is_second_win = pair_tests.better > 0, pair_tests.better < 0
         for is_win, winners, losers, rates_of_winners in (
-            (first_wins, pair_rates.first, pair_rates.second, pair_rates.rate),
-            (second_wins, pair_rates.second, pair_rates.first, 1 - pair_rates.rate),
+            (is_first_win, pair_rates.first, pair_rates.second, pair_rates.rate),
+            (is_second_win, pair_rates.second, pair_rates.first, 1 - pair_rates.rate),
         ):
             win_rates[winners[is_win], losers[is_win]] = rates_of_winners[is_win]
             p_values[winners[is_win], losers[is_win]] = pair_tests.p_direct[is_win]
@@ -188,21 +188,21 @@ def fit_counts(
 
     The model has intervals and tests only if comparisons are `independent` (no two comparisons share an item).
     """
-    first_system, second_system = (
+    first_systems, second_systems = (
         label_codes(counts_by_order[column_name], systems) for column_name in ("system_a", "system_b")
     )
     counts_by_row_and_outcome = counts_by_order.select(list(SIGNS)).to_numpy()
     covariate_matrix, covariate_model_fields = _identified_covariates(
         {SHOWN_FIRST: counts_by_order["order"].to_numpy()},
-        first_system,
-        second_system,
+        first_systems,
+        second_systems,
         len(systems),
         counts_by_row_and_outcome.sum(axis=1),
     )
     count_row_of_battle, outcome_indices = np.nonzero(counts_by_row_and_outcome)
     battles = Battles(
-        first=first_system[count_row_of_battle],
-        second=second_system[count_row_of_battle],
+        first=first_systems[count_row_of_battle],
+        second=second_systems[count_row_of_battle],
         sign=np.array([*SIGNS.values()], dtype=np.int8)[outcome_indices],
         unit=np.arange(len(count_row_of_battle)),
         weight=np.ones(len(count_row_of_battle)),
@@ -225,22 +225,24 @@ def _fit_model(
     # Memory for strengths, win rates, ranks and points of each system, and for sorted copies.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
     battles = battles.merge_equal_clusters()
-    fit = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)
+    fitted_strengths = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)
     # The generator does not depend on the seed, so that a sentence with a win rate is the same for every seed.
     win_rates = system_rates(battles, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
     pair_win_rates = pair_rates(battles, confidence=confidence)
     rates_low, rates_high = system_intervals(win_rates, battles, confidence=confidence)
-    system_ranks = ranks(fit, confidence=confidence)
+    system_ranks = ranks(fitted_strengths, confidence=confidence)
     return FittedModel(
-        strengths=fit,
+        strengths=fitted_strengths,
         ranks=system_ranks,
         rates=win_rates,
         rates_low=rates_low,
         rates_high=rates_high,
         pairs=pair_win_rates,
-        direct=direct_tests(pair_win_rates, battles, fit, confidence=confidence) if options.test_pairs else None,
-        removal=smallest_removal(battles, fit) if options.search_removal else None,
-        more_battles=more_battles(fit, pair_win_rates, system_ranks.apart, confidence=confidence),
+        direct=direct_tests(pair_win_rates, battles, fitted_strengths, confidence=confidence)
+        if options.test_pairs
+        else None,
+        removal=smallest_removal(battles, fitted_strengths) if options.search_removal else None,
+        more_battles=more_battles(fitted_strengths, pair_win_rates, system_ranks.apart, confidence=confidence),
         battles=np.bincount(
             np.concatenate([battles.first, battles.second]),
             weights=np.tile(battles.multiplicity, 2),
@@ -271,10 +273,10 @@ def fit_corrected(
     n_labelled_comparisons = int(is_labelled_comparison.sum())
     correction = CorrectedModel(metric=metric.raters[0], labels=n_labelled_comparisons, battles=len(model_comparisons))
     human_signs = np.where(is_labelled_comparison, human.sign[human_row_indices], ABSENT).astype(np.int8)
-    probabilities = design.probability[model_comparisons.item]
-    inclusion_probabilities = probabilities if np.isfinite(probabilities).all() else None
+    item_probabilities = design.probability[model_comparisons.item]
+    inclusion_probabilities = item_probabilities if np.isfinite(item_probabilities).all() else None
     items_without_probability = [
-        design.items[item] for item in np.unique(model_comparisons.item[np.isnan(probabilities)])
+        design.items[item_index] for item_index in np.unique(model_comparisons.item[np.isnan(item_probabilities)])
     ]
     n_differing_comparisons = int((human_signs != model_comparisons.sign)[is_labelled_comparison].sum())
     conditions_and_reasons = (
@@ -283,7 +285,7 @@ def fit_corrected(
             f"annotators rated {'all' if n_labelled_comparisons else 'none'} of the comparisons of the metric",
         ),
         (
-            inclusion_probabilities is None and np.isfinite(probabilities).any(),
+            inclusion_probabilities is None and np.isfinite(item_probabilities).any(),
             f"the items table gives no probability for {len(items_without_probability)} items "
             f"({join_labels(items_without_probability, limit=2)})",
         ),
@@ -380,13 +382,13 @@ def unbalanced_order(presentation_orders: Floats, pair_codes: Ints, cluster_code
     """
     from scipy.stats import chi2
 
-    ordered_row_indices = np.flatnonzero(np.abs(presentation_orders) == 1)
-    if not ordered_row_indices.size:
+    known_order_indices = np.flatnonzero(np.abs(presentation_orders) == 1)
+    if not known_order_indices.size:
         return ""
-    distinct_pairs, pair_indices = np.unique(pair_codes[ordered_row_indices], return_inverse=True)
-    distinct_clusters, cluster_indices = np.unique(cluster_codes[ordered_row_indices], return_inverse=True)
+    distinct_pairs, pair_indices = np.unique(pair_codes[known_order_indices], return_inverse=True)
+    distinct_clusters, cluster_indices = np.unique(cluster_codes[known_order_indices], return_inverse=True)
     order_sums = np.zeros((len(distinct_pairs), len(distinct_clusters)))
-    np.add.at(order_sums, (pair_indices, cluster_indices), presentation_orders[ordered_row_indices])
+    np.add.at(order_sums, (pair_indices, cluster_indices), presentation_orders[known_order_indices])
     variance_of_pair = np.maximum((order_sums**2).sum(axis=1), np.bincount(pair_indices))
     if chi2.sf((order_sums.sum(axis=1) ** 2 / variance_of_pair).sum(), len(distinct_pairs)) >= NOT_RANDOM:
         return ""
@@ -430,19 +432,19 @@ def _model_data(
     names_without_values = [
         name for name, differences in differences_of_covariate.items() if np.isnan(differences).all()
     ]
-    known_covariates = {SHOWN_FIRST: comparisons.order} | {
+    values_of_covariate = {SHOWN_FIRST: comparisons.order} | {
         name: differences for name, differences in differences_of_covariate.items() if name not in names_without_values
     }
-    has_all_covariates: Bools = np.asarray(np.isfinite(list(known_covariates.values())).all(axis=0))
+    has_all_covariates: Bools = np.asarray(np.isfinite(list(values_of_covariate.values())).all(axis=0))
     model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
-    battle_covariates = {name: values[has_all_covariates] for name, values in known_covariates.items()}
-    first_system, second_system = model_comparisons.first, model_comparisons.second
+    battle_covariates = {name: values[has_all_covariates] for name, values in values_of_covariate.items()}
+    first_systems, second_systems = model_comparisons.first, model_comparisons.second
     covariate_matrix, covariate_model_fields = _identified_covariates(
-        battle_covariates, first_system, second_system, len(design.systems)
+        battle_covariates, first_systems, second_systems, len(design.systems)
     )
     battles = Battles(
-        first=first_system,
-        second=second_system,
+        first=first_systems,
+        second=second_systems,
         sign=model_comparisons.sign,
         unit=np.unique(design.units[model_comparisons.item], return_inverse=True)[1],
         weight=design.weights[model_comparisons.item],
@@ -457,8 +459,8 @@ def _model_data(
 
 def _identified_covariates(
     battle_covariates: Mapping[str, Floats],
-    first_system: Ints,
-    second_system: Ints,
+    first_systems: Ints,
+    second_systems: Ints,
     n_systems: int,
     n_comparisons: Ints | None = None,
 ) -> tuple[Floats, dict[str, Any]]:
@@ -466,11 +468,13 @@ def _identified_covariates(
 
     The presentation order is a covariate only if it is known and varies (see `order_matters`).
     """
-    if not order_matters(first_system * n_systems + second_system, battle_covariates[SHOWN_FIRST], n_comparisons):
+    if not order_matters(first_systems * n_systems + second_systems, battle_covariates[SHOWN_FIRST], n_comparisons):
         battle_covariates = {name: values for name, values in battle_covariates.items() if name != SHOWN_FIRST}
-    covariate_shape = (len(battle_covariates), len(first_system))
+    covariate_shape = (len(battle_covariates), len(first_systems))
     covariate_matrix = np.ascontiguousarray(np.reshape([*battle_covariates.values()], covariate_shape).T, np.float64)
-    is_identified_covariate = unexplained_share(covariate_matrix, first_system, second_system, n_systems=n_systems) > 0
+    is_identified_covariate = (
+        unexplained_share(covariate_matrix, first_systems, second_systems, n_systems=n_systems) > 0
+    )
     return covariate_matrix[:, is_identified_covariate], {
         "effects": tuple(compress(battle_covariates, is_identified_covariate)),
         "unvaried": tuple(compress(battle_covariates, ~is_identified_covariate)),

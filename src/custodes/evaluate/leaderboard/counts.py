@@ -21,7 +21,7 @@ def models_of_counts(counts: OutcomeCounts, options: Options) -> tuple[list[Mode
     n_battles_of_rater = dict(counts.outcomes.group_by("rater").agg(pl.sum_horizontal(list(SIGNS)).sum()).iter_rows())
     dependent_raters = [rater for rater in counts.raters if counts.items.get(rater, 0) < n_battles_of_rater[rater]]
     fit_rater = partial(fit_counts, systems=counts.systems, options=options)
-    models: list[Model] = [
+    model_specs: list[Model] = [
         (
             "",
             rater,
@@ -34,7 +34,7 @@ def models_of_counts(counts: OutcomeCounts, options: Options) -> tuple[list[Mode
         f"{join_labels(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
         "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
     )
-    return models, [
+    return model_specs, [
         *build_notes(("counts-share-items", bool(dependent_raters), message)),
         *uncorrected_notes(counts),
     ]

@@ -352,7 +352,7 @@ def leaderboard(
             test_pairs=SEQUENTIAL_RULE not in {note.rule for note in selected_study.notes},
             by_pair=has_interim_analyses,
         )
-        models = _models(
+        model_specs = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=options
         )
         notes = [*selected_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
@@ -360,10 +360,10 @@ def leaderboard(
         check_counts(study.systems, covariate_names, setting)
         systems, comparisons, aspects = study.systems, [], ("",)
         options = make_options(n_systems=len(systems))
-        models, count_notes = models_of_counts(study, options)
+        model_specs, count_notes = models_of_counts(study, options)
         notes = [*study.notes, *count_notes]
     # A model that is fitted to overall scores occurs once for each aspect.
-    fitter_of_label = {label: fit for _, _, label, fit in reversed(models)}
+    fitter_of_label = {label: fitter for _, _, label, fitter in reversed(model_specs)}
     fitted_models = map_parts(
         lambda label, generator: fitter_of_label[label](generator),
         list(fitter_of_label),
@@ -378,9 +378,9 @@ def leaderboard(
         for label, fit in fit_of_label.items()
         if (model := fit.model if isinstance(fit, CorrectedModel) else fit) is not None
     }
-    columns_of_label = {
+    table_columns_of_label = {
         label: rows_of_model(rater, model_of_label[label], systems, confidence=confidence)
-        for label, rater in {label: rater for _, rater, label, _ in models}.items()
+        for label, rater in {label: rater for _, rater, label, _ in model_specs}.items()
         if label in model_of_label
     }
     for covariate_name in covariate_names:
@@ -391,14 +391,14 @@ def leaderboard(
             )
     note_rules, tables_of_aspects, model_notes = [note.rule for note in notes], [], list[Note]()
     for aspect in aspects:
-        label_of_rater = {rater: label for model_aspect, rater, label, _ in models if model_aspect == aspect}
-        fits = [fit_of_label[label] for label in label_of_rater.values()]
-        corrected_models = [fit for fit in fits if isinstance(fit, CorrectedModel)]
+        label_of_rater = {rater: label for model_aspect, rater, label, _ in model_specs if model_aspect == aspect}
+        aspect_fits = [fit_of_label[label] for label in label_of_rater.values()]
+        corrected_models = [fit for fit in aspect_fits if isinstance(fit, CorrectedModel)]
         model_of_rater = {
             rater: model_of_label[label] for rater, label in label_of_rater.items() if label in model_of_label
         }
         for rater in model_of_rater:
-            columns_of_table = dict(columns_of_label[label_of_rater[rater]])
+            columns_of_table = dict(table_columns_of_label[label_of_rater[rater]])
             if rater != HUMAN and HUMAN in model_of_rater:
                 columns_of_table.pop("leaders", None)
             tables_of_aspects.append(Leaderboard.part(aspect, **columns_of_table))
@@ -407,14 +407,14 @@ def leaderboard(
                 aspect,
                 corrected=[
                     {
-                        "metric": correction.metric,
-                        "labels": correction.labels,
-                        "battles": correction.battles,
-                        "saving": correction.saving,
-                        "p_random": correction.p_random,
-                        "reason": correction.reason,
+                        "metric": corrected_model.metric,
+                        "labels": corrected_model.labels,
+                        "battles": corrected_model.battles,
+                        "saving": corrected_model.saving,
+                        "p_random": corrected_model.p_random,
+                        "reason": corrected_model.reason,
                     }
-                    for correction in corrected_models
+                    for corrected_model in corrected_models
                 ],
                 reference=reference_rows_of_aspect.get(aspect, ()),
                 interim=interim_rows_of_aspect.get(aspect, ()),
@@ -444,10 +444,10 @@ def _models(
     Raters used as covariates are left out. If `shares_overall_models`, a metric that rates outputs as a whole has one
     model for all aspects.
     """
-    models: list[Model] = []
+    model_specs: list[Model] = []
     for comparison in comparisons:
         aspect, all_rater_comparisons = comparison.aspect, comparison.preferences
-        covariate_names = {used_covariate.name for used_covariate in covariates_of_aspect[aspect]}
+        covariate_names = {covariate_of_aspect.name for covariate_of_aspect in covariates_of_aspect[aspect]}
         comparisons_of_rater = {
             rater: all_rater_comparisons.select_rater(all_rater_comparisons.raters.index(rater))
             for rater in all_rater_comparisons.active_raters
@@ -461,16 +461,21 @@ def _models(
         fit_metric = partial(fit_rater, options=replace(options, search_removal=human_comparisons is None))
         if human_comparisons is not None:
             fit_humans = partial(fit_rater, human_comparisons, design=comparison.design.weighted_by_selection)
-            models.append((aspect, HUMAN, f"{aspect}|{HUMAN}", fit_humans))
+            model_specs.append((aspect, HUMAN, f"{aspect}|{HUMAN}", fit_humans))
             fit_correction = partial(fit_corrected, human=human_comparisons, **fit_rater.keywords)
-            models += [
+            model_specs += [
                 (aspect, CORRECTED + rater, f"{aspect}|{CORRECTED}{rater}", partial(fit_correction, metric_comparisons))
                 for rater, metric_comparisons in comparisons_of_rater.items()
                 if not match_comparisons(human_comparisons, metric_comparisons)[1].all()
             ]
         overall_metrics = comparison.overall if shares_overall_models else ()
-        models += [
-            (aspect, rater, f"{'' if rater in overall_metrics else aspect}|{rater}", partial(fit_metric, rows))
-            for rater, rows in comparisons_of_rater.items()
+        model_specs += [
+            (
+                aspect,
+                rater,
+                f"{'' if rater in overall_metrics else aspect}|{rater}",
+                partial(fit_metric, rater_comparisons),
+            )
+            for rater, rater_comparisons in comparisons_of_rater.items()
         ]
-    return models
+    return model_specs

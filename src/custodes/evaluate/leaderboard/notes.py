@@ -37,18 +37,18 @@ def notes_on(
     for rater, model in model_of_rater.items():
         for rule, message in _messages(systems, model, options.confidence):
             raters_of_rule_and_message[rule, message].append(rater)
-    for correction in corrected_models:
-        if correction.reason:
-            message = f"there is no correction, because {correction.reason}"
-            if correction.p_random < NOT_RANDOM:
+    for corrected_model in corrected_models:
+        if corrected_model.reason:
+            message = f"there is no correction, because {corrected_model.reason}"
+            if corrected_model.p_random < NOT_RANDOM:
                 message += "; the ranking by annotators holds only for the comparisons that annotators rated"
-            raters_of_rule_and_message["not-corrected", message].append(correction.metric)
-        elif correction.order_averaged:
+            raters_of_rule_and_message["not-corrected", message].append(corrected_model.metric)
+        elif corrected_model.order_averaged:
             message = (
                 "annotators and metric saw outputs in different orders; the order is averaged out, because annotators "
                 "did not see one system of a pair first significantly more often"
             )
-            raters_of_rule_and_message["order-averaged", message].append(correction.metric)
+            raters_of_rule_and_message["order-averaged", message].append(corrected_model.metric)
     notes = [
         Note(rule=rule, message=f"{join_labels(rater_names, limit=4)}{aspect_text}: {message}", aspect=aspect)
         for (rule, message), rater_names in raters_of_rule_and_message.items()
@@ -102,11 +102,11 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
     unbounded_text = "" if has_only_ties else _unbounded_message(systems, model)
     has_unmet_opponents = pair_rates is not None and len(pair_rates.first) < comb((~is_unknown_system).sum(), 2)
     has_intervals = len(model.strengths.draws) > 1 and model.strengths.n_units > 1
-    n_clusters, n_units = model.strengths.clusters, model.strengths.n_units
-    units_text = f"{n_clusters} clusters of items" + (
-        f" (like {n_units:.1f} equal clusters)" if n_units < n_clusters - 0.05 else ""
+    n_clusters, n_effective_clusters = model.strengths.clusters, model.strengths.n_units
+    clusters_text = f"{n_clusters} clusters of items" + (
+        f" (like {n_effective_clusters:.1f} equal clusters)" if n_effective_clusters < n_clusters - 0.05 else ""
     )
-    n_units_needed = next(
+    n_clusters_needed = next(
         n_equal_clusters for n_equal_clusters in count(2) if can_be_significant(n_equal_clusters, 1 - confidence)
     )
     cycle_texts_and_win_rates = [
@@ -123,8 +123,8 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
         (
             "no-test",
             has_intervals and not is_testable(model, confidence),
-            f"with {units_text}, no difference between systems can be significant at a confidence of {confidence:g}, "
-            f"so there are no tests; {n_units_needed} clusters of equal size are the minimum",
+            f"with {clusters_text}, no difference between systems can be significant at a confidence of "
+            f"{confidence:g}, so there are no tests; {n_clusters_needed} clusters of equal size are the minimum",
         ),
         (
             "no-battle",

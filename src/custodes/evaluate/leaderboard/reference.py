@@ -34,7 +34,7 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
         if reference_system is None or (rater in study.humans and len(study.humans) > 1):
             continue
         reference_verdicts = _reference_verdicts(rater_verdicts, reference_system, study)
-        row_of_each_system = [
+        system_rows = [
             {
                 "rater": str(rater),
                 "system": str(system),
@@ -43,7 +43,7 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
             }
             for (system,), system_verdicts in reference_verdicts.group_by("system", maintain_order=True)
         ]
-        yield from sorted(row_of_each_system, key=lambda row: -row["win_rate"])
+        yield from sorted(system_rows, key=lambda row: -row["win_rate"])
 
 
 def _reference(verdict_rows: pl.DataFrame) -> str | None:
@@ -82,8 +82,8 @@ def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study
 
 
 def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
-    discrete_points = verdict_rows["won"].to_numpy()
-    points = discrete_points if verdict_rows["graded"].null_count() else verdict_rows["graded"].to_numpy()
+    discrete_win_points = verdict_rows["won"].to_numpy()
+    win_points = discrete_win_points if verdict_rows["graded"].null_count() else verdict_rows["graded"].to_numpy()
     cluster_codes = verdict_rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
     length_differences = verdict_rows["longer"].to_numpy()
     reason = ""
@@ -92,11 +92,11 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     elif min((length_differences > 0).mean(), (length_differences < 0).mean()) < FEWEST_ON_A_SIDE:
         reason = EXTRAPOLATED
     rate_and_bounds_of_column = {
-        "win_rate": _mean(points, cluster_codes, confidence),
-        "discrete_win_rate": _mean(discrete_points, cluster_codes, confidence),
+        "win_rate": _mean(win_points, cluster_codes, confidence),
+        "discrete_win_rate": _mean(discrete_win_points, cluster_codes, confidence),
         "length_controlled_win_rate": [np.nan] * 3
         if reason
-        else _length_controlled(points, length_differences, cluster_codes, confidence),
+        else _length_controlled(win_points, length_differences, cluster_codes, confidence),
     }
     return {
         "n": verdict_rows.height,
@@ -109,25 +109,27 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     }
 
 
-def _mean(values: Floats, cluster_codes: Ints, confidence: float) -> Sequence[float]:
+def _mean(win_points: Floats, cluster_codes: Ints, confidence: float) -> Sequence[float]:
     """Return a mean of points and the bounds of its Wilson interval, with an effective number of comparisons.
 
     The effective number is n p (1 - p) / v. The rate p and the variance v also contain t^2 / 2 wins and t^2 / 2 losses,
     the pseudo-observations of Agresti and Coull 1998. Without them, one tie among wins doubles the effective number.
     """
-    n_values, n_clusters = len(values), int(cluster_codes.max()) + 1
-    mean = float(values.mean())
+    n_values, n_clusters = len(win_points), int(cluster_codes.max()) + 1
+    mean = float(win_points.mean())
     if n_clusters < 2:
         return mean, np.nan, np.nan
-    deviation_sums = np.bincount(cluster_codes, weights=values - mean)
-    square_sum = n_clusters / (n_clusters - 1) * (deviation_sums**2).sum()
+    deviation_sums = np.bincount(cluster_codes, weights=win_points - mean)
+    squared_deviation_sum = n_clusters / (n_clusters - 1) * (deviation_sums**2).sum()
     t_quantile = student_quantile(confidence, n_clusters)
     n_effective: float = n_clusters
-    if square_sum > 0:
+    if squared_deviation_sum > 0:
         adjusted_mean = (n_values * mean + t_quantile**2 / 2) / (n_values + t_quantile**2)
-        square_sum += n_values * (mean - adjusted_mean) ** 2
-        square_sum += t_quantile**2 / 2 * (adjusted_mean**2 + (1 - adjusted_mean) ** 2)
-        n_effective = n_values * adjusted_mean * (1 - adjusted_mean) * (n_values + t_quantile**2) / square_sum
+        squared_deviation_sum += n_values * (mean - adjusted_mean) ** 2
+        squared_deviation_sum += t_quantile**2 / 2 * (adjusted_mean**2 + (1 - adjusted_mean) ** 2)
+        n_effective = (
+            n_values * adjusted_mean * (1 - adjusted_mean) * (n_values + t_quantile**2) / squared_deviation_sum
+        )
     low, high = wilson_interval(mean, n_effective, quantile=t_quantile)
     return mean, float(low), float(high)
 

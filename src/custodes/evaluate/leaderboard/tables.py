@@ -94,9 +94,11 @@ def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidenc
         "may_be_first": np.where(np.isnan(rank_bounds[0]), None, rank_bounds[0] == 1),
         "part": np.where(is_unknown_system, np.nan, component_of_system),
     }
-    table_columns = {name: np.asarray(column_values)[row_order] for name, column_values in table_columns.items()}
-    lists_with_none = {name: table_columns[name].tolist() for name in ("group", "may_be_first")}
-    return {"rater": rater, **table_columns, **lists_with_none}
+    table_columns = {
+        column_name: np.asarray(column_values)[row_order] for column_name, column_values in table_columns.items()
+    }
+    list_columns = {column_name: table_columns[column_name].tolist() for column_name in ("group", "may_be_first")}
+    return {"rater": rater, **table_columns, **list_columns}
 
 
 def _bounded_columns(column_name: str, draws: Floats, model: FittedModel, confidence: float) -> dict[str, Floats]:
@@ -134,12 +136,14 @@ def _groups(model: FittedModel, component_of_system: Ints, row_order: Ints) -> n
 def _pairs(
     rater: str, model: FittedModel, pair_rates: PairRates, system_names: np.ndarray, confidence: float
 ) -> dict[str, Any]:
-    pair_indices = pair_rates.first, pair_rates.second
-    strength_differences = np.subtract(*(model.strengths.draws[0, system_codes] for system_codes in pair_indices))
+    system_indices_of_pairs = pair_rates.first, pair_rates.second
+    strength_differences = np.subtract(
+        *(model.strengths.draws[0, system_indices] for system_indices in system_indices_of_pairs)
+    )
     tie_odds = float(np.nan_to_num(model.strengths.ties[0]))
     win_odds, loss_odds = np.exp(strength_differences / 2), np.exp(-strength_differences / 2)
-    decision_signs = np.where(model.ranks.apart[pair_indices], np.where(strength_differences > 0, 1, -1), 0)
-    tests, nan_p_values = model.direct, np.full(len(strength_differences), np.nan)
+    decision_signs = np.where(model.ranks.apart[system_indices_of_pairs], np.where(strength_differences > 0, 1, -1), 0)
+    pair_tests, nan_values = model.direct, np.full(len(strength_differences), np.nan)
     return {
         "rater": rater,
         "system_a": system_names[pair_rates.first],
@@ -149,11 +153,11 @@ def _pairs(
         "win_rate_low": pair_rates.low,
         "win_rate_high": pair_rates.high,
         "expected": (win_odds + tie_odds / 2) / (win_odds + loss_odds + tie_odds),
-        "p_adjusted": model.ranks.p_adjusted[pair_indices],
-        "decision": format_decisions(decision_signs if is_testable(model, confidence) else nan_p_values),
-        "note": np.where(model.ranks.at_threshold[pair_indices], AT_THRESHOLD, ""),
-        "p_direct": nan_p_values if tests is None else tests.p_direct,
-        "p_fit": nan_p_values if tests is None else tests.p_fit,
+        "p_adjusted": model.ranks.p_adjusted[system_indices_of_pairs],
+        "decision": format_decisions(decision_signs if is_testable(model, confidence) else nan_values),
+        "note": np.where(model.ranks.at_threshold[system_indices_of_pairs], AT_THRESHOLD, ""),
+        "p_direct": nan_values if pair_tests is None else pair_tests.p_direct,
+        "p_fit": nan_values if pair_tests is None else pair_tests.p_fit,
         "more_comparisons": model.more_battles,
     }
 

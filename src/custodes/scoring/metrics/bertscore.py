@@ -70,7 +70,7 @@ def load(
     encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
     def score(texts: MetricInputs) -> MetricResult:
-        metric_result = compare_items(
+        unscaled_result = compare_items(
             encoders[0],
             texts,
             texts.references,
@@ -80,7 +80,7 @@ def load(
                 weigh=_inverse_document_frequencies(encoders[0], texts) if idf else _uniform_weights(encoders[0]),
             ),
         )
-        return replace(metric_result, values=(metric_result.values - baseline_score) / (1 - baseline_score))
+        return replace(unscaled_result, values=(unscaled_result.values - baseline_score) / (1 - baseline_score))
 
     return Scorer(
         signature=(
@@ -106,7 +106,9 @@ def _compare(
     for output_index, text_embeddings in enumerate(outputs):
         if not text_embeddings.tokens.empty:
             output_vectors = _weight_tokens(text_embeddings, weigh)
-            precision_recall_pairs = [precision_recall(output_vectors, vectors) for vectors in reference_vectors]
+            precision_recall_pairs = [
+                precision_recall(output_vectors, token_vectors) for token_vectors in reference_vectors
+            ]
             precisions, recalls = np.clip(precision_recall_pairs, -1, 1).T
             scores[output_index] = _compute_measure(precisions, recalls, measure)
             if np.isnan(scores[output_index]).any():
@@ -169,8 +171,9 @@ def _inverse_document_frequencies(encoder: Encoder, texts: MetricInputs) -> Weig
     n_references_with_token = Counter(
         token_id for tokens in encoder.tokenizer(reference_texts) for token_id in set(tokens.ids.tolist())
     )
-    n_texts = len(reference_texts) + 1
-    return lambda ids: np.array([log(n_texts / (n_references_with_token[token_id] + 1)) for token_id in ids.tolist()])
+    return lambda ids: np.array(
+        [log((len(reference_texts) + 1) / (n_references_with_token[token_id] + 1)) for token_id in ids.tolist()]
+    )
 
 
 def _baseline(path_text: str, layer: int, measure: str) -> tuple[float, str]:

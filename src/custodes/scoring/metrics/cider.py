@@ -50,7 +50,7 @@ def _score(texts: MetricInputs, tokenizer: Callable[[str], list[str]]) -> Metric
         )
     # An n-gram in no reference has the weight log(n_items), as if one item contained the n-gram.
     weight_of_gram = defaultdict(
-        lambda: log(n_items), {gram: log(n_items / n) for gram, n in n_documents_of_gram.items()}
+        lambda: log(n_items), {gram: log(n_items / n_documents) for gram, n_documents in n_documents_of_gram.items()}
     )
     for item_index, output_indices in by_item(texts):
         scores[output_indices, 0] = _similarity(
@@ -89,7 +89,8 @@ def _similarity(
         column_of_gram = {gram: column_index for column_index, gram in enumerate(grams)}
         gram_weights = np.array([weight_of_gram[gram] for gram in grams])
         weighted_references, weighted_outputs = (
-            _vectors(counts, column_of_gram) * gram_weights for counts in (reference_counts, output_counts)
+            _vectors(counts_of_order, column_of_gram) * gram_weights
+            for counts_of_order in (reference_counts, output_counts)
         )
         squared_output_norms = [
             sum((n_occurrences * weight_of_gram[gram]) ** 2 for gram, n_occurrences in gram_counts.items())

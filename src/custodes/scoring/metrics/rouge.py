@@ -69,7 +69,10 @@ def _score(
         output_indices, reference_indices = zip(*output_reference_pairs[start_index : start_index + PAIRS], strict=True)
         references_of_outputs = (texts.references[item_index] for item_index in texts.item[list(output_indices)])
         scores[output_indices, reference_indices] = score_pairs(
-            [references[i] for references, i in zip(references_of_outputs, reference_indices, strict=True)],
+            [
+                references[reference_index]
+                for references, reference_index in zip(references_of_outputs, reference_indices, strict=True)
+            ],
             [texts.outputs[output_index] for output_index in output_indices],
         )
     return MetricResult(values=scores, why=reason_of_output)

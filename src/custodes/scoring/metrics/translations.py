@@ -89,28 +89,30 @@ def _load(
     place: Place,
     *,
     metric_name: str,
-    make: Callable[..., Any],
+    make_sacrebleu_metric: Callable[..., Any],
     traits: Traits,
     budget: int | None = None,
     **parameters: Any,
 ) -> Scorer:
-    make_metric = partial(make, **parameters, systems=traits.systems)
+    make_metric = partial(make_sacrebleu_metric, **parameters, systems=traits.systems)
     trial_metric = make_metric()  # raises for an option that sacrebleu refuses
     if "tokenize" in parameters:  # the tokenizer's signature has the version of its dictionary
         parameters["tokenize"] = trial_metric.tokenizer_signature
     # Systems usually have the same items; the n-grams of the references are then counted only once.
-    metric_of_references = lru_cache(maxsize=1)(lambda streams: make_metric(references=streams))
-    checks: dict[str, Any] = {}
+    make_cached_metric = lru_cache(maxsize=1)(lambda streams: make_metric(references=streams))
+    optional_scorer_fields: dict[str, Any] = {}
     if budget is not None:
-        checks["ready"] = partial(_check_budget, budget=check_at_least("budget", budget, 1), metric_name=metric_name)
+        optional_scorer_fields["ready"] = partial(
+            _check_budget, budget=check_at_least("budget", budget, 1), metric_name=metric_name
+        )
     return Scorer(
         signature=metric_signature("sacrebleu", metric_name.replace("++", ""), parameters),
         traits=traits,
-        score=partial(_score_systems, metric_of_references=metric_of_references)
+        score=partial(_score_systems, make_metric=make_cached_metric)
         if traits.systems
         else partial(_score_outputs, make_metric=make_metric, is_per_reference="all" not in traits.rules),
-        close=metric_of_references.cache_clear,
-        **checks,
+        close=make_cached_metric.cache_clear,
+        **optional_scorer_fields,
     )
 
 
@@ -122,22 +124,24 @@ def _score_outputs(texts: MetricInputs, make_metric: Callable[..., Any], is_per_
     scores = np.full((len(texts.outputs), max(map(len, texts.references)) if is_per_reference else 1), np.nan)
     for item_index, output_indices in by_item(texts):
         references = texts.references[item_index]
-        for column, group in enumerate([[reference] for reference in references] if is_per_reference else [references]):
-            sacrebleu_metric = make_metric(references=tuple((reference,) for reference in group))
-            scores[output_indices, column] = [
+        for column_index, reference_group in enumerate(
+            [[reference] for reference in references] if is_per_reference else [references]
+        ):
+            sacrebleu_metric = make_metric(references=tuple((reference,) for reference in reference_group))
+            scores[output_indices, column_index] = [
                 sacrebleu_metric.corpus_score([texts.outputs[output_index]], None).score
                 for output_index in output_indices.tolist()
             ]
     return MetricResult(values=scores)
 
 
-def _score_systems(texts: MetricInputs, metric_of_references: Callable[[Streams], Any]) -> MetricResult:
+def _score_systems(texts: MetricInputs, make_metric: Callable[[Streams], Any]) -> MetricResult:
     """Return the scores of systems over all their outputs."""
 
     def score(output_indices: Sequence[int]) -> float:
         references_of_output = [texts.references[item_index] for item_index in texts.item[output_indices].tolist()]
         outputs = [texts.outputs[output_index] for output_index in output_indices]
-        return float(metric_of_references(tuple(zip_longest(*references_of_output))).corpus_score(outputs, None).score)
+        return float(make_metric(tuple(zip_longest(*references_of_output))).corpus_score(outputs, None).score)
 
     return by_system(texts, score)
 
@@ -173,26 +177,35 @@ CHRF = {"char_order": 6, "word_order": 0, "beta": 2, "lowercase": False, "whites
 
 
 def _metrics(
-    name: str, *, gives: str, corpus: str, source: str, make: Callable[..., Any], parameters: Any, traits: Traits
+    name: str,
+    *,
+    output_description: str,
+    system_description: str,
+    source: str,
+    make_sacrebleu_metric: Callable[..., Any],
+    parameters: Any,
+    traits: Traits,
 ) -> tuple[Metric, ...]:
     """Return the metric of outputs and the metric of systems.
 
-    `make` creates the metric with checked options; it can also get `references`, which are then counted only once.
-    `gives` describes the score of an output, `corpus` the score of a system.
+    `make_sacrebleu_metric` creates the metric with checked options; it can also get `references`, which are then
+    counted only once. The descriptions are those of the score of an output and of the score of a system.
     """
     return tuple(
         Metric(
             name=metric_name,
-            gives=metric_gives,
+            gives=metric_description,
             source=source,
-            load=partial(_load, metric_name=metric_name, make=make, traits=metric_traits),
+            load=partial(
+                _load, metric_name=metric_name, make_sacrebleu_metric=make_sacrebleu_metric, traits=metric_traits
+            ),
             traits=metric_traits,
             parameters=parameters,
             extra="score",
         )
-        for metric_name, metric_gives, metric_traits in (
-            (name, gives, traits),
-            (f"corpus-{name}", corpus, replace(traits, rules=("all", "first"), systems=True)),
+        for metric_name, metric_description, metric_traits in (
+            (name, output_description, traits),
+            (f"corpus-{name}", system_description, replace(traits, rules=("all", "first"), systems=True)),
         )
     )
 
@@ -200,38 +213,39 @@ def _metrics(
 OUTPUT_AND_SYSTEM_METRICS = (
     _metrics(
         "bleu",
-        gives="Geometric mean of the precisions of the output's word n-grams (1 to 4), times a brevity penalty.",
-        corpus=f"BLEU {COUNTS}",
+        output_description="Geometric mean of the precisions of the output's word n-grams (1 to 4), times a brevity "
+        "penalty.",
+        system_description=f"BLEU {COUNTS}",
         source="sacrebleu; Papineni et al. 2002, Post 2018",
-        make=bleu,
+        make_sacrebleu_metric=bleu,
         parameters={"tokenize": "13a", "smooth": "exp", "lowercase": False, "order": 4},
         traits=POOLED,
     ),
     _metrics(
         "chrf",
-        gives="F-score of character n-grams (1 to 6), in which recall has twice the weight of precision.",
-        corpus=f"chrF {COUNTS}",
+        output_description="F-score of character n-grams (1 to 6), in which recall has twice the weight of precision.",
+        system_description=f"chrF {COUNTS}",
         source="sacrebleu; Popović 2015",
-        make=chrf,
+        make_sacrebleu_metric=chrf,
         parameters=CHRF,
         traits=SINGLE,
     ),
     _metrics(
         "chrf++",
-        gives="chrF with word n-grams (1 and 2) in addition to character n-grams (1 to 6).",
-        corpus=f"chrF++ {COUNTS}",
+        output_description="chrF with word n-grams (1 and 2) in addition to character n-grams (1 to 6).",
+        system_description=f"chrF++ {COUNTS}",
         source="sacrebleu; Popović 2017",
-        make=chrf,
+        make_sacrebleu_metric=chrf,
         parameters={**CHRF, "word_order": 2},
         traits=SINGLE,
     ),
     _metrics(
         "ter",
-        gives="Number of word and block edits per word of the reference; meant for sentences, and slow for longer "
-        "texts.",
-        corpus="TER over all outputs of a system: edits are summed before division.",
+        output_description="Number of word and block edits per word of the reference; meant for sentences, and slow "
+        "for longer texts.",
+        system_description="TER over all outputs of a system: edits are summed before division.",
         source="sacrebleu; Snover et al. 2006",
-        make=ter,
+        make_sacrebleu_metric=ter,
         parameters={
             "normalized": False,
             "no_punct": False,

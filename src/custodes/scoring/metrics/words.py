@@ -39,7 +39,7 @@ def _load_ngrams(
     name: str,
     traits: Traits,
     compare: Callable[[Counter[Gram], Counter[Gram]], float],
-    undefined: str,
+    short_text_name: str,
     n: int,
     tokenize: str,
 ) -> Scorer:
@@ -54,7 +54,7 @@ def _load_ngrams(
             texts.texts_to_compare(traits.needs[0]),
             prepare=lambda text: ngrams(tokenizer(text), n),
             compare=compare,
-            undefined=f"{undefined} has fewer than {plural(n, 'word')}",
+            undefined=f"{short_text_name} has fewer than {plural(n, 'word')}",
         ),
     )
 
@@ -157,7 +157,7 @@ NOVELTY = _ngram_metric(
     "Proportion of the output's distinct word n-grams that do not occur in the source.",
     "Fabbri et al. 2021 (SummEval), See et al. 2017",
     compare=novel_ngram_share,
-    undefined="the output",
+    short_text_name="the output",
 )
 
 JS = _ngram_metric(
@@ -167,7 +167,7 @@ JS = _ngram_metric(
     "Jensen–Shannon divergence between the word distributions of output and reference, in bits; 0 if equal.",
     "Lin et al. 2006; Louis and Nenkova 2013",
     compare=jensen_shannon,
-    undefined="the output or the reference",
+    short_text_name="the output or the reference",
 )
 
 JS_SOURCE = _ngram_metric(
@@ -177,7 +177,7 @@ JS_SOURCE = _ngram_metric(
     "Jensen–Shannon divergence of the word distributions of output and source, in bits; needs no references.",
     "Louis and Nenkova 2009",
     compare=jensen_shannon,
-    undefined="the output or the source",
+    short_text_name="the output or the source",
 )
 
 ANSWER = Traits(needs=("references",), rules=("best", "first", "mean"), low=0.0, high=1.0)

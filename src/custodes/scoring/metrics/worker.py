@@ -121,7 +121,7 @@ def load(place: Place, *, command: str) -> Scorer:
     )
 
 
-def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> MetricResult:
+def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, requested_batch_size: int) -> MetricResult:
     """Return the scores from the processes. Each process gets one batch at a time."""
     n_score_columns = max([1, *map(len, texts.references)]) if hello.each_reference else 1
     scores = np.full((len(texts.outputs), n_score_columns), np.nan)
@@ -141,24 +141,24 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
 
     # Rows are sorted by length to reduce padding; scores must not depend on the order.
     sorted_cells = sorted(cells(texts, hello), key=lambda cell: len(cell[2]["output"]))
-    batch_size = min(batch, hello.max_batch or batch)
+    batch_size = min(requested_batch_size, hello.max_batch or requested_batch_size)
     cell_batches = [sorted_cells[start : start + batch_size] for start in range(0, len(sorted_cells), batch_size)]
-    with ThreadPoolExecutor(len(processes)) as pool:
+    with ThreadPoolExecutor(len(processes)) as thread_pool:
         try:
-            for batch_cells, answer in zip(cell_batches, pool.map(ask, cell_batches), strict=True):
+            for batch_cells, answer in zip(cell_batches, thread_pool.map(ask, cell_batches), strict=True):
                 cpu_seconds += answer.seconds
-                reasons, are_truncated = answer.why or repeat(None), answer.truncated or repeat(False)
-                for (output, column, _), cell_score, reason, is_truncated in zip(
-                    batch_cells, answer.scores, reasons, are_truncated, strict=False
+                reasons, truncation_flags = answer.why or repeat(None), answer.truncated or repeat(False)
+                for (output_index, column_index, _), cell_score, reason, is_truncated in zip(
+                    batch_cells, answer.scores, reasons, truncation_flags, strict=False
                 ):
                     if cell_score is None or not np.isfinite(cell_score):
                         score_text = "no score" if cell_score is None else cell_score
-                        reason_of_output.setdefault(output, reason or f"the worker returned {score_text}")
+                        reason_of_output.setdefault(output_index, reason or f"the worker returned {score_text}")
                     else:
-                        scores[output, column] = cell_score
-                    is_truncated_output[output] |= is_truncated
+                        scores[output_index, column_index] = cell_score
+                    is_truncated_output[output_index] |= is_truncated
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            thread_pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:  # a waiting thread would block the pool
                 process.end()
             raise
