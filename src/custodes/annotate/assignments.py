@@ -147,9 +147,9 @@ class Quota:
         self._n_allocated_of_pair[pair] = min(self._n_allocated_of_pair[pair] + 1, len(self._statuses_of_pair[pair]))
         self._divide_budget()
 
-    def possible(self, pair: int, positions: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
-        """Reopen refused positions, and return the reopened positions. Unlike in `ConcurrentAnnotation`, `begun` has no
-        effect."""
+    def possible(self, pair: int, positions: Sequence[int], *, begun_positions: Collection[int] = ()) -> list[int]:
+        """Reopen refused positions, and return the reopened positions. Unlike in `ConcurrentAnnotation`,
+        `begun_positions` has no effect."""
         reopened_positions = [
             position for position in positions if self._statuses_of_pair[pair][position] == IMPOSSIBLE
         ]
