@@ -21,29 +21,29 @@ def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataF
     The chance level of statistic `x` is in `x_chance` (null if it is undefined). The column
     `x_group` has the significance letters of the metrics that are ranked by `x`.
     """
-    constant_chance_levels = [
+    chance_level_expressions = [
         pl.lit(statistic.chance if isinstance(statistic.chance, float) else None, pl.Float64).alias(
             f"{statistic.name}_chance"
         )
         for statistic in STATISTICS.values()
         if f"{statistic.name}_chance" not in metrics.columns
     ]
-    letter_range_of_group = {letters: letter_ranges(letters) for letters in metrics["group"].drop_nulls().unique()}
-    significance_letters = [
+    letter_range_of_letters = {letters: letter_ranges(letters) for letters in metrics["group"].drop_nulls().unique()}
+    letter_range_expressions = [
         pl.when(ranked_by=statistic_name)
-        .then(pl.col("group").replace(letter_range_of_group))
+        .then(pl.col("group").replace(letter_range_of_letters))
         .alias(f"{statistic_name}_group")
         for statistic_name in STATISTICS
     ]
     return (
-        metrics.with_columns(constant_chance_levels)
+        metrics.with_columns(chance_level_expressions)
         .join(
             standing.select("aspect", "metric", ranked_by="statistic"),
             on=["aspect", "metric"],
             how="left",
             maintain_order="left",
         )
-        .with_columns(significance_letters)
+        .with_columns(letter_range_expressions)
         .drop("ranked_by")
     )
 
@@ -90,37 +90,37 @@ def agreement_intervals(
     chart_rows = rows.select(
         "metric",
         value=statistic,
-        **{column_name: f"{statistic}_{column_name}" for column_name in ("low", "high", "chance", "group")},
+        **{column_suffix: f"{statistic}_{column_suffix}" for column_suffix in ("low", "high", "chance", "group")},
     )
     return theme.apply_theme(
-        intervals(theme.embed_rows(chart_rows), label=statistic_label),
+        intervals(theme.embed_rows(chart_rows), axis_title=statistic_label),
         title=title_with_aspect(statistic_label, aspect),
         width=width,
     )
 
 
-def intervals(data: Any, *, label: str) -> Any:
+def intervals(data: Any, *, axis_title: str) -> Any:
     """Draw rows with the columns metric, value, low, high, chance and group."""
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
-    base = alt.Chart(data).transform_filter("isValid(datum.value)")
+    base_chart = alt.Chart(data).transform_filter("isValid(datum.value)")
     return (
         alt.layer(
-            base.transform_filter("isValid(datum.chance)")
+            base_chart.transform_filter("isValid(datum.chance)")
             .mark_tick(color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9)
             .encode(x=alt.X("chance:Q"), y=metric_channel, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
-            base.transform_filter("isValid(datum.low)")
+            base_chart.transform_filter("isValid(datum.low)")
             .mark_rule(**theme.WHISKER, color=theme.BLUE)
             .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
-            base.mark_point(color=theme.BLUE, opacity=1).encode(
-                x=alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True)),
+            base_chart.mark_point(color=theme.BLUE, opacity=1).encode(
+                x=alt.X("value:Q", title=axis_title, scale=alt.Scale(zero=False, nice=True)),
                 y=metric_channel,
                 tooltip=[
                     alt.Tooltip("metric:N"),
-                    alt.Tooltip("value:Q", format=".3f", title=label),
+                    alt.Tooltip("value:Q", format=".3f", title=axis_title),
                     *theme.number_tooltips(".3f", "low", "high"),
                 ],
             ),
-            base.transform_filter("isValid(datum.group)")
+            base_chart.transform_filter("isValid(datum.group)")
             .mark_text(align="left", dx=6)
             .encode(x=alt.value("width"), y=metric_channel, text=alt.Text("group:N")),
         )

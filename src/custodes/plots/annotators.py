@@ -80,11 +80,11 @@ def annotator_competence(
 
 def _competence(data: Any, *, n_omitted_annotators: int) -> Any:
     """Draw the annotators of one answer type, with their flags in the column `flag_names`."""
-    base = alt.Chart(data).transform_calculate(reading="datum.flag_names ? '{}' : '{}'".format(*READINGS))
+    base_chart = alt.Chart(data).transform_calculate(reading="datum.flag_names ? '{}' : '{}'".format(*READINGS))
     omission_text = f" ({n_omitted_annotators} without an estimate are not shown)" if n_omitted_annotators else ""
     return alt.layer(
         theme.reference_line(data, x=0),
-        base.mark_point(opacity=1).encode(
+        base_chart.mark_point(opacity=1).encode(
             x=alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{omission_text}"),
             y=alt.Y(
                 "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")

@@ -82,13 +82,13 @@ def bars(data: Any, result: Ceiling) -> Any:
     )
     target_channel = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
     lane_channel = alt.YOffset("what:N", sort=feature_labels, scale=alt.Scale(domain=feature_labels))
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
     declaration_of_table = result.table_declarations()
-    annotator_chart = base.transform_filter(f"datum.features === '{feature_sets[0]}'").transform_lookup(
+    annotator_chart = base_chart.transform_filter(f"datum.features === '{feature_sets[0]}'").transform_lookup(
         lookup="target",
         from_=alt.LookupData(
             data=theme.embed_rows(result.annotators),
@@ -101,7 +101,7 @@ def bars(data: Any, result: Ceiling) -> Any:
         ),
     )
     return alt.layer(
-        base.mark_bar(opacity=0.5).encode(
+        base_chart.mark_bar(opacity=0.5).encode(
             x=alt.X("kendall:Q", title="Kendall τ-b with human ratings of held-out outputs"),
             y=target_channel,
             yOffset=lane_channel,
@@ -112,7 +112,7 @@ def bars(data: Any, result: Ceiling) -> Any:
                 *theme.column_tooltips(declaration_of_table["prediction"], "kendall"),
             ],
         ),
-        base.transform_filter("isValid(datum.kendall_low)")
+        base_chart.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER)
         .encode(
             x=alt.X("kendall_low:Q"),
@@ -179,17 +179,17 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.
 
 def ratio_curve(data: Any) -> Any:
     """Draw the rows of `Ceiling.information`."""
-    base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
-    x = _penalty_channel(reverse=True)
+    base_chart = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
+    x_channel = _penalty_channel(reverse=True)
     make_y = _y_channels("Error with other human aspects / without")
     colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     return alt.layer(
         theme.reference_line(data, y=1),
-        base.transform_filter("isValid(datum.mse_ratio_low)")
+        base_chart.transform_filter("isValid(datum.mse_ratio_low)")
         .mark_area(opacity=0.15)
-        .encode(x=x, y=make_y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour_channel),
-        base.mark_line(point={"opacity": 1, "size": 25}).encode(
-            x=x,
+        .encode(x=x_channel, y=make_y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour_channel),
+        base_chart.mark_line(point={"opacity": 1, "size": 25}).encode(
+            x=x_channel,
             y=make_y("mse_ratio:Q"),
             color=colour_channel,
             tooltip=[
@@ -211,7 +211,7 @@ def _penalty_channel(**scale_options: Any) -> Any:
         "alpha:Q",
         title="Penalty α (stronger ← → weaker)",
         scale=alt.Scale(type="log", nice=False, **scale_options),
-        axis=alt.Axis(format="~g", values=[10.0**exponent for exponent in range(-9, 7)], grid=False),
+        axis=alt.Axis(format="~g", values=[10.0**tick_exponent for tick_exponent in range(-9, 7)], grid=False),
     )
 
 
@@ -248,7 +248,7 @@ def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) 
     'Lasso weights of the raters (fluency)'
     """
     lasso_rows, target = select_rows(result.lasso, "lasso_paths", target=target)
-    x = _penalty_channel(domain=[lasso_rows["alpha"].max(), lasso_rows["alpha"].min()])
+    x_channel = _penalty_channel(domain=[lasso_rows["alpha"].max(), lasso_rows["alpha"].min()])
     weight_channel = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
     colour_channel = alt.Color("rater:N", legend=None)
     tooltips = theme.column_tooltips(Ceiling.table_declarations()["lasso"], "rater", "alpha", "weight")
@@ -260,12 +260,12 @@ def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) 
     chart = alt.layer(
         line_chart.transform_filter(is_metric_expression)
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
-        .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltips),
+        .encode(x=x_channel, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltips),
         line_chart.transform_filter(is_human_expression)
         .mark_line(strokeWidth=2.5)
-        .encode(x=x, y=weight_channel, color=colour_channel, tooltip=tooltips),
+        .encode(x=x_channel, y=weight_channel, color=colour_channel, tooltip=tooltips),
         label_chart.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
-            x=x, x2="alpha", y=weight_channel, y2=alt.Y2("label_y:Q")
+            x=x_channel, x2="alpha", y=weight_channel, y2=alt.Y2("label_y:Q")
         ),
         label_chart.transform_filter(is_metric_expression)
         .mark_text(align="left", dx=BESIDE + 2)
@@ -280,14 +280,14 @@ def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) 
 
 def _labelled_path_ends(lasso_rows: pl.DataFrame) -> pl.DataFrame:
     """The ends of the labelled paths of one target, with positions `label_y` of the labels without overlap."""
-    largest_weight = pl.col("weight").abs().max().over("rater")
-    end_rows = lasso_rows.with_columns(size=largest_weight).filter(pl.col("alpha") == pl.col("alpha").min())
+    largest_abs_weight = pl.col("weight").abs().max().over("rater")
+    end_rows = lasso_rows.with_columns(size=largest_abs_weight).filter(pl.col("alpha") == pl.col("alpha").min())
     size_rank = pl.col("size").rank("ordinal", descending=True).over("kind")
     labelled_rows = end_rows.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (size_rank <= NAMED)))
     # The axis extends beyond the data.
-    gap = float(np.ptp(lasso_rows["weight"].to_numpy())) * (1.25 * labels.LINE / HEIGHT)
+    label_gap = float(np.ptp(lasso_rows["weight"].to_numpy())) * (1.25 * labels.LINE / HEIGHT)
     return labelled_rows.with_columns(
-        label_y=pl.Series(labels.separate_positions(labelled_rows["weight"].to_numpy(), gap=gap))
+        label_y=pl.Series(labels.separate_positions(labelled_rows["weight"].to_numpy(), gap=label_gap))
     )
 
 
@@ -332,23 +332,23 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.To
 
 def release_lines(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.history`, with `newest` as text."""
-    x = alt.X("date:O", title=None)
+    x_channel = alt.X("date:O", title=None)
     if result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all():
-        x = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12))
+        x_channel = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12))
     make_y = _y_channels("Kendall τ-b, held out")
     colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
-    base = alt.Chart(data).transform_filter("isValid(datum.kendall)")
+    base_chart = alt.Chart(data).transform_filter("isValid(datum.kendall)")
     return alt.layer(
-        base.transform_filter("isValid(datum.kendall_low)")
+        base_chart.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour_channel),
-        base.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
-            x=x,
+        .encode(x=x_channel, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour_channel),
+        base_chart.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
+            x=x_channel,
             y=make_y("kendall:Q"),
             color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
-                alt.Tooltip(x.shorthand, title="until"),
+                alt.Tooltip(x_channel.shorthand, title="until"),
                 *theme.column_tooltips(result.table_declarations()["history"], "newest", "kendall"),
             ],
         ),
@@ -402,7 +402,7 @@ def steps(data: Any) -> Any:
     significance_index_expression = (
         f"!isValid({low_expression}) ? 1 : {low_expression} > 0 ? 0 : {high_expression} < 0 ? 2 : 1"
     )
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(
@@ -410,7 +410,7 @@ def steps(data: Any) -> Any:
             clear=f"{list(CLEAR)}[{significance_index_expression}]",
         )
     )
-    x = alt.X(
+    x_channel = alt.X(
         "who:N",
         sort=alt.EncodingSortField(field="step", op="min", order="ascending"),
         title="Metric added",
@@ -427,12 +427,12 @@ def steps(data: Any) -> Any:
         for channel_class, colours in ((alt.Fill, FILLS), (alt.Stroke, STROKES))
     )
     return alt.layer(
-        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=make_y("kendall:Q")),
-        base.transform_filter("isValid(datum.kendall_low)")
+        base_chart.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x_channel, y=make_y("kendall:Q")),
+        base_chart.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
-        base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x,
+        .encode(x=x_channel, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
+        base_chart.mark_point(opacity=1, strokeWidth=1.4).encode(
+            x=x_channel,
             y=make_y("kendall:Q"),
             stroke=stroke_channel,
             fill=fill_channel,

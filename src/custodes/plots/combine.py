@@ -80,25 +80,25 @@ def axis_of(objective: str) -> str:
 
 def methods(data: Any, *, objective: str) -> Any:
     """Draw the rows of `Combine.comparison` of one target."""
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_filter(f"isValid(datum.{objective})")
         .transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
     )
-    y = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
+    y_channel = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
     colour_channel = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
     make_x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
     tooltip_fields = dict.fromkeys((objective, f"{objective}_low", f"{objective}_high", *STATISTICS))
     return alt.layer(
-        base.transform_filter(SINGLE)
+        base_chart.transform_filter(SINGLE)
         .mark_rule(color=theme.ORANGE, strokeDash=[3, 3])
         .encode(x=make_x(f"{objective}:Q")),
-        base.transform_filter(f"isValid(datum.{objective}_low)")
+        base_chart.transform_filter(f"isValid(datum.{objective}_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=make_x(f"{objective}_low:Q"), x2=alt.X2(f"{objective}_high:Q"), y=y, color=colour_channel),
-        base.mark_point(opacity=1).encode(
+        .encode(x=make_x(f"{objective}_low:Q"), x2=alt.X2(f"{objective}_high:Q"), y=y_channel, color=colour_channel),
+        base_chart.mark_point(opacity=1).encode(
             x=make_x(f"{objective}:Q"),
-            y=y,
+            y=y_channel,
             color=colour_channel,
             tooltip=[
                 alt.Tooltip("method:N"),
@@ -151,23 +151,28 @@ def combination_weights(
     """
     rows, target = select_rows(result.weights, "combination_weights", target=target)
     rows = weight_rows(rows)
-    label = IMPORTANCE if METHODS[result.model.method].family == "importances" else WEIGHT
-    chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=label)
-    return theme.apply_theme(chart, title=title_with_aspect("Weights of the combined metric", target), width=width)
+    axis_title = IMPORTANCE if METHODS[result.model.method].family == "importances" else WEIGHT
+    return theme.apply_theme(
+        weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, axis_title=axis_title),
+        title=title_with_aspect("Weights of the combined metric", target),
+        width=width,
+    )
 
 
-def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
+def weights(data: Any, *, has_intervals: bool, axis_title: str = WEIGHT) -> Any:
     """Draw the rows of `weight_rows` of one target."""
-    base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
+    base_chart = alt.Chart(data).transform_calculate(
+        clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR)
+    )
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
-    defined_chart = base.transform_filter("isValid(datum.value)")
+    defined_chart = base_chart.transform_filter("isValid(datum.value)")
     return alt.layer(
         theme.reference_line(data, x=0),
         defined_chart.transform_filter("isValid(datum.low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
         defined_chart.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=alt.X("value:Q", title=label),
+            x=alt.X("value:Q", title=axis_title),
             y=metric_channel,
             stroke=alt.value(theme.BLUE),
             fill=alt.Fill(
@@ -180,7 +185,7 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
             else alt.value(theme.BLUE),
             tooltip=[alt.Tooltip("metric:N"), *theme.number_tooltips(".3f", "value", "low", "high")],
         ),
-        base.transform_filter("isValid(datum.rest)")
+        base_chart.transform_filter("isValid(datum.rest)")
         .mark_text(align="right", fontStyle="italic")
         .encode(x=alt.value("width"), y=metric_channel, text=alt.Text("rest:N")),
         height=alt.Step(theme.ROW),
@@ -193,15 +198,19 @@ def weight_rows(table: pl.DataFrame) -> pl.DataFrame:
     rows = table.select(
         *("target", "metric"), value="weight", low="weight_low", high="weight_high", rest=pl.lit(None, pl.String)
     )
-    frames = [rows.head(0)]
+    shown_and_other_rows = [rows.head(0)]
     for (target,), target_rows in rows.group_by("target", maintain_order=True):
         ordered_rows = target_rows.sort(pl.col("value").abs(), descending=True, maintain_order=True)
         shown_rows = ordered_rows.filter(pl.col("value") != 0).head(MOST)
-        omitted_weights = ordered_rows["value"].slice(shown_rows.height).abs()
-        frames.append(shown_rows)
-        if len(omitted_weights):
-            limit_text = "at most " if len(omitted_weights) > 1 else ""
-            size_text = f"{limit_text}{omitted_weights[0]:.2g} in size" if omitted_weights[0] else "no weight"
-            others_text = plural(len(omitted_weights), "other")
-            frames.append(pl.DataFrame({"target": [target], "metric": [others_text], "rest": [size_text]}))
-    return pl.concat(frames, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
+        omitted_abs_weights = ordered_rows["value"].slice(shown_rows.height).abs()
+        shown_and_other_rows.append(shown_rows)
+        if len(omitted_abs_weights):
+            at_most_text = "at most " if len(omitted_abs_weights) > 1 else ""
+            size_text = f"{at_most_text}{omitted_abs_weights[0]:.2g} in size" if omitted_abs_weights[0] else "no weight"
+            others_text = plural(len(omitted_abs_weights), "other")
+            shown_and_other_rows.append(
+                pl.DataFrame({"target": [target], "metric": [others_text], "rest": [size_text]})
+            )
+    return pl.concat(shown_and_other_rows, how="diagonal").with_columns(
+        place=pl.int_range(pl.len(), dtype=pl.Int64).over("target")
+    )

@@ -86,9 +86,11 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     ordered_rater_rows = pl.DataFrame({"rater": [*human_raters, *metric_raters]}).with_row_index("position")
     position_lookup = alt.LookupData(data=theme.embed_rows(ordered_rater_rows), key="rater", fields=["position"])
     axis_rater_names = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
-    is_labelled = len(ordered_rater_rows) <= LABELLED
-    cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(axis_rater_names) - 1)))
-    label_overlap = False if is_labelled else "greedy"
+    has_all_labels = len(ordered_rater_rows) <= LABELLED
+    cell_width = min(
+        CELL_MAX, max(CELL_NAMED if has_all_labels else CELL_MIN, width / max(1, len(axis_rater_names) - 1))
+    )
+    label_overlap = False if has_all_labels else "greedy"
     axis_options: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "labelOverlap": label_overlap}
     is_a_first_expression = "datum.place_a < datum.place_b"
     return (
@@ -101,7 +103,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
             row=f"{is_a_first_expression} ? datum.rater_b : datum.rater_a",
             column=f"{is_a_first_expression} ? datum.rater_a : datum.rater_b",
         )
-        .mark_rect(aria=is_labelled)  # no labels for screen readers of thousands of cells
+        .mark_rect(aria=has_all_labels)  # no labels for screen readers of thousands of cells
         .encode(
             x=alt.X(
                 "column:N",
@@ -130,13 +132,14 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
 
 def _raters_by_similarity(result: Complementarity, kind: str) -> list[str]:
     """The raters of a kind that have a ranking, in an order in which similar raters are adjacent."""
-    ranked_raters = result.raters.filter(pl.any_horizontal(pl.col("with_humans", "with_metrics").is_not_null()))
-    names = sorted(ranked_raters.filter(kind=kind)["rater"])  # tied distances do not depend on the order of input
-    pairs = result.pairs.filter(kind_a=kind, kind_b=kind).drop_nulls("complementarity")
-    a, b = (label_codes(pairs[column_name], names) for column_name in ("rater_a", "rater_b"))
-    distance_matrix = np.full((len(names), len(names)), np.nan)
-    distance_matrix[a, b] = distance_matrix[b, a] = pairs["complementarity"]
-    return [names[position] for position in leaf_order(distance_matrix)]
+    rows_with_ranking = result.raters.filter(pl.any_horizontal(pl.col("with_humans", "with_metrics").is_not_null()))
+    # Sorted, so that tied distances do not depend on the order of input.
+    rater_names = sorted(rows_with_ranking.filter(kind=kind)["rater"])
+    pair_rows = result.pairs.filter(kind_a=kind, kind_b=kind).drop_nulls("complementarity")
+    indices_a, indices_b = (label_codes(pair_rows[column_name], rater_names) for column_name in ("rater_a", "rater_b"))
+    distance_matrix = np.full((len(rater_names), len(rater_names)), np.nan)
+    distance_matrix[indices_a, indices_b] = distance_matrix[indices_b, indices_a] = pair_rows["complementarity"]
+    return [rater_names[rater_index] for rater_index in leaf_order(distance_matrix)]
 
 
 def explained_variance(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
@@ -190,12 +193,12 @@ def variance_curve(data: Any) -> Any:
         dict(zip(line_labels, (theme.BLUE, theme.GREY, theme.SKY), strict=True)),
         legend=alt.Legend(columns=2, symbolOpacity=1),
     )
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_filter(f"datum.cumulative - datum.explained_variance < {ENOUGH}")
         .transform_filter("datum.explained_variance > 1e-9")
     )
-    x = alt.X("component:O", title="Principal component", axis=alt.Axis(labelAngle=0))
+    x_channel = alt.X("component:O", title="Principal component", axis=alt.Axis(labelAngle=0))
     tooltips = [
         alt.Tooltip("component:Q"),
         alt.Tooltip("explained_variance:Q", format=".1%", title="proportion"),
@@ -203,10 +206,10 @@ def variance_curve(data: Any) -> Any:
         alt.Tooltip("null_cumulative:Q", format=".1%", title="cumulative, random rankings"),
     ]
     return alt.layer(
-        base.transform_calculate(line=f"'{line_labels[2]}'")
+        base_chart.transform_calculate(line=f"'{line_labels[2]}'")
         .mark_bar(width={"band": 0.6}, opacity=0.7)
         .encode(
-            x=x,
+            x=x_channel,
             y=alt.Y(
                 "explained_variance:Q",
                 scale=alt.Scale(domain=[0, 1]),
@@ -216,12 +219,12 @@ def variance_curve(data: Any) -> Any:
             tooltip=tooltips,
         ),
         alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
-        base.transform_calculate(line=f"'{line_labels[1]}'")
+        base_chart.transform_calculate(line=f"'{line_labels[1]}'")
         .mark_line(strokeDash=[5, 4])
-        .encode(x=x, y=alt.Y("null_cumulative:Q"), color=colour_channel),
-        base.transform_calculate(line=f"'{line_labels[0]}'")
+        .encode(x=x_channel, y=alt.Y("null_cumulative:Q"), color=colour_channel),
+        base_chart.transform_calculate(line=f"'{line_labels[0]}'")
         .mark_line(point={"opacity": 1, "size": 45}, opacity=0.9)
-        .encode(x=x, y=alt.Y("cumulative:Q"), color=colour_channel, tooltip=tooltips),
+        .encode(x=x_channel, y=alt.Y("cumulative:Q"), color=colour_channel, tooltip=tooltips),
         height=HEIGHT,
     )
 
@@ -275,34 +278,34 @@ def judges_map(
     named_raters = [named] if isinstance(named, str) else list(named)
     for rater_name in named_raters:
         select_rows(rows, "judges_map", rater=rater_name)
-    points = rows.select("x", "y").to_numpy()
-    lowest, highest = points.min(axis=0), points.max(axis=0)
-    units_per_pixel = (highest - lowest).max() / (width - 2 * MARGIN) or 1.0
-    plot_size = np.array([width, max(width / 3, (highest - lowest)[1] / units_per_pixel + 2 * MARGIN)])
+    point_coordinates = rows.select("x", "y").to_numpy()
+    min_coordinates, max_coordinates = point_coordinates.min(axis=0), point_coordinates.max(axis=0)
+    units_per_pixel = (max_coordinates - min_coordinates).max() / (width - 2 * MARGIN) or 1.0
+    plot_size = np.array([width, max(width / 3, (max_coordinates - min_coordinates)[1] / units_per_pixel + 2 * MARGIN)])
     half_extent = plot_size * units_per_pixel / 2
-    centre = (lowest + highest) / 2
+    centre = (min_coordinates + max_coordinates) / 2
     variance_shares = [*result.components["explained_variance"], 0.0][:2]  # rankings of two systems have one component
-    x, y = (
+    x_channel, y_channel = (
         channel_class(
-            f"{name}:Q",
-            scale=alt.Scale(domain=[middle - half, middle + half], nice=False, zero=False),
+            f"{axis_name}:Q",
+            scale=alt.Scale(domain=[axis_centre - half_range, axis_centre + half_range], nice=False, zero=False),
             axis=alt.Axis(
-                title=f"Principal component {number} ({variance_share:.0%} of variance)",
-                titleAngle=90 - 90 * number,
+                title=f"Principal component {component_number} ({variance_share:.0%} of variance)",
+                titleAngle=90 - 90 * component_number,
                 labels=False,
                 ticks=False,
                 grid=False,
             ),
         )
-        for channel_class, name, number, middle, half, variance_share in zip(
+        for channel_class, axis_name, component_number, axis_centre, half_range, variance_share in zip(
             (alt.X, alt.Y), "xy", (1, 2), centre, half_extent, variance_shares, strict=True
         )
     )
-    base = alt.Chart(
+    base_chart = alt.Chart(
         theme.embed_rows(
             rows.with_columns(
                 **labels.columns(
-                    (points - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
+                    (point_coordinates - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
                     rows["rater"].to_list(),
                     _raters_to_label(result, rows, named_raters),
                     height=plot_size[1],
@@ -311,9 +314,9 @@ def judges_map(
             )
         )
     ).transform_calculate(who=f"datum.kind === 'human' ? '{SHAPES[0]}' : '{SHAPES[1]}'")
-    point_chart = base.encode(
-        x=x,
-        y=y,
+    point_chart = base_chart.encode(
+        x=x_channel,
+        y=y_channel,
         color=alt.Color("cluster:N", title="cluster", legend=alt.Legend(symbolOpacity=1)),
         shape=alt.Shape(
             "who:N",
@@ -324,13 +327,13 @@ def judges_map(
         tooltip=[alt.Tooltip("rater:N"), alt.Tooltip("cluster:N")],
     )
     metric_chart, human_chart = (point_chart.transform_filter(f"datum.kind === '{kind}'") for kind in KINDS[::-1])
-    metric_options: dict[str, Any] = (
+    metric_mark_options: dict[str, Any] = (
         {"opacity": 0.85, "size": 70} if rows.height <= NAMED else {"opacity": 0.6, "size": 40}
     )
     chart = alt.layer(
-        metric_chart.mark_point(**metric_options),
+        metric_chart.mark_point(**metric_mark_options),
         human_chart.mark_point(opacity=1, size=130),
-        *labels.layers(base, "rater", "datum.named", x=x, y=y),
+        *labels.layers(base_chart, "rater", "datum.named", x=x_channel, y=y_channel),
         params=[labels.metric_parameter()],
         width=width,
         height=plot_size[1],
@@ -343,17 +346,22 @@ def _raters_to_label(result: Complementarity, rows: pl.DataFrame, named_raters: 
     extreme, or closest to human raters."""
     if rows.height <= NAMED:
         return list(range(rows.height))
-    names, is_metric_row = rows["rater"].to_list(), rows["kind"].to_numpy() == "metric"
-    closest_metrics = result.raters.filter(pl.col("rater").is_in(names), kind="metric").drop_nulls("with_humans")
-    nearest_names = closest_metrics.sort("with_humans", maintain_order=True)["rater"].head(NEAREST)
-    x_extremes, y_extremes = (
+    rater_names, is_metric_row = rows["rater"].to_list(), rows["kind"].to_numpy() == "metric"
+    metric_rows = result.raters.filter(pl.col("rater").is_in(rater_names), kind="metric").drop_nulls("with_humans")
+    closest_metric_names = metric_rows.sort("with_humans", maintain_order=True)["rater"].head(NEAREST)
+    x_extreme_indices, y_extreme_indices = (
         labels.extremes(np.where(is_metric_row, rows[axis].to_numpy(), np.nan), 1) for axis in "xy"
     )
-    human_and_named_rows = [
-        *np.flatnonzero(~is_metric_row).tolist(),
-        *(names.index(name) for name in [*named_raters, *nearest_names]),
-    ]
-    return list(dict.fromkeys([*human_and_named_rows, *x_extremes, *y_extremes]))
+    return list(
+        dict.fromkeys(
+            [
+                *np.flatnonzero(~is_metric_row).tolist(),
+                *(rater_names.index(rater_name) for rater_name in [*named_raters, *closest_metric_names]),
+                *x_extreme_indices,
+                *y_extreme_indices,
+            ]
+        )
+    )
 
 
 def complementarity_averages(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
@@ -385,7 +393,7 @@ def complementarity_averages(result: Complementarity, *, width: int = theme.PAGE
 
 def averages(data: Any) -> Any:
     """Draw the rows of `Complementarity.averages`."""
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
         .transform_calculate(between=f"{AVERAGES}[datum.kinds]")
@@ -393,10 +401,10 @@ def averages(data: Any) -> Any:
     kind_pair_channel = alt.Y("between:N", sort=list(AVERAGES.values()))
     return alt.layer(
         theme.reference_line(data, x=0.5),
-        base.transform_filter("isValid(datum.complementarity_low)")
+        base_chart.transform_filter("isValid(datum.complementarity_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("complementarity_low:Q"), x2=alt.X2("complementarity_high:Q"), y=kind_pair_channel),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(
+        base_chart.mark_point(color=theme.BLUE, opacity=1).encode(
             x=alt.X(
                 "complementarity:Q",
                 title="Complementarity (dashed: unrelated)",

@@ -102,19 +102,19 @@ def outcome_cells(
     `label_expression` gives the label of an `outcome`. `reading_expression` gives the reading of a cell from
     `datum.row` and `datum.column`, the positions of its two outcomes.
     """
-    outcome_expressions = {"row": "split(datum.cell, '_')[0]", "column": "split(datum.cell, '_')[1]"}
-    base = (
+    outcome_expression_of_axis = {"row": "split(datum.cell, '_')[0]", "column": "split(datum.cell, '_')[1]"}
+    base_chart = (
         alt.Chart(data)
         .transform_fold(list(CELLS), as_=["cell", "count"])
         .transform_joinaggregate(total="sum(count)")
         .transform_calculate(
             **{
                 axis_name: f"indexof({list(OUTCOMES)}, {outcome_expression})"
-                for axis_name, outcome_expression in outcome_expressions.items()
+                for axis_name, outcome_expression in outcome_expression_of_axis.items()
             },
             **{
                 f"{axis_name}_label": re.sub(r"\boutcome\b", outcome_expression, label_expression)
-                for axis_name, outcome_expression in outcome_expressions.items()
+                for axis_name, outcome_expression in outcome_expression_of_axis.items()
             },
             share="datum.total > 0 ? datum.count / datum.total : 0",
         )
@@ -141,5 +141,5 @@ def outcome_cells(
         )
     )
     return theme.count_cells(
-        base, theme.category_colour("reading", colour_of_reading, legend=None), alt.Text("count:Q")
+        base_chart, theme.category_colour("reading", colour_of_reading, legend=None), alt.Text("count:Q")
     ).properties(width=alt.Step(104), height=alt.Step(56))

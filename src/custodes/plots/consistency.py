@@ -75,13 +75,13 @@ def judge_faults(
     rows, kind, aspect = select_rows(rows, "judge_faults", kind=kind or rows["kind"][0], aspect=aspect)
     axis_title = AXES.get(kind, FAILURES)
     return theme.apply_theme(
-        faults(theme.embed_rows(rows), title=axis_title), title=title_with_aspect(axis_title, aspect), width=width
+        faults(theme.embed_rows(rows), axis_title=axis_title), title=title_with_aspect(axis_title, aspect), width=width
     )
 
 
-def faults(data: Any, *, title: str) -> Any:
+def faults(data: Any, *, axis_title: str) -> Any:
     """Draw the rows of `Consistency.findings` of one kind."""
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_filter("isValid(datum.estimate)")
         .transform_calculate(
@@ -94,11 +94,11 @@ def faults(data: Any, *, title: str) -> Any:
     colour_channel = theme.category_colour("reading", READINGS)
     return alt.layer(
         theme.reference_line(data, x=0),
-        base.transform_filter("isValid(datum.estimate_low)")
+        base_chart.transform_filter("isValid(datum.estimate_low)")
         .mark_rule(**theme.WHISKER)
         .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_channel, color=colour_channel),
-        base.mark_point(opacity=1).encode(
-            x=alt.X("estimate:Q", title=title),
+        base_chart.mark_point(opacity=1).encode(
+            x=alt.X("estimate:Q", title=axis_title),
             y=rater_channel,
             color=colour_channel,
             tooltip=[
@@ -150,13 +150,13 @@ def order_flips(result: Consistency, *, aspect: str | None = None, width: int = 
 
 def flips(data: Any) -> Any:
     """Draw the rows of `Consistency.orders`."""
-    base = alt.Chart(data).transform_filter("isValid(datum.flip_rate)")
+    base_chart = alt.Chart(data).transform_filter("isValid(datum.flip_rate)")
     rater_channel = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
     return alt.layer(
-        base.transform_filter("isValid(datum.flip_rate_low)")
+        base_chart.transform_filter("isValid(datum.flip_rate_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater_channel),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(
+        base_chart.mark_point(color=theme.BLUE, opacity=1).encode(
             x=alt.X(
                 "flip_rate:Q",
                 title="Proportion of comparisons where the winner changes with the order",
@@ -218,18 +218,20 @@ def calibration(data: Any) -> Any:
     """Draw the rows of `Consistency.reliability` of one rater."""
     percent_axis = alt.Axis(format="%")
     confidence_scale = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
-    x = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=percent_axis)
-    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=alt.Scale(domain=[0, 1]), axis=percent_axis)
-    base = alt.Chart(data).encode(x=x)
-    diagonal = theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))
+    x_channel = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=percent_axis)
+    y_channel = alt.Y(
+        "accuracy:Q", title="Accuracy by human verdicts", scale=alt.Scale(domain=[0, 1]), axis=percent_axis
+    )
+    base_chart = alt.Chart(data).encode(x=x_channel)
+    diagonal_data = theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))
     return alt.layer(
-        alt.Chart(diagonal).encode(x=x, y=y).mark_line(color=theme.GREY, strokeDash=[3, 3]),
-        base.transform_filter("isValid(datum.accuracy_low)")
+        alt.Chart(diagonal_data).encode(x=x_channel, y=y_channel).mark_line(color=theme.GREY, strokeDash=[3, 3]),
+        base_chart.transform_filter("isValid(datum.accuracy_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),
-        base.mark_line(color=theme.BLUE).encode(y=y),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(
-            y=y,
+        base_chart.mark_line(color=theme.BLUE).encode(y=y_channel),
+        base_chart.mark_point(color=theme.BLUE, opacity=1).encode(
+            y=y_channel,
             tooltip=[
                 alt.Tooltip("rater:N"),
                 alt.Tooltip("mean_confidence:Q", format=".1%"),

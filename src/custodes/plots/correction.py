@@ -88,14 +88,16 @@ def margin_rows(result: Correction, *, estimator: str | None = None) -> pl.DataF
     decision that differs from the naive decision.
     """
     if estimator is None:
-        estimator = next((name for name in result.pairs["estimator"] if name not in BESIDE), BESIDE[-1])
+        estimator = next(
+            (pair_estimator for pair_estimator in result.pairs["estimator"] if pair_estimator not in BESIDE), BESIDE[-1]
+        )
     rows: pl.DataFrame = select_rows(result.pairs, "correction_margins", estimator=estimator)[0]
     for estimator_name in BESIDE:
         columns_of_estimator = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
             f"_{estimator_name}"
         )
-        reference_rows = result.pairs.filter(estimator=estimator_name).select(*KEYS, columns_of_estimator)
-        rows = rows.join(reference_rows, on=KEYS, how="left", maintain_order="left")
+        estimator_rows = result.pairs.filter(estimator=estimator_name).select(*KEYS, columns_of_estimator)
+        rows = rows.join(estimator_rows, on=KEYS, how="left", maintain_order="left")
     return rows.with_columns(
         pair=pl.format("{} – {}", "system_a", "system_b"),
         changed=pl.when(pl.col("decision") != pl.col("decision_naive")).then(pl.lit(CHANGED)),
@@ -107,32 +109,32 @@ def margins(data: Any) -> Any:
     source_labels = list(LABELS.values())
     colour_channel = theme.category_colour("by", dict(zip(source_labels, COLOURS, strict=True)))
     shape_channel = alt.Shape("by:N", scale=alt.Scale(domain=source_labels, range=SHAPES), title=None)
-    y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
-    base = alt.Chart(data).transform_filter("isValid(datum.margin) || isValid(datum.margin_naive)")
+    y_channel = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
+    base_chart = alt.Chart(data).transform_filter("isValid(datum.margin) || isValid(datum.margin_naive)")
     layers = [theme.reference_line(data, x=0)]
-    for source_index, (suffix, source_label) in enumerate(LABELS.items()):
-        source_base = base.transform_calculate(by=f"'{source_label}'")
+    for source_index, (column_suffix, source_label) in enumerate(LABELS.items()):
+        source_chart = base_chart.transform_calculate(by=f"'{source_label}'")
         y_shift = APART * (source_index - 1)
         layers += [
-            source_base.transform_filter(f"isValid(datum.margin_low{suffix})")
+            source_chart.transform_filter(f"isValid(datum.margin_low{column_suffix})")
             .mark_rule(**theme.WHISKER, yOffset=y_shift)
             .encode(
-                x=alt.X(f"margin_low{suffix}:Q", title="Margin of the first system"),
-                x2=alt.X2(f"margin_high{suffix}:Q"),
-                y=y,
+                x=alt.X(f"margin_low{column_suffix}:Q", title="Margin of the first system"),
+                x2=alt.X2(f"margin_high{column_suffix}:Q"),
+                y=y_channel,
                 color=colour_channel,
             ),
-            source_base.mark_point(opacity=1, size=34, yOffset=y_shift).encode(
-                x=alt.X(f"margin{suffix}:Q"),
-                y=y,
+            source_chart.mark_point(opacity=1, size=34, yOffset=y_shift).encode(
+                x=alt.X(f"margin{column_suffix}:Q"),
+                y=y_channel,
                 color=colour_channel,
                 shape=shape_channel,
                 tooltip=[
                     alt.Tooltip("pair:N"),
-                    alt.Tooltip(f"margin{suffix}:Q", format=".3f", title=f"margin ({source_label})"),
-                    alt.Tooltip(f"margin_low{suffix}:Q", format=".3f", title="low"),
-                    alt.Tooltip(f"margin_high{suffix}:Q", format=".3f", title="high"),
-                    alt.Tooltip(f"decision{suffix}:N", title="decision"),
+                    alt.Tooltip(f"margin{column_suffix}:Q", format=".3f", title=f"margin ({source_label})"),
+                    alt.Tooltip(f"margin_low{column_suffix}:Q", format=".3f", title="low"),
+                    alt.Tooltip(f"margin_high{column_suffix}:Q", format=".3f", title="high"),
+                    alt.Tooltip(f"decision{column_suffix}:N", title="decision"),
                 ],
             ),
         ]

@@ -170,7 +170,7 @@ def partial_map(data: Any) -> Any:
     Rows are metrics, sorted by the largest |partiality|; columns are systems, sorted by the mean.
     """
     is_significant_expression = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_calculate(
             words="isValid(datum.partiality) ? "
@@ -201,13 +201,13 @@ def partial_map(data: Any) -> Any:
         alt.Tooltip("rank_without:Q", title="rank without partiality"),
     ]
     return alt.layer(
-        base.transform_filter("isValid(datum.partiality)")
+        base_chart.transform_filter("isValid(datum.partiality)")
         .mark_rect()
         .encode(color=theme.diverging_colour("partiality", SATURATION), tooltip=tooltips),
-        base.transform_filter(f"!({is_significant_expression})")
+        base_chart.transform_filter(f"!({is_significant_expression})")
         .mark_text(opacity=0.75)
         .encode(text=alt.Text("words:N"), tooltip=tooltips),
-        base.transform_filter(is_significant_expression)
+        base_chart.transform_filter(is_significant_expression)
         .mark_text(fontWeight="bold")
         .encode(text=alt.Text("words:N"), tooltip=tooltips),
         width=alt.Step(40),
@@ -276,7 +276,7 @@ def point_rows(
             aspect_rows[column_name].to_numpy() for column_name in ("sample_accuracy", "mean_abs_favi")
         )
         all_accuracies = np.append(sample_accuracies, aspect_rows["system_accuracy"].drop_nulls().to_numpy())
-        largest_favi = max(mean_abs_favi_scores.max(), aspect_rows["mean_abs_favi_high"].max() or 0.0) or 1.0
+        largest_mean_abs_favi = max(mean_abs_favi_scores.max(), aspect_rows["mean_abs_favi_high"].max() or 0.0) or 1.0
         relative_x_positions = np.full(len(mean_abs_favi_scores), 0.5)
         if accuracy_span := np.ptp(all_accuracies):
             relative_x_positions = (sample_accuracies - all_accuracies.min()) / accuracy_span
@@ -291,7 +291,7 @@ def point_rows(
         else:
             labelled_indices += labels.extremes(sample_accuracies, ENDS) + labels.extremes(mean_abs_favi_scores, ENDS)
         label_columns = labels.columns(
-            np.stack([relative_x_positions, 1 - mean_abs_favi_scores / largest_favi], axis=1),
+            np.stack([relative_x_positions, 1 - mean_abs_favi_scores / largest_mean_abs_favi], axis=1),
             metric_names,
             list(dict.fromkeys(labelled_indices)),
             height=HEIGHT,
@@ -304,7 +304,7 @@ def point_rows(
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Draw the rows of `point_rows`; `metric` is always labelled, in bold."""
-    base = alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)")
+    base_chart = alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)")
     accuracy_scale = alt.Scale(zero=False, nice=False, padding=PAD)
     accuracy_channel = alt.X(
         "sample_accuracy:Q", title=ACCURACIES, scale=accuracy_scale, axis=alt.Axis(format="%", labelFlush=PAD)
@@ -319,14 +319,16 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
     )
     is_labelled_expression = f"datum.named || {labels.is_chosen('metric')}"
     return alt.layer(
-        base.transform_filter("isValid(datum.mean_abs_favi_low)")
+        base_chart.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
         .encode(x=accuracy_channel, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
-        base.transform_filter("isValid(datum.system_accuracy)")
+        base_chart.transform_filter("isValid(datum.system_accuracy)")
         .mark_point(color=theme.BLUE, shape="square", opacity=0.6)
         .encode(x=alt.X("system_accuracy:Q", scale=accuracy_scale), y=favi_channel, tooltip=tooltips),
-        base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_channel, y=favi_channel, tooltip=tooltips),
-        *labels.layers(base, "metric", is_labelled_expression, x=accuracy_channel, y=favi_channel),
+        base_chart.mark_point(color=theme.VERMILION, opacity=1).encode(
+            x=accuracy_channel, y=favi_channel, tooltip=tooltips
+        ),
+        *labels.layers(base_chart, "metric", is_labelled_expression, x=accuracy_channel, y=favi_channel),
         params=[labels.metric_parameter(metric)],
         height=HEIGHT,
     )

@@ -59,7 +59,7 @@ def favoritism_of_pairs(
         size=pl.col("favi").abs(),
         signs=pl.when("sign_agrees").then(pl.lit("same")).otherwise(pl.lit("opposite")),
     )
-    base = alt.Chart(theme.embed_rows(pair_rows))
+    base_chart = alt.Chart(theme.embed_rows(pair_rows))
     tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system_a:N"),
@@ -72,17 +72,17 @@ def favoritism_of_pairs(
     colour_channel = theme.category_colour("signs", SIGNS, legend=None)
     abs_favi_channel = alt.X("size:Q", title="|Favi-Score|")
     box_chart = alt.layer(
-        base.mark_tick(thickness=1, opacity=0.4).encode(
+        base_chart.mark_tick(thickness=1, opacity=0.4).encode(
             x=abs_favi_channel, y=sign_channel, color=colour_channel, tooltip=tooltips
         ),
-        base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(
+        base_chart.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(
             x=abs_favi_channel, y=sign_channel
         ),
         width=width,
         title=f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_accuracy['sign_agrees']}",
     )
     point_chart = (
-        base.mark_point(opacity=0.7)
+        base_chart.mark_point(opacity=0.7)
         .encode(
             x=alt.X(
                 "sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")

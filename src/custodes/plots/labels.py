@@ -56,15 +56,15 @@ def place_labels(
     [-19.4, 0.0]
     """
     label_offsets = np.zeros((len(relative_positions), 2))
-    pixel_positions_of_plot = [relative_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
-    placed_points: list[int] = []
+    pixel_positions_by_width = [relative_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
+    placed_indices: list[int] = []
     for point_index in [*labelled_indices, *sorted(set(range(len(relative_positions))) - set(labelled_indices))]:
-        half_sizes = np.array([[LETTER * len(texts[index]), LINE] for index in [point_index, *placed_points]]) / 2
+        half_sizes = np.array([[LETTER * len(texts[index]), LINE] for index in [point_index, *placed_indices]]) / 2
         candidate_offsets = np.concatenate([_SIDES * (half_sizes[0] + distance) for distance in DISTANCES])
         candidate_costs = np.repeat(DISTANCES, len(_SIDES))
-        for pixel_positions, width in zip(pixel_positions_of_plot, widths, strict=True):
+        for pixel_positions, width in zip(pixel_positions_by_width, widths, strict=True):
             candidate_boxes = _boxes(pixel_positions[point_index] + candidate_offsets, half_sizes[0])
-            label_boxes = _boxes(pixel_positions[placed_points] + label_offsets[placed_points], half_sizes[1:])
+            label_boxes = _boxes(pixel_positions[placed_indices] + label_offsets[placed_indices], half_sizes[1:])
             mark_boxes = _boxes(np.delete(pixel_positions, point_index, axis=0), 4)
             pixels_outside = np.maximum(0, -candidate_boxes[:, :2]).sum(axis=1) + np.maximum(
                 0, candidate_boxes[:, 2:] - (width, height)
@@ -73,7 +73,7 @@ def place_labels(
             candidate_costs = candidate_costs + UNREADABLE * _overlap(candidate_boxes, label_boxes)
         label_offsets[point_index] = candidate_offsets[np.argmin(candidate_costs)]
         if point_index in labelled_indices:
-            placed_points.append(point_index)
+            placed_indices.append(point_index)
     return label_offsets
 
 
@@ -119,13 +119,13 @@ def columns(
 COLUMNS = ("named", "half", *(f"{axis}_{kind}" for kind in WIDTHS for axis in ("dx", "dy")))
 
 
-def layers(base: Any, field_name: str, is_labelled_expression: str, **position_channels: Any) -> list[Any]:
+def layers(base_chart: Any, field_name: str, is_labelled_expression: str, **position_channels: Any) -> list[Any]:
     """Layers with labels of points and with lines from labels to points.
 
     Rows must have the `COLUMNS`. A row is labelled if `is_labelled_expression` is true. `position_channels` has the
     encodings x and y of the points. The label of the chosen metric is bold.
     """
-    labelled_chart = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled_expression})")
+    labelled_chart = base_chart.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled_expression})")
     dx_expression, dy_expression = (
         f"(width < {NARROW} ? datum.{offset_name}_narrow : datum.{offset_name}_wide)" for offset_name in ("dx", "dy")
     )
@@ -134,7 +134,7 @@ def layers(base: Any, field_name: str, is_labelled_expression: str, **position_c
         "yOffset": alt.expr(dy_expression),
         "fontWeight": alt.expr(f"{is_chosen(field_name)} ? 'bold' : 'normal'"),
     }
-    label_texts = labelled_chart.encode(**position_channels, text=alt.Text(f"{field_name}:N"))
+    label_chart = labelled_chart.encode(**position_channels, text=alt.Text(f"{field_name}:N"))
     return [
         labelled_chart.mark_rule(
             color=theme.GREY,
@@ -148,8 +148,8 @@ def layers(base: Any, field_name: str, is_labelled_expression: str, **position_c
             x2=position_channels["x"].shorthand.partition(":")[0],
             y2=position_channels["y"].shorthand.partition(":")[0],
         ),
-        label_texts.mark_text(**text_options, style="halo", aria=False),
-        label_texts.mark_text(**text_options),
+        label_chart.mark_text(**text_options, style="halo", aria=False),
+        label_chart.mark_text(**text_options),
     ]
 
 

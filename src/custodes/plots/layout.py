@@ -33,8 +33,8 @@ def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]
     """
     n_nodes = len(adjacency)
     # The mean of the highest and the lowest possible layer of each node. With these layers every edge points down.
-    highest_layers, layers_from_bottom = graphs.layers(adjacency), graphs.layers(adjacency.T)
-    layer_of_node = (highest_layers + highest_layers.max(initial=0) - layers_from_bottom) // 2
+    highest_layer_of_node, layer_of_node_from_bottom = graphs.layers(adjacency), graphs.layers(adjacency.T)
+    layer_of_node = (highest_layer_of_node + highest_layer_of_node.max(initial=0) - layer_of_node_from_bottom) // 2
     layer_of_node_or_bend: list[int] = layer_of_node.tolist()
     node_chains = []
     for winner, loser in edges:

@@ -73,14 +73,19 @@ def leaderboard_strengths(
     )
     if rater is not None:
         selected_rater_names = [rater] if isinstance(rater, str) else rater
-        rows = pl.concat([select_rows(rows, "leaderboard_strengths", rater=name)[0] for name in selected_rater_names])
+        rows = pl.concat(
+            [select_rows(rows, "leaderboard_strengths", rater=rater_name)[0] for rater_name in selected_rater_names]
+        )
     rater_names = rows["rater"].unique(maintain_order=True).to_list()
 
     def draw(panel_rows: pl.DataFrame, **properties: Any) -> Any:
         chart = strengths(theme.embed_rows(panel_rows), raters=rater_names, value=value)
         return chart.properties(width=width, **properties)
 
-    panel_charts = [draw(rows.filter(part=number), title=f"{PART} {number}") for number in panels(rows)]
+    panel_charts = [
+        draw(rows.filter(part=component_number), title=f"{PART} {component_number}")
+        for component_number in panels(rows)
+    ]
     return theme.apply_theme(
         alt.vconcat(*panel_charts) if len(panel_charts) > 1 else draw(rows),
         title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect),
@@ -102,7 +107,7 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
     colour_options: dict[str, Any] = {"color": theme.BLUE}
     if len(raters) > 1:
         sort_expression, colour_options = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9", {}
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_filter(f"isValid(datum.{value})")
         .transform_calculate(place=sort_expression)
@@ -110,31 +115,31 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
     )
     if len(raters) > 1:
         rater_scale = alt.Scale(domain=list(raters))
-        base = base.encode(
+        base_chart = base_chart.encode(
             color=alt.Color(
                 "rater:N", title=None, scale=rater_scale, legend=alt.Legend(symbolOpacity=1, labelLimit=300)
             ),
             yOffset=alt.YOffset("rater:N", scale=rater_scale),
         )
-    has_low, has_high = (f"isValid(datum.{value}_{bound_name})" for bound_name in ("low", "high"))
+    has_low_expression, has_high_expression = (f"isValid(datum.{value}_{bound_name})" for bound_name in ("low", "high"))
     # Every row has texts, possibly empty ones, because a layer without rows has no extent.
-    labelled_chart = base.transform_calculate(
-        arrow=f"{has_low} === {has_high} ? '' : {has_low} ? '→' : '←'",
-        dx=f"{has_low} ? 10 : -10",
+    labelled_chart = base_chart.transform_calculate(
+        arrow=f"{has_low_expression} === {has_high_expression} ? '' : {has_low_expression} ? '→' : '←'",
+        dx=f"{has_low_expression} ? 10 : -10",
         letters="datum.group || ''",
     )
     return alt.layer(
         theme.reference_line(data, x=0.5 if is_win_rate else 0),
-        base.transform_calculate(
-            low=f"{has_low} ? datum.{value}_low : datum.{value}",
-            high=f"{has_high} ? datum.{value}_high : datum.{value}",
+        base_chart.transform_calculate(
+            low=f"{has_low_expression} ? datum.{value}_low : datum.{value}",
+            high=f"{has_high_expression} ? datum.{value}_high : datum.{value}",
         )
         .mark_rule(**theme.WHISKER, **colour_options)
         .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         labelled_chart.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
             x=alt.X(f"{value}:Q"), text=alt.Text("arrow:N")
         ),
-        base.mark_point(opacity=1, **colour_options).encode(
+        base_chart.mark_point(opacity=1, **colour_options).encode(
             x=alt.X(
                 f"{value}:Q",
                 title=TITLES[value],
@@ -194,7 +199,7 @@ def win_rate_map(result: Leaderboard, *, rater: str | None = None, aspect: str |
 def heat_map(data: Any, *, n_systems: int) -> Any:
     """Draw the rows of `Leaderboard.pairs` of one rater. Each pair is drawn in both directions."""
     is_system_b_expression = "datum.side === 'system_b'"
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
@@ -229,12 +234,12 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("lost:Q"),
         alt.Tooltip("p_text:N", title="adjusted p"),
     ]
-    cell_layer = base.mark_rect().encode(color=theme.diverging_colour("beyond", 0.5), tooltip=tooltips)
+    cell_layer = base_chart.mark_rect().encode(color=theme.diverging_colour("beyond", 0.5), tooltip=tooltips)
     if n_systems > NUMBERED:
         return cell_layer.properties(width=alt.Step(SMALL), height=alt.Step(SMALL))
     return alt.layer(
         cell_layer,
-        base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltips),
+        base_chart.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltips),
         width=alt.Step(WIDE),
         height=alt.Step(theme.ROW),
     )

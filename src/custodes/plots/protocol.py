@@ -150,7 +150,7 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
         "legend": alt.Legend(columns=1, labelLimit=400) if len(line_labels) > 1 else None,
         "scale": alt.Scale(domain=drawable(list(line_labels))),
     }
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_filter(f"isValid(datum.{measure})")
         .transform_calculate(
@@ -169,8 +169,8 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
         )
     )
     return alt.layer(
-        base.mark_line(opacity=0.6),
-        base.mark_point(opacity=1).encode(
+        base_chart.mark_line(opacity=0.6),
+        base_chart.mark_point(opacity=1).encode(
             shape=alt.Shape("line:N", **line_channel_options),
             tooltip=[
                 alt.Tooltip("line:N"),
@@ -223,7 +223,7 @@ def power_curve(result: Plan, *, aspect: str | None = None, width: int = theme.P
 
 def power_lines(data: Any) -> Any:
     """Draw the rows of `Plan.power`."""
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_calculate(size="abs(datum.margin)")
         .encode(
@@ -235,8 +235,8 @@ def power_lines(data: Any) -> Any:
         )
     )
     return alt.layer(
-        base.mark_line(opacity=0.5),
-        base.mark_point(filled=True, size=30, opacity=0.8).encode(
+        base_chart.mark_line(opacity=0.5),
+        base_chart.mark_point(filled=True, size=30, opacity=0.8).encode(
             tooltip=[
                 alt.Tooltip("size:Q", format=".0%", title="margin"),
                 alt.Tooltip("annotations:Q"),

@@ -126,7 +126,7 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
         .group_by("aspect", "system")
         .sum()
     )
-    ranks = points_of_system.sort("aspect", -pl.col("points"), "system").select(
+    rank_rows = points_of_system.sort("aspect", -pl.col("points"), "system").select(
         "aspect", "system", place=pl.int_range(pl.len()).over("aspect")
     )
     reading = (
@@ -146,19 +146,22 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     )
     for side in ("a", "b"):
         rows = rows.join(
-            ranks.rename({"system": f"system_{side}", "place": f"place_{side}"}),
+            rank_rows.rename({"system": f"system_{side}", "place": f"place_{side}"}),
             on=["aspect", f"system_{side}"],
             how="left",
             maintain_order="left",
         )
-    places = pl.col("place_a", "place_b").fill_null(ranks.height)
-    return rows.select("aspect", "rater", "system_a", "system_b", "decision", places, reading=reading)
+    return rows.select(
+        *("aspect", "rater", "system_a", "system_b", "decision"),
+        pl.col("place_a", "place_b").fill_null(rank_rows.height),
+        reading=reading,
+    )
 
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
     is_system_b_expression = "datum.side === 'system_b'"
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
@@ -188,11 +191,11 @@ def table(data: Any) -> Any:
         )
     )
     return alt.layer(
-        base.mark_rect().encode(
+        base_chart.mark_rect().encode(
             color=theme.category_colour("reading", COLOURS, legend=None),
             opacity=alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45)),
         ),
-        base.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
+        base_chart.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
         width=alt.Step(CELL),
         height=alt.Step(CELL),
     )
@@ -247,17 +250,19 @@ def _graph(
 
 def picture(data: Any) -> Any:
     """Draw the rows of `graph_rows` of one rater."""
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
-    y = alt.Y("y:O", axis=None, sort="ascending")
-    node_chart = alt.Chart(data).transform_filter("datum.part === 'node'").encode(x=x, y=y, tooltip="label:N")
+    x_channel = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
+    y_channel = alt.Y("y:O", axis=None, sort="ascending")
+    node_chart = (
+        alt.Chart(data).transform_filter("datum.part === 'node'").encode(x=x_channel, y=y_channel, tooltip="label:N")
+    )
     label_chart = node_chart.encode(text=alt.Text("label:N"))
     return alt.layer(
         alt.Chart(data)
         .transform_filter("datum.part === 'edge'")
         .mark_line(strokeWidth=1.5, opacity=0.8, interpolate="linear")
         .encode(
-            x=x,
-            y=y,
+            x=x_channel,
+            y=y_channel,
             detail=alt.Detail("line:N"),
             order=alt.Order("step:Q"),
             color=alt.Color(

@@ -65,24 +65,24 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
     ]
     row_name = pl.concat_str(varying_column_names or ["system"], separator=", ")
     long_rows = _repeat_rows(rows, SOURCES, "aspect", "metric", row_name.alias("row"))
-    is_rate_of_metric = ~((pl.col("name") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
-    return long_rows.filter(is_rate_of_metric).drop("metric").rename({"name": "source", "value": "rate"})
+    is_corrected_human_rate = (pl.col("name") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN)
+    return long_rows.filter(~is_corrected_human_rate).drop("metric").rename({"name": "source", "value": "rate"})
 
 
 def _repeat_rows(rows: pl.DataFrame, label_of_column: Mapping[str, str], *other_columns: IntoExpr) -> pl.DataFrame:
     """The rows, repeated for each estimate: columns `other_columns`, name, value, low, high."""
-    frames = [
+    column_frames = [
         rows.select(
             *other_columns, name=pl.lit(label), value=column_name, low=f"{column_name}_low", high=f"{column_name}_high"
         )
         for column_name, label in label_of_column.items()
     ]
-    return pl.concat(frames).drop_nulls("value")
+    return pl.concat(column_frames).drop_nulls("value")
 
 
 def rate_dots(data: Any) -> Any:
     """Draw the rows of `rates_by_source` of one aspect."""
-    base = alt.Chart(data).encode(
+    base_chart = alt.Chart(data).encode(
         y=alt.Y("row:N", title=None, sort=None),
         yOffset=alt.YOffset("source:N", sort=list(COLOURS)),
         color=theme.category_colour("source", COLOURS),
@@ -93,8 +93,8 @@ def rate_dots(data: Any) -> Any:
         ],
     )
     return alt.layer(
-        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
-        base.mark_point(opacity=1).encode(
+        base_chart.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        base_chart.mark_point(opacity=1).encode(
             x=alt.X("rate:Q", title="Rate", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False, nice=True))
         ),
         height=alt.Step(2 * theme.ROW),
@@ -147,7 +147,7 @@ def error_rates_by_slice(
 
 def slice_dots(data: Any) -> Any:
     """Draw the TPR and TNR of the slices of one aspect and metric, one row per slice and rate."""
-    base = alt.Chart(data).encode(
+    base_chart = alt.Chart(data).encode(
         y=alt.Y("slice:N", title=None, sort=None),
         yOffset=alt.YOffset("measure:N"),
         color=alt.Color("measure:N", title=None, scale=alt.Scale(range=[theme.BLUE, theme.ORANGE])),
@@ -158,8 +158,8 @@ def slice_dots(data: Any) -> Any:
         ],
     )
     return alt.layer(
-        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
-        base.mark_point(opacity=1).encode(
+        base_chart.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        base_chart.mark_point(opacity=1).encode(
             x=alt.X("value:Q", title="Proportion correct", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
         ),
         height=alt.Step(2 * theme.ROW),
@@ -208,7 +208,7 @@ def roc_curve(result: Rates, metric: str, *, aspect: str | None = None, width: i
 
 def roc_lines(data: Any) -> Any:
     """Draw the rows of `Rates.roc` of one aspect and metric."""
-    base = alt.Chart(data).encode(
+    base_chart = alt.Chart(data).encode(
         x=alt.X("fpr:Q", title="1 − TNR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
         y=alt.Y("tpr:Q", title="TPR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
         tooltip=[alt.Tooltip("threshold:Q", format=".3~g"), *theme.number_tooltips(".1%", "tpr", "fpr")],
@@ -216,8 +216,8 @@ def roc_lines(data: Any) -> Any:
     chance_line = alt.Chart(theme.embed_rows(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
     return alt.layer(
         chance_line.mark_line(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.X("fpr:Q"), y=alt.Y("tpr:Q")),
-        base.mark_line(interpolate="step-after", color=theme.BLUE).encode(order=alt.Order("threshold:Q")),
-        base.transform_filter("datum.chosen").mark_point(color=theme.VERMILION, opacity=1, size=90),
+        base_chart.mark_line(interpolate="step-after", color=theme.BLUE).encode(order=alt.Order("threshold:Q")),
+        base_chart.transform_filter("datum.chosen").mark_point(color=theme.VERMILION, opacity=1, size=90),
     )
 
 
@@ -261,16 +261,16 @@ def reliability_curve(result: Rates, metric: str, *, aspect: str | None = None, 
 
 def reliability_dots(data: Any) -> Any:
     """Draw the rows of `Rates.calibration` of one aspect and metric."""
-    base = alt.Chart(data).encode(x=alt.X("score:Q", title="Score (mean of a bin)", scale=alt.Scale(zero=False)))
+    base_chart = alt.Chart(data).encode(x=alt.X("score:Q", title="Score (mean of a bin)", scale=alt.Scale(zero=False)))
     rate_channel = alt.Y(
         "human_rate:Q", title="Positive human labels", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])
     )
     return alt.layer(
-        base.mark_line(color=theme.BLUE).encode(y=rate_channel),
-        base.mark_rule(**theme.WHISKER, color=theme.BLUE).encode(
+        base_chart.mark_line(color=theme.BLUE).encode(y=rate_channel),
+        base_chart.mark_rule(**theme.WHISKER, color=theme.BLUE).encode(
             y=alt.Y("human_rate_low:Q"), y2=alt.Y2("human_rate_high:Q")
         ),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(
+        base_chart.mark_point(color=theme.BLUE, opacity=1).encode(
             y=rate_channel,
             tooltip=[alt.Tooltip("human_rate:Q", format=".1%"), alt.Tooltip("n_labelled:Q", title="labels")],
         ),
@@ -314,7 +314,7 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None) -> al
 
 def label_cells(data: Any) -> Any:
     """Draw the rows of `Rates.confusion` of one aspect and metric."""
-    base = (
+    base_chart = (
         alt.Chart(data)
         .transform_joinaggregate(total="sum(n)")
         .transform_calculate(
@@ -327,7 +327,7 @@ def label_cells(data: Any) -> Any:
         )
     )
     return theme.count_cells(
-        base,
+        base_chart,
         theme.category_colour("agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None),
         alt.Text("n:Q", format=".4~g"),
     ).properties(width=alt.Step(90), height=alt.Step(50))

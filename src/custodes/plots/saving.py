@@ -78,8 +78,8 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
     return write_atomically(target_path, render_chart(chart, suffix))
 
 
-def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
-    """The content of a file with this chart. `kind` is one of the `FORMATS`."""
+def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], format_name: str) -> str | bytes:
+    """The content of a file with this chart. `format_name` is one of the `FORMATS`."""
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
@@ -91,7 +91,7 @@ def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str
         # No label can close the script element that contains it: JSON writes < as an escape.
         "html": lambda: _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=vega_script()),
     }
-    return renderer_of_format[kind]()  # type: ignore[no-any-return]
+    return renderer_of_format[format_name]()  # type: ignore[no-any-return]
 
 
 def vega_script() -> str:

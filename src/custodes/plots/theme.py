@@ -101,10 +101,10 @@ def embed_rows(frame: pl.DataFrame) -> alt.Data:
 
 def p_value_expression(field: str) -> str:
     """A Vega expression that formats a p-value like `wording.p_value`."""
-    p_value = f"datum.{field}"
+    p_value_field = f"datum.{field}"
     return (
-        f"!isValid({p_value}) ? '{UNDEFINED}' : {p_value} <= {SMALLEST_P} ? '≤ .001' : "
-        f"replace(format({p_value}, '.3f'), /^0/, '')"
+        f"!isValid({p_value_field}) ? '{UNDEFINED}' : {p_value_field} <= {SMALLEST_P} ? '≤ .001' : "
+        f"replace(format({p_value_field}, '.3f'), /^0/, '')"
     )
 
 
@@ -129,8 +129,12 @@ def category_colour(field: str, colour_of_value: Mapping[str, str], **options: A
 
 def diverging_colour(field: str, saturation: float) -> alt.Color:
     """The colours of a field, from blue to orange. From -`saturation` and `saturation` the colours are saturated."""
-    domain = [bound * saturation for bound in DIVERGING_DOMAIN]
-    scale = alt.Scale(domain=domain, range=list(DIVERGING_RANGE), clamp=True, interpolate="rgb")
+    scale = alt.Scale(
+        domain=[bound * saturation for bound in DIVERGING_DOMAIN],
+        range=list(DIVERGING_RANGE),
+        clamp=True,
+        interpolate="rgb",
+    )
     return alt.Color(f"{field}:Q", scale=scale, legend=None)
 
 
@@ -170,15 +174,15 @@ def names_above(*, angle: int, limit: int) -> Any:
     )
 
 
-def count_cells(base: Any, colour: alt.Color, count: alt.Text) -> Any:
+def count_cells(base_chart: Any, colour_channel: alt.Color, count_channel: alt.Text) -> Any:
     """The cells of a table of counts, shaded by the column `share`, each with the count and the proportion."""
     return alt.layer(
-        base.mark_rect(cornerRadius=3).encode(
-            color=colour,
+        base_chart.mark_rect(cornerRadius=3).encode(
+            color=colour_channel,
             opacity=alt.Opacity(
                 "share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None
             ),
         ),
-        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=count),
-        base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
+        base_chart.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text=count_channel),
+        base_chart.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
     )

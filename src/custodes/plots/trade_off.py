@@ -82,17 +82,19 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
 
 def trade_off(data: Any, *, objective: str) -> Any:
     """Draw the rows of `trade_off_rows` of one target."""
-    x = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
+    x_channel = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     colour_channel = theme.category_colour("seen", {SEEN: theme.BLUE, UNSEEN: theme.ORANGE})
-    base = alt.Chart(data)
+    base_chart = alt.Chart(data)
     return alt.layer(
-        base.mark_line(opacity=0.6).encode(x=x, y=make_y("score:Q"), color=colour_channel, order="penalty:Q"),
-        base.transform_filter("isValid(datum.score_low)")
+        base_chart.mark_line(opacity=0.6).encode(
+            x=x_channel, y=make_y("score:Q"), color=colour_channel, order="penalty:Q"
+        ),
+        base_chart.transform_filter("isValid(datum.score_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=make_y("score_low:Q"), y2="score_high:Q", color=colour_channel),
-        base.mark_point(filled=True, opacity=1).encode(
-            x=x,
+        .encode(x=x_channel, y=make_y("score_low:Q"), y2="score_high:Q", color=colour_channel),
+        base_chart.mark_point(filled=True, opacity=1).encode(
+            x=x_channel,
             y=make_y("score:Q"),
             color=colour_channel,
             size=alt.condition("datum.chosen", alt.value(160), alt.value(35)),

@@ -189,12 +189,12 @@ def report(
         **setting,
     }
     context = Context(study=study.with_cache(), options=options | {"rng": rng_or_seed, "progress": progress})
-    has_labels = asks_for_rates(study, positive, sampling)
+    asks_about_labels = asks_for_rates(study, positive, sampling)
     selected_study = context.study.select(**selection_arguments(setting), one_side=True)
-    if by and not has_labels:
+    if by and not asks_about_labels:
         check_slices(study, selected_study, by)
     page_kind: Page = "both"
-    if has_labels:
+    if asks_about_labels:
         page_kind = "labels"
     elif not selected_study.metrics:
         page_kind = "humans"

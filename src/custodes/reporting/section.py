@@ -79,11 +79,11 @@ class Figure:
         if figure_rows.is_empty():
             return None
         spec_text = json.dumps(self.spec)
-        for word, replacement in (
+        for placeholder, replacement in (
             ("{statistic}", STATISTICS[choice["statistic"]].label),
             ("{metric}", choice["metric"]),
         ):
-            spec_text = spec_text.replace(json.dumps(word), json.dumps(replacement))
+            spec_text = spec_text.replace(json.dumps(placeholder), json.dumps(replacement))
         spec: dict[str, Any] = json.loads(spec_text)
         title = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
         if spec.get("width") == "container":
@@ -131,7 +131,9 @@ class Context:
     def ask(self, question: Callable[..., ResultT], **more_options: Any) -> ResultT:
         """The result of a question for this study, with the options of the report that the question accepts."""
         option_names = inspect.signature(question).parameters.keys() & self.options.keys()
-        return question(self.study, **{name: self.options[name] for name in option_names} | more_options)
+        return question(
+            self.study, **{option_name: self.options[option_name] for option_name in option_names} | more_options
+        )
 
     def copy_with_page_rows(self) -> Context:
         """A copy with only the rows of tables that are on the page."""
@@ -153,7 +155,7 @@ class Context:
 
     def first_table(self, *full_names: str) -> pl.DataFrame:
         """The first of these tables whose question is answered."""
-        return self.table(next(name for name in full_names if name.partition(".")[0] in self.results))
+        return self.table(next(full_name for full_name in full_names if full_name.partition(".")[0] in self.results))
 
     def table_declaration(self, full_name: str) -> Table:
         """The declaration of a table by its full name, `question.table`."""
@@ -174,14 +176,20 @@ class Context:
 
         If `rules` are given, only notes whose rule begins with one of these texts are included.
         """
-        all_notes = self.results[question].notes
-        return [(note.aspect or None, note.message) for note in all_notes if not rules or note.rule.startswith(rules)]
+        return [
+            (note.aspect or None, note.message)
+            for note in self.results[question].notes
+            if not rules or note.rule.startswith(rules)
+        ]
 
     @cached_property
     def aspects(self) -> tuple[str, ...]:
         """The aspects of the human ratings."""
-        rows = self.first_table("agreement.metrics", "leaderboard.systems", "rates.rates")
-        return tuple(rows["aspect"].unique(maintain_order=True))
+        return tuple(
+            self.first_table("agreement.metrics", "leaderboard.systems", "rates.rates")["aspect"].unique(
+                maintain_order=True
+            )
+        )
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -232,7 +240,7 @@ class Context:
             "corrected": metric,
             "statistic": statistic,
             "which": "all",
-            **{name: pair_rows[name][0] for name in ("system_a", "system_b") if pair_rows.height},
+            **{column_name: pair_rows[column_name][0] for column_name in ("system_a", "system_b") if pair_rows.height},
         }
 
     @cached_property

@@ -62,9 +62,13 @@ def table_html(
         }
         for row in frame.iter_rows(named=True)
     ]
-    distinct_notes = list(dict.fromkeys(notes))
     return render(
-        "table.html", id=id, caption=caption, columns=column_specs(columns), rows=table_rows, notes=distinct_notes
+        "table.html",
+        id=id,
+        caption=caption,
+        columns=column_specs(columns),
+        rows=table_rows,
+        notes=list(dict.fromkeys(notes)),
     )
 
 
@@ -103,12 +107,12 @@ def build_selection_table(
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
     """The columns that have at least one value in a frame."""
     defined_values_of_column = {series.name: series.drop_nulls() for series in frame.iter_columns()}
-    column_names = {
+    nonempty_column_names = {
         column_name
         for column_name, defined_values in defined_values_of_column.items()
         if ((defined_values != "").any() if defined_values.dtype == pl.String else defined_values.len())
     }
-    return tuple(column for column in columns if column.name in column_names or frame.is_empty())
+    return tuple(column for column in columns if column.name in nonempty_column_names or frame.is_empty())
 
 
 def _cell(row: Mapping[str, Any], column: Column, digits: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             "share a letter do not differ significantly.",
             alt="Dot-and-whisker plot of the chosen statistic for every metric, the best metric first; the "
             "table below holds the same numbers.",
-            spec=spec_of(intervals(empty_rows(), label="{statistic}"), width="container"),
+            spec=spec_of(intervals(empty_rows(), axis_title="{statistic}"), width="container"),
             table="chance",
             lines=("metric",),
             where={"aspect": "{aspect}"},
@@ -40,9 +40,12 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
     template_of_column = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
-    caption = "Differences of the chosen metric from every other metric"
     selection_table = build_selection_table(
-        context, "agreement-comparisons", caption, "agreement.comparisons", template_of_column
+        context,
+        "agreement-comparisons",
+        "Differences of the chosen metric from every other metric",
+        "agreement.comparisons",
+        template_of_column,
     )
     return [selection_table] if context.table("agreement.comparisons").height else []
 

@@ -60,14 +60,16 @@ def last_interim_analyses(study: Study) -> pl.DataFrame:
     The columns include the margins that would result if all refusals were answers that prefer one of the systems, and
     the margin on the current answers. Interim analyses concern only the first aspect of a study.
     """
-    preference_rows = study.preferences.frame
     current_margin_rows = (
-        preference_rows.filter(pl.col("aspect") == pl.col("aspect").first())
+        study.preferences.frame.filter(pl.col("aspect") == pl.col("aspect").first())
         .group_by("system_a", "system_b")
         .agg(margin_now=pl.col("preference").mean())
     )
-    question_rows = annotator_questions(replace(study, second=Preferences()))
-    refusal_count_rows = question_rows.group_by("system_a", "system_b").agg(pl.col("refused").sum())
+    refusal_count_rows = (
+        annotator_questions(replace(study, second=Preferences()))
+        .group_by("system_a", "system_b")
+        .agg(pl.col("refused").sum())
+    )
     rows = last_looks(study.looks).rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
     for joined_rows in (current_margin_rows, refusal_count_rows):
         rows = rows.join(joined_rows, on=["system_a", "system_b"], how="left", maintain_order="left")

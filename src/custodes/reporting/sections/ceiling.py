@@ -52,7 +52,6 @@ The prediction with human ratings is better, worse, or not significantly differe
 def _figures(context: Context) -> Sequence[Figure]:
     """The figures of predictions, of the information in other aspects, and of the contribution of each metric."""
     result: Any = context.results["ceiling"]
-    aspect_suffix = context.aspect_suffix
     figures = [
         Figure(
             id="ceiling-prediction",
@@ -79,7 +78,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         ),
         Figure(
             id="ceiling-forward",
-            title=f"Adding one metric at a time{aspect_suffix}",
+            title=f"Adding one metric at a time{context.aspect_suffix}",
             caption="Each step adds the metric with the largest gain. Whisker: interval. Filled blue point: the "
             "interval of the gain of this step is above 0. Vermilion point: this interval is below "
             "0. Each interval is for one step, not for the whole path.",
@@ -196,8 +195,8 @@ def halo_sentences(result: Ceiling) -> list[str]:
     tau_of_target_and_source = {
         (row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)
     }
-    rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
-    same_source_rows = rows.filter(source=same_source)
+    lead_rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
+    same_source_rows = lead_rows.filter(source=same_source)
     halo_rows = same_source_rows.filter(pl.col("lead_low") > 0)
     sentence_texts = []
     if halo_rows.height:
@@ -211,9 +210,9 @@ def halo_sentences(result: Ceiling) -> list[str]:
             "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
             f"ratings of these aspects: {names(target_texts)}."
         )
-    targets_of_sentence = {
+    rows_of_sentence_start = {
         "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of other "
-        "aspects": rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
+        "aspects": lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
             halo_rows, on="target", how="semi", maintain_order="left"
         ),
         "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
@@ -225,7 +224,7 @@ def halo_sentences(result: Ceiling) -> list[str]:
     }
     return sentence_texts + [
         f"{sentence_start}: {names(target_rows['target'].to_list())}."
-        for sentence_start, target_rows in targets_of_sentence.items()
+        for sentence_start, target_rows in rows_of_sentence_start.items()
         if target_rows.height
     ]
 

@@ -41,7 +41,6 @@ def _ask(context: Context) -> Combine:
 def _figures(context: Context) -> Sequence[Figure]:
     result: Any = context.results["combine"]
     aspect_suffix = context.aspect_suffix
-    has_intervals = result.weights["weight_low"].count() > 0
     return [
         Figure(
             id="combine-comparison",
@@ -62,7 +61,9 @@ def _figures(context: Context) -> Sequence[Figure]:
             "interval from refits on resampled items. Metrics that are near copies of each other have "
             "arbitrary weights: one may be negative while another is too large.",
             alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
-            spec=spec_of(weights(empty_rows(), has_intervals=has_intervals), width="container"),
+            spec=spec_of(
+                weights(empty_rows(), has_intervals=result.weights["weight_low"].count() > 0), width="container"
+            ),
             table="weights",
             where=CHOSEN,
             lines=("metric",),
@@ -150,8 +151,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
     """
     targets_and_texts = []
     tested_method = first_method(result)
-    rows = comparison_rows(result).drop_nulls("kendall")
-    for (target,), target_rows in rows.group_by("target", maintain_order=True):
+    for (target,), target_rows in comparison_rows(result).drop_nulls("kendall").group_by("target", maintain_order=True):
         row_of_method = {row["method"]: row for row in target_rows.iter_rows(named=True)}
         if tested_method not in row_of_method or SINGLE not in row_of_method:
             continue

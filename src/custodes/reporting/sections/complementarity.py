@@ -90,7 +90,6 @@ def sentences(result: Complementarity) -> list[str]:
     }
     gap_row_of_kind_pairs = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
     sentence_texts = []
-    human_metric_complementarity = complementarity_of_kind_pair["human-metric"]
     for within_kind_pair, (
         more_similar_sentence,
         less_similar_sentence,
@@ -106,8 +105,8 @@ def sentences(result: Complementarity) -> list[str]:
         else:
             comparison_text = less_similar_sentence if gap_row["difference_high"] < 0 else no_difference_sentence
         sentence_texts.append(
-            f"{comparison_text}. The mean complementarity (0.5: unrelated) is {number(human_metric_complementarity)} "
-            "for a human aspect and a metric, and "
+            f"{comparison_text}. The mean complementarity (0.5: unrelated) is "
+            f"{number(complementarity_of_kind_pair['human-metric'])} for a human aspect and a metric, and "
             f"{number(complementarity_of_kind_pair[within_kind_pair])} for {AVERAGES[within_kind_pair]} (difference "
             f"{estimate_with_interval(gap_row, 'difference')})."
         )

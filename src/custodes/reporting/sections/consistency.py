@@ -79,7 +79,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title=AXES[kind],
             caption=f"{CAPTIONS[kind]} Coloured: significant after adjustment for all judges and kinds of fault.",
             alt=f"Dots with whiskers: {AXES[kind]}, for every judge; the table below has the numbers.",
-            spec=spec_of(faults(empty_rows(), title=AXES[kind]), width="container"),
+            spec=spec_of(faults(empty_rows(), axis_title=AXES[kind]), width="container"),
             table="consistency-findings",
             lines=("rater", "factor"),
             where={"aspect": "{aspect}", "kind": kind},

@@ -75,8 +75,11 @@ def _panel_figures(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
 
 def _metric_rows(context: Context) -> pl.DataFrame:
     """The rows of the figure of the selected metric."""
-    rows = context.table("leaderboard.systems").filter(pl.col("rater") != HUMAN)
-    return _add_panel_column(rows.filter(~pl.col("rater").str.starts_with(CORRECTED)))
+    return _add_panel_column(
+        context.table("leaderboard.systems").filter(
+            pl.col("rater") != HUMAN, ~pl.col("rater").str.starts_with(CORRECTED)
+        )
+    )
 
 
 def _figures(context: Context) -> Sequence[Figure]:

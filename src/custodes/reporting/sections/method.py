@@ -81,8 +81,8 @@ CITATIONS = (
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: provenance, methods in words, citations, and notes on left-out data."""
-    has_labels = "rates" in context.results
-    has_no_metric_comparison = has_labels or not context.metrics or not context.has_people
+    has_rates = "rates" in context.results
+    has_no_metric_comparison = has_rates or not context.metrics or not context.has_people
     settings_question = next(
         question for question in ("agreement", "leaderboard", "rates") if question in context.results
     )
@@ -90,7 +90,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
         "settings": context.results[settings_question].provenance.options,
         "alone": has_no_metric_comparison,
-        "labels": has_labels,
+        "labels": has_rates,
         "noted": merge_notes(note for result in context.results.values() for note in result.notes),
         "citations": [
             (subject, source)

@@ -78,8 +78,10 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     html_tables = (
-        result_table_html(context, f"rates.{name}", caption, notes=context.notes("rates") if name == "rates" else ())
-        for name, caption in SHOWN
+        result_table_html(
+            context, f"rates.{table_name}", caption, notes=context.notes("rates") if table_name == "rates" else ()
+        )
+        for table_name, caption in SHOWN
     )
     return {"table": "\n".join(filter(None, html_tables))}
 
