@@ -84,7 +84,7 @@ def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarra
     """Design effect of a statistic of `Counts`."""
     cells = clusters.joint_outcomes(human, metric)
     table, unit = np.repeat(np.arange(len(cells)), cells.shape[1]), np.tile(units, len(cells))
-    rows = clusters.cluster_rows(table, cells.ravel(), unit, width=15, n_tables=len(cells))
+    rows = clusters.cluster_rows(table, cells.ravel(), unit, n_cells=15, n_tables=len(cells))
     return clusters.design_effect(lambda rows: statistic(Counts.from_rows(rows)), rows)
 
 

@@ -275,7 +275,7 @@ def test_one_estimate_has_the_interval_that_it_has_alone() -> None:
     draws = np.clip(0.7 + 0.1 * normal(np.eye(1), 500), 0, 1)
     (share,) = estimates_of(draws, bounds=SHARE, n_units=12)
     result = simultaneous_intervals([share], [0.5], confidence=0.9)
-    low, high = student_interval(draws[:, 0], confidence=0.9, n_units=12, bounds=SHARE, few_draws=True)
+    low, high = student_interval(draws[:, 0], confidence=0.9, n_units=12, bounds=SHARE, adjust_for_few_draws=True)
     assert (result.level, result.low[0], result.high[0]) == (0.9, low, high)
     population = np.random.default_rng(1).beta(8, 3, 500)
     (over_systems,) = estimates_of(draws, population=population, n_units=12)

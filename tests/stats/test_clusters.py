@@ -32,7 +32,7 @@ def test_the_effect_is_the_ratio_of_variances_of_statsmodels() -> None:
     table = np.repeat(np.arange(len(human)), human.shape[1])
     cells, unit = clusters.outcomes(human).ravel(), np.tile(units, len(human))
     estimate = clusters.design_effect(
-        margin_of, clusters.cluster_rows(table, cells, unit, width=3, n_tables=len(human))
+        margin_of, clusters.cluster_rows(table, cells, unit, n_cells=3, n_tables=len(human))
     )
     for signs, effect in zip(human.astype(float), estimate.effect, strict=True):
         fit = sm.OLS(signs, np.ones(signs.size)).fit(

@@ -80,7 +80,7 @@ def test_student_intervals_are_symmetric_on_the_scale_of_the_bounds(
     error = np.nanstd(scaled[1:], ddof=1) * np.sqrt(n_units / (n_units - 1))
     degrees = max(1 / (1 / (n_units - 1) + 1 / 29), 1) if few_draws else n_units - 1
     half = stats.t.ppf(0.95, degrees) * error
-    found = student_interval(draws, confidence=0.9, n_units=n_units, bounds=bounds, few_draws=few_draws)
+    found = student_interval(draws, confidence=0.9, n_units=n_units, bounds=bounds, adjust_for_few_draws=few_draws)
     assert (float(found[0]), float(found[1])) == pytest.approx(
         (float(back(scaled[0] - half, bounds)), float(back(scaled[0] + half, bounds)))
     )
@@ -109,7 +109,9 @@ def test_student_intervals_are_undefined_with_one_cluster_one_draw_or_half_of_th
     mixed = student_interval(draws[:, :2], confidence=0.9, n_units=np.array([1, 2]), bounds=ANY)
     assert np.isfinite(mixed[0]).tolist() == [False, True]
     assert np.isnan(student_interval(draws[:2, :1], confidence=0.9, n_units=9, bounds=ANY)).all()
-    assert np.isfinite(student_interval(draws[:3, :1], confidence=0.9, n_units=9, bounds=ANY, few_draws=True)).all()
+    assert np.isfinite(
+        student_interval(draws[:3, :1], confidence=0.9, n_units=9, bounds=ANY, adjust_for_few_draws=True)
+    ).all()
     infinite = student_interval(np.append(np.inf, rng.normal(size=9)), confidence=0.9, n_units=9, bounds=POSITIVE)
     assert np.isnan(infinite).all()
 
@@ -154,7 +156,7 @@ def test_there_is_no_interval_if_sign_flips_could_not_be_significant() -> None:
     for n_units, level, exists in ((5, 0.9375, True), (5, 0.94, False), (6, 0.95, True), (1, 0.01, False)):
         assert np.isfinite(resampled(draws, n_units).interval(level)).tolist() == [exists] * 2
     effective = resampled(draws, 30, n_effective_units=7.5).interval(0.95)
-    expected = student_interval(draws, confidence=0.95, n_units=7.5, bounds=ANY, few_draws=True)
+    expected = student_interval(draws, confidence=0.95, n_units=7.5, bounds=ANY, adjust_for_few_draws=True)
     assert effective == pytest.approx((float(expected[0]), float(expected[1])))
     assert np.isnan(resampled(np.append(NAN, draws), 30).interval(0.95)).all()
 

@@ -40,7 +40,7 @@ def test_it_is_the_step_down_test_of_romano_and_wolf(data: int) -> None:
             [batches],
             indicator_sums(observed),
             alpha=0.05,
-            data=data,
+            n_data_draws=data,
             exact=True,
             record=lambda k, values, to=recorded: to.append((k.tolist(), values.shape)),
         )
@@ -86,10 +86,10 @@ def test_only_hypotheses_near_the_level_get_more_draws() -> None:
     assert result.p_adjusted[0] > result.p_adjusted[1] >= result.p_adjusted[2] == 0
     assert result.at_threshold.tolist() == [False, True, False]
     limited = step_down(
-        np.arange(3), [stage(1000)], indicator_sums(near), alpha=0.05, limits=(np.array([0.0, 0.0, 0.01]), 0.04)
+        np.arange(3), [stage(1000)], indicator_sums(near), alpha=0.05, p_limits=(np.array([0.0, 0.0, 0.01]), 0.04)
     )
     assert limited.p_adjusted.tolist() == [0.04, 0.04, 0.01]
-    fixed = step_down(np.arange(3), [stage(1000)], indicator_sums(near), alpha=0.05, limits=(0.05, 0.05))
+    fixed = step_down(np.arange(3), [stage(1000)], indicator_sums(near), alpha=0.05, p_limits=(0.05, 0.05))
     assert fixed.p_adjusted.tolist() == [0.05] * 3
     assert not fixed.at_threshold.any()
     assert not step_down(np.array([], dtype=int), [stage(5)], indicator_sums(near), alpha=0.05).p_adjusted.size

@@ -127,7 +127,7 @@ class ClusterCells(ReadOnlyArrays):
     def rows(self, cell_codes: Signs, *, width: int) -> ClusterRows:
         """Counts of rows by pair, group and `cell_codes` (n,). Rows whose code is not below `width` are left out."""
         return cluster_rows(
-            self.pair, cell_codes, self.group, width=width, n_tables=self.n_pairs, multiplicity=self.number
+            self.pair, cell_codes, self.group, n_cells=width, n_tables=self.n_pairs, multiplicity=self.number
         )
 
     def iter_weights(

@@ -117,8 +117,8 @@ def _p_values(
     difference_sums_by_unit = unit_sums(differences_by_pair, units=units, n_units=n_units)
     weight_sums_by_unit = unit_sums(item_weights_by_pair, units=units, n_units=n_units)
     # aligns (B, pairs) with (B, ..., pairs)
-    alignment_index = (slice(None), *(np.newaxis,) * (difference_sums_by_unit.ndim - 2))
-    difference_sums, variance = (
+    broadcast_index = (slice(None), *(np.newaxis,) * (difference_sums_by_unit.ndim - 2))
+    difference_sums, variance_of_sum = (
         weighted_sums(weights, difference_sums_by_unit),
         weighted_sums(weights, difference_sums_by_unit * difference_sums_by_unit),
     )
@@ -127,31 +127,31 @@ def _p_values(
         and (weight_sums_by_unit == weight_sums_by_unit.flat[0]).all()
         and weight_sums_by_unit.flat[0] > 0
     ):  # all units have the same weight for all pairs
-        n_clusters = weights.sum(axis=1)[alignment_index][..., np.newaxis]
+        n_clusters = weights.sum(axis=1)[broadcast_index][..., np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
-            variance -= difference_sums * difference_sums * (1 / n_clusters)
+            variance_of_sum -= difference_sums * difference_sums * (1 / n_clusters)
     else:
-        n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[alignment_index]
+        n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[broadcast_index]
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[alignment_index]
-            variance -= (
+            mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[broadcast_index]
+            variance_of_sum -= (
                 2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
                 - mean_difference**2
-                * weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit)[alignment_index]
+                * weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit)[broadcast_index]
             )
     # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
     absolute_sums_by_unit = unit_sums(np.abs(differences_by_pair), units=units, n_units=n_units)
-    is_variance_near_rounding = variance <= _SAME * weights.max() * (absolute_sums_by_unit * absolute_sums_by_unit).sum(
-        axis=-1
-    )
+    is_variance_near_rounding = variance_of_sum <= _SAME * weights.max() * (
+        absolute_sums_by_unit * absolute_sums_by_unit
+    ).sum(axis=-1)
     is_doubtful_pair = is_variance_near_rounding.any(axis=0)
     doubtful_absolute_sums = absolute_sums_by_unit[is_doubtful_pair]
-    is_constant_pair = variance[:, is_doubtful_pair] <= _SAME * weighted_sums(
+    is_constant_pair = variance_of_sum[:, is_doubtful_pair] <= _SAME * weighted_sums(
         weights, doubtful_absolute_sums * doubtful_absolute_sums
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance *= n_clusters / (n_clusters - 1)
-        p_values = np.divide(difference_sums, np.sqrt(variance, out=variance), out=variance)
+        variance_of_sum *= n_clusters / (n_clusters - 1)
+        p_values = np.divide(difference_sums, np.sqrt(variance_of_sum, out=variance_of_sum), out=variance_of_sum)
         ndtr(np.negative(p_values, out=p_values), out=p_values)
     if is_constant_pair.any():  # without variation, p is 0 for a positive difference, otherwise 1
         p_values[:, is_doubtful_pair] = np.where(
@@ -215,11 +215,15 @@ def acc_eq(
     ]
     weights_by_unit = np.ascontiguousarray(weights.T)
     accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
-    sums_by_unit = np.array([[metric_events.total, metric_events.at_zero] for metric_events in events_of_metric])
-    resample_sums = weighted_sums(weights, sums_by_unit.reshape(len(metrics), 2, weights.shape[1]))
+    total_and_correct_by_unit = np.array(
+        [[metric_events.total, metric_events.at_zero] for metric_events in events_of_metric]
+    )
+    total_and_correct_sums = weighted_sums(
+        weights, total_and_correct_by_unit.reshape(len(metrics), 2, weights.shape[1])
+    )
     for metric_index, metric_events in enumerate(events_of_metric):
         accuracy[:, metric_index], epsilon[:, metric_index] = metric_events.best(
-            weights_by_unit, *np.ascontiguousarray(resample_sums[:, metric_index].T)
+            weights_by_unit, *np.ascontiguousarray(total_and_correct_sums[:, metric_index].T)
         )
     return accuracy, epsilon
 
@@ -286,12 +290,12 @@ class Events:
         make_read_only(self)
 
     def best(
-        self, weights_by_unit: NDArray[Any], weighted_total: Floats, n_correct_at_zero: Floats
+        self, weights_by_unit: NDArray[Any], weighted_total: Floats, weighted_correct_at_zero: Floats
     ) -> tuple[Floats, Floats]:
         """Largest accuracy, and the smallest epsilon with this accuracy, in every resample: (B,) each.
 
-        `weights_by_unit` (units, B) are the weights. `weighted_total` and `n_correct_at_zero` (B,) are the sums of
-        `total` and `at_zero` of the units in every resample.
+        `weights_by_unit` (units, B) are the weights. `weighted_total` and `weighted_correct_at_zero` (B,) are
+        the sums of `total` and `at_zero` of the units in every resample.
         """
         # If all items have equally many pairs, gains are whole numbers and sums of them are exact.
         has_equal_shares = bool(self.share.size and np.all(self.share == self.share[0]))
@@ -331,10 +335,10 @@ class Events:
                     minlength=n_segments * len(present_units),
                 )
                 cumulative_gain_by_unit = np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0)
-                gain_by_segment = cumulative_gain_by_unit @ resample_weights + gain_so_far
-                chunk_best_gain = gain_by_segment.max(axis=0)
+                cumulative_gain_by_segment = cumulative_gain_by_unit @ resample_weights + gain_so_far
+                chunk_best_gain = cumulative_gain_by_segment.max(axis=0)
                 first_best_segment_offset = np.argmax(
-                    gain_by_segment >= chunk_best_gain - gain_tolerance, axis=0
+                    cumulative_gain_by_segment >= chunk_best_gain - gain_tolerance, axis=0
                 )  # the first one has the smallest epsilon
                 has_new_best_gain = chunk_best_gain > best_gain + gain_tolerance
                 best_segment, best_gain = (
@@ -342,7 +346,9 @@ class Events:
                     np.where(has_new_best_gain, chunk_best_gain, best_gain),
                 )
             gain_so_far = gain_at_end
-        accuracy = np.minimum(ratio(n_correct_at_zero + best_gain * gain_unit, weighted_total), 1.0)  # rounding error
+        accuracy = np.minimum(
+            ratio(weighted_correct_at_zero + best_gain * gain_unit, weighted_total), 1.0
+        )  # rounding error
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
 
     def _segments(self) -> NDArray[np.intp]:
@@ -388,9 +394,9 @@ def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
 def _merge_near_equal(ordered_values: Floats, slack: Floats) -> Floats:
     """Ascending values with near-equal values merged. Neighbours that differ by at most the `slack` of one of them
     belong to one group, and each value is replaced by the largest value of its group."""
-    last_index_of_run = (
+    last_indices_of_runs = (
         np.flatnonzero(np.append(np.diff(ordered_values) > np.maximum(slack[:-1], slack[1:]), True))
         if len(ordered_values)
         else np.zeros(0, dtype=np.intp)
     )
-    return np.repeat(ordered_values[last_index_of_run], np.diff(np.append(-1, last_index_of_run)))
+    return np.repeat(ordered_values[last_indices_of_runs], np.diff(np.append(-1, last_indices_of_runs)))

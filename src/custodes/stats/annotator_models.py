@@ -94,10 +94,10 @@ class AnnotatorLabels:
         """Number of annotators of each task: (tasks,)."""
         return np.bincount(self.task, minlength=self.n_tasks)
 
-    def sum_by(self, row_of_label: Ints, values: Floats, n_rows: int) -> Floats:
-        """Sums of `values` by row and label: (n, labels). `row_of_label` and `values` have one entry for each entry of
+    def sum_by(self, row_of_answer: Ints, values: Floats, n_rows: int) -> Floats:
+        """Sums of `values` by row and label: (n, labels). `row_of_answer` and `values` have one entry for each entry of
         `label`."""
-        return table_sums(row_of_label, self.label, shape=(n_rows, self.n_labels), weights=values).astype(np.float64)
+        return table_sums(row_of_answer, self.label, shape=(n_rows, self.n_labels), weights=values).astype(np.float64)
 
     def confusion(self, posterior: Floats) -> Floats:
         """Expected confusion counts (workers, correct label, label), given the probability (tasks, labels) that each
@@ -105,8 +105,8 @@ class AnnotatorLabels:
         weighted_posterior_of_answer = (posterior * self.weight[:, np.newaxis])[self.task]
         return np.stack(
             [
-                self.sum_by(self.worker, weighted_p_correct, self.n_workers)
-                for weighted_p_correct in weighted_posterior_of_answer.T
+                self.sum_by(self.worker, weighted_p_of_label, self.n_workers)
+                for weighted_p_of_label in weighted_posterior_of_answer.T
             ],
             axis=1,
         )
@@ -128,8 +128,8 @@ def majority_label(votes: Floats) -> Ints:
     >>> majority_label(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]
     """
-    most_votes = votes.max(axis=-1, keepdims=True)
-    return np.where((votes >= most_votes - _SAME).sum(axis=-1) == 1, votes.argmax(axis=-1), UNKNOWN)
+    is_most_frequent = votes >= votes.max(axis=-1, keepdims=True) - _SAME
+    return np.where(is_most_frequent.sum(axis=-1) == 1, votes.argmax(axis=-1), UNKNOWN)
 
 
 def vote_shares(labels: AnnotatorLabels) -> Floats:
@@ -167,10 +167,10 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int) -> Floats:
     for _ in range(iterations):
         confusion_counts = labels.confusion(posterior) + _PSEUDO_COUNT + _DIAGONAL * np.eye(labels.n_labels)
         prior_counts = (posterior * labels.weight[:, np.newaxis]).sum(axis=0) + _PSEUDO_COUNT
-        log_confusion = np.log(confusion_counts / row_sums(confusion_counts))[labels.worker, :, labels.label]
+        log_p_of_answer_by_label = np.log(confusion_counts / row_sums(confusion_counts))[labels.worker, :, labels.label]
         log_likelihoods_by_label = [
             np.bincount(labels.task, weights=log_p_of_answers, minlength=labels.n_tasks)
-            for log_p_of_answers in log_confusion.T
+            for log_p_of_answers in log_p_of_answer_by_label.T
         ]
         former_posterior, posterior = (
             posterior,
@@ -262,11 +262,11 @@ def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator
     strategy = np.full((labels.n_workers, labels.n_labels), 1 / labels.n_labels)
     for _ in range(iterations):
         p_guessed_label = p_guessing[:, np.newaxis] * strategy
-        p_knowing_by_label = p_knowing[:, np.newaxis] / (p_guessed_label + p_knowing[:, np.newaxis])
-        p_knew_label = (
-            compute_posterior(p_guessed_label, p_knowing)[0][labels.task, label] * p_knowing_by_label[worker, label]
+        p_knew_if_correct = p_knowing[:, np.newaxis] / (p_guessed_label + p_knowing[:, np.newaxis])
+        p_knew_of_answer = (
+            compute_posterior(p_guessed_label, p_knowing)[0][labels.task, label] * p_knew_if_correct[worker, label]
         )
-        guess_counts_of_worker = labels.sum_by(worker, (1 - p_knew_label) * weight_of_answer, labels.n_workers)
+        guess_counts_of_worker = labels.sum_by(worker, (1 - p_knew_of_answer) * weight_of_answer, labels.n_workers)
         n_guesses_of_worker, n_labels_of_worker = (
             row_sums(guess_counts_of_worker)[:, 0],
             row_sums(label_counts_of_worker)[:, 0],

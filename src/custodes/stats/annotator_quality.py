@@ -63,7 +63,7 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     score_of_answer, score_variance_of_worker = _scores(
         worker, np.where(is_answer_to_shared_task, value, np.nan), n_workers
     )
-    agreement_of_answer, agreement_of_others = np.full((2, len(value)), np.nan)
+    agreement_of_answer, agreement_among_peers = np.full((2, len(value)), np.nan)
     first_answer_of_task = np.append(0, np.cumsum(n_annotators_of_task))
     sorted_answer_indices = np.argsort(np.where(is_answer_to_shared_task, worker, n_workers), kind="stable")
     first_position_of_worker = np.searchsorted(
@@ -94,23 +94,23 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
         if not (n_peers_of_answer > 1).any():
             continue
         centred_peer_scores = score_of_answer[peer_answer_indices] - score_of_answer[peer_answer_indices].mean()
-        score_scale = np.sqrt((centred_peer_scores**2).sum() / score_variance_of_worker[peer_workers].sum())
+        peer_sd_ratio = np.sqrt((centred_peer_scores**2).sum() / score_variance_of_worker[peer_workers].sum())
         peer_score_sums, peer_square_sums = (
-            np.bincount(own_answer_positions, summed_scores, len(worker_answer_indices))
-            for summed_scores in (centred_peer_scores, centred_peer_scores**2)
+            np.bincount(own_answer_positions, summands, len(worker_answer_indices))
+            for summands in (centred_peer_scores, centred_peer_scores**2)
         )
         has_several_peers = n_peers_of_answer > 1
         agreement_of_answer[worker_answer_indices] = np.where(
             has_several_peers,
-            score_of_answer[worker_answer_indices] * ratio(peer_score_sums, n_peers_of_answer) * score_scale,
+            score_of_answer[worker_answer_indices] * ratio(peer_score_sums, n_peers_of_answer) * peer_sd_ratio,
             np.nan,
         )
-        agreement_of_others[worker_answer_indices] = np.where(
+        agreement_among_peers[worker_answer_indices] = np.where(
             has_several_peers,
             ratio(peer_score_sums**2 - peer_square_sums, n_peers_of_answer * (n_peers_of_answer - 1.0)),
             np.nan,
         )
-    return PeerAgreement(agreement_of_answer, agreement_of_others, score_variance_of_worker)
+    return PeerAgreement(agreement_of_answer, agreement_among_peers, score_variance_of_worker)
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:

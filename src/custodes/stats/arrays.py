@@ -23,14 +23,16 @@ CHUNK = 1_000_000
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 
 
-def chunks(n: int, size: int) -> Iterator[slice]:
-    """Slices that cut n things into chunks, so that a temporary array with `size` elements per thing is not too large.
+def chunks(n_items: int, elements_per_item: int) -> Iterator[slice]:
+    """Slices that cut items into chunks, so that arrays with `elements_per_item` have at most `CHUNK` elements.
 
     >>> list(chunks(5, CHUNK // 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    n_per_chunk = max(1, CHUNK // max(1, size))
-    return (slice(start_index, min(start_index + n_per_chunk, n)) for start_index in range(0, n, n_per_chunk))
+    n_per_chunk = max(1, CHUNK // max(1, elements_per_item))
+    return (
+        slice(start_index, min(start_index + n_per_chunk, n_items)) for start_index in range(0, n_items, n_per_chunk)
+    )
 
 
 def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | None = None) -> NDArray[Any]:

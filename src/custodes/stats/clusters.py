@@ -122,33 +122,40 @@ class ClusterRows(NamedTuple):
 
 
 def cluster_rows(
-    table: Ints, cells: Signs, clusters: Ints, *, width: int, n_tables: int, multiplicity: Ints | None = None
+    table_of_item: Ints,
+    cell_of_item: Signs,
+    cluster_of_item: Ints,
+    *,
+    n_cells: int,
+    n_tables: int,
+    multiplicity: Ints | None = None,
 ) -> ClusterRows:
     """Count items by table and cluster.
 
     Parameters
     ----------
-    table, cells, clusters : int arrays of shape (n,)
-        Table, cell and cluster of each item. Items in cells of `width` or more are not counted.
-    width, n_tables : int
+    table_of_item, cell_of_item, cluster_of_item : int arrays of shape (n,)
+        Table, cell and cluster of each item. Items in cells of `n_cells` or more are not counted.
+    n_cells, n_tables : int
         Number of cells, and number of tables.
     multiplicity : int array of shape (clusters,), optional
         Number of identical clusters that are merged in each cluster, 1 by default.
 
     Examples
     --------
-    >>> rows = cluster_rows(np.array([1, 1, 0]), np.array([0, 2, 2]), np.array([5, 5, 7]), width=3, n_tables=2)
+    >>> rows = cluster_rows(np.array([1, 1, 0]), np.array([0, 2, 2]), np.array([5, 5, 7]), n_cells=3, n_tables=2)
     >>> rows.counts.tolist(), rows.table.tolist(), rows.cluster.tolist()
     ([[0, 0, 1], [1, 0, 1]], [0, 1], [7, 5])
     """
-    is_counted_item = cells < width
-    n_clusters = int(clusters.max(initial=0)) + 1
+    is_counted_item = cell_of_item < n_cells
+    n_clusters = int(cluster_of_item.max(initial=0)) + 1
     table_and_cluster_keys, row_of_counted_item = np.unique(
-        table[is_counted_item].astype(np.int64) * n_clusters + clusters[is_counted_item], return_inverse=True
+        table_of_item[is_counted_item].astype(np.int64) * n_clusters + cluster_of_item[is_counted_item],
+        return_inverse=True,
     )
     counts_of_row = np.bincount(
-        row_of_counted_item * width + cells[is_counted_item], minlength=len(table_and_cluster_keys) * width
-    ).reshape(-1, width)
+        row_of_counted_item * n_cells + cell_of_item[is_counted_item], minlength=len(table_and_cluster_keys) * n_cells
+    ).reshape(-1, n_cells)
     table_of_row, cluster_of_row = np.divmod(table_and_cluster_keys, n_clusters)
     return ClusterRows(
         counts_of_row,
@@ -191,7 +198,7 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     ratings.
 
     >>> table = np.zeros(20, dtype=int)
-    >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), width=3, n_tables=1)
+    >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), n_cells=3, n_tables=1)
     >>> effect, clusters = design_effect(lambda counts: counts[..., 0] / counts.sum(axis=-1), rows)
     >>> round(float(effect[0]), 2), round(float(clusters[0]), 2)  # the five items of a cluster are equal
     (6.67, 4.0)
@@ -319,25 +326,25 @@ def influence_design_effect(
     return DesignEffect(np.where(n_effective_clusters > 1, np.fmax(effect, 1.0), np.inf), n_effective_clusters)
 
 
-def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:
+def null_effect(wins_and_losses: NDArray[Any], cluster_square_sums: NDArray[Any], n_clusters: NDArray[Any]) -> Floats:
     """Number, at least 1, by which a sign test divides its counts to allow for clusters; all arrays have shape (...).
 
-    `squares` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins - losses under the
-    null hypothesis. If every item is a cluster, `squares` is the number of wins and losses. Because the variance holds
-    under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels: with C `clusters`,
-    |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller p-values than 2^(1 - C), the
-    smallest p-value of sign flips of whole clusters. The divisor is then increased so that no p-value is smaller than
-    2^(1 - C).
+    `cluster_square_sums` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins -
+    losses under the null hypothesis. If every item is a cluster, it is the number of wins and losses. Because the
+    variance holds under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels:
+    with C = `n_clusters`, |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller
+    p-values than 2^(1 - C), the smallest p-value of sign flips of whole clusters. The divisor is then increased so that
+    no p-value is smaller than 2^(1 - C).
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]
 
     Source: ours; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose the null likewise).
     """
-    return np.asarray(np.fmax(ratio(squares, wins_and_losses) * few_clusters(clusters), 1.0))
+    return np.asarray(np.fmax(ratio(cluster_square_sums, wins_and_losses) * few_clusters(n_clusters), 1.0))
 
 
-def few_clusters(clusters: NDArray[Any]) -> Floats:
+def few_clusters(n_clusters: NDArray[Any]) -> Floats:
     """Factor for a variance by C clusters (...): it limits |z| to the largest |z| that sign flips of clusters can
     reach.
 
@@ -346,8 +353,8 @@ def few_clusters(clusters: NDArray[Any]) -> Floats:
     """
     from scipy.special import ndtri
 
-    largest_z = ndtri(np.exp2(-np.maximum(clusters, 2.0)))  # the largest |z| that sign flips can reach
-    return np.asarray(np.maximum(clusters / largest_z**2, 1.0))
+    largest_z = ndtri(np.exp2(-np.maximum(n_clusters, 2.0)))  # the largest |z| that sign flips can reach
+    return np.asarray(np.maximum(n_clusters / largest_z**2, 1.0))
 
 
 def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Floats:
@@ -387,25 +394,23 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     squared_residual_sums_by_cluster = (sign_sums_by_cluster - n_annotations_by_cluster * mean_sign_of_pair) ** 2
     n_annotated_clusters = (n_annotations_by_cluster > 0).sum(axis=-1)
     # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.
-    within_variation = (
-        np.where(mean_cluster_size > 1, n_annotations / np.maximum(n_annotations - 1, 1), 0.0)[..., np.newaxis]
-        * residual_square_sums_by_cluster
-    )
-    between_variation = (
-        np.where(mean_cluster_size > 1, n_annotated_clusters / np.maximum(n_annotated_clusters - 1, 1), 0.0)[
-            ..., np.newaxis
-        ]
-        * squared_residual_sums_by_cluster
-    )
-    excess_by_cluster = (between_variation - within_variation).sum(axis=-2)  # (..., units)
-    largest_excess_by_cluster = ((mean_cluster_size - 1)[..., np.newaxis] * within_variation).sum(axis=-2)
-    total_largest_excess = largest_excess_by_cluster.sum(axis=-1, keepdims=True)
+    residual_square_sums_by_cluster *= np.where(
+        mean_cluster_size > 1, n_annotations / np.maximum(n_annotations - 1, 1), 0.0
+    )[..., np.newaxis]
+    squared_residual_sums_by_cluster *= np.where(
+        mean_cluster_size > 1, n_annotated_clusters / np.maximum(n_annotated_clusters - 1, 1), 0.0
+    )[..., np.newaxis]
+    excess_by_cluster = (squared_residual_sums_by_cluster - residual_square_sums_by_cluster).sum(
+        axis=-2
+    )  # (..., units)
+    excess_if_rho_is_one = ((mean_cluster_size - 1)[..., np.newaxis] * residual_square_sums_by_cluster).sum(axis=-2)
+    total_excess_if_rho_is_one = excess_if_rho_is_one.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rho = excess_by_cluster.sum(axis=-1, keepdims=True) / total_largest_excess
+        rho = excess_by_cluster.sum(axis=-1, keepdims=True) / total_excess_if_rho_is_one
         rho_error = (
-            np.sqrt(((excess_by_cluster - rho * largest_excess_by_cluster) ** 2).sum(axis=-1, keepdims=True))
-            / total_largest_excess
+            np.sqrt(((excess_by_cluster - rho * excess_if_rho_is_one) ** 2).sum(axis=-1, keepdims=True))
+            / total_excess_if_rho_is_one
         )
     # Without variation, rho cannot be estimated: annotations may agree because they share a document.
-    rho_upper_bound = np.clip(np.where(total_largest_excess > 0, rho + rho_error, 1.0), 0.0, 1.0)
+    rho_upper_bound = np.clip(np.where(total_excess_if_rho_is_one > 0, rho + rho_error, 1.0), 0.0, 1.0)
     return np.asarray(1 + np.maximum(mean_cluster_size - 1, 0.0) * rho_upper_bound)

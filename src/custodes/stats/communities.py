@@ -98,9 +98,9 @@ def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> L
         if not nodes_with_gain.size:
             return labels
         for node in rng.permutation(nodes_with_gain).tolist():
-            node_affinities = np.bincount(labels, affinity[node], minlength=len(affinity_to_community))
-            best_community = node_affinities.argmax()
-            if node_affinities[best_community] - node_affinities[labels[node]] > _TOLERANCE:
+            node_affinity_by_community = np.bincount(labels, affinity[node], minlength=len(affinity_to_community))
+            best_community = node_affinity_by_community.argmax()
+            if node_affinity_by_community[best_community] - node_affinity_by_community[labels[node]] > _TOLERANCE:
                 labels[node] = best_community
 
 

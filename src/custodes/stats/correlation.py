@@ -86,8 +86,15 @@ def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     >>> round(pearson(np.array([1.0, 2, 3, np.nan]), np.array([1.0, 3, 2, 9])).item(), 3)
     0.5
     """
-    x, y = map(scaled_deviations, _mask_missing(x, y))
-    xy_sum, xx_sum, yy_sum = (np.einsum("...n,...n->...", left, right) for left, right in ((x, y), (x, x), (y, y)))
+    x_deviations, y_deviations = map(scaled_deviations, _mask_missing(x, y))
+    xy_sum, xx_sum, yy_sum = (
+        np.einsum("...n,...n->...", first_deviations, second_deviations)
+        for first_deviations, second_deviations in (
+            (x_deviations, y_deviations),
+            (x_deviations, x_deviations),
+            (y_deviations, y_deviations),
+        )
+    )
     return ratio(xy_sum, np.sqrt(xx_sum) * np.sqrt(yy_sum)).clip(-1.0, 1.0)
 
 
@@ -139,10 +146,10 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     0.333
     """
     x, y = _mask_missing(x, y)
-    n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    n, leading_shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     if n <= _FEW:
         return pair_counts(x, y).tau_b
-    x, y = (np.broadcast_to(values, (*shape, n)).reshape(-1, n) for values in (x, y))
+    x, y = (np.broadcast_to(values, (*leading_shape, n)).reshape(-1, n) for values in (x, y))
     tau = np.empty(len(x))
     for row_slice in chunks(len(tau), _CACHED * n):
         is_missing = np.isnan(x[row_slice])
@@ -151,15 +158,15 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
             SortedRows.from_values(np.where(is_missing, np.inf, values[row_slice])) for values in (x, y)
         )
         n_missing = is_missing.sum(axis=1)
-        n_missing_ordered_pairs = 2 * n_missing * (n - n_missing)
+        n_pairs_with_one_missing = 2 * n_missing * (n - n_missing)
         tau[row_slice] = tau_b(
-            _doubled_concordance(sorted_x, sorted_y) - n_missing_ordered_pairs,
+            _doubled_concordance(sorted_x, sorted_y) - n_pairs_with_one_missing,
             *(
-                n * n - (sorted_rows.end - sorted_rows.start).sum(axis=1) - n_missing_ordered_pairs
+                n * n - (sorted_rows.end - sorted_rows.start).sum(axis=1) - n_pairs_with_one_missing
                 for sorted_rows in (sorted_x, sorted_y)
             ),
         )
-    return tau.reshape(shape)
+    return tau.reshape(leading_shape)
 
 
 def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
@@ -171,17 +178,17 @@ def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
         fourfold_lower_counts = [
             4 * count_earlier_lower(y_positions).sum(axis=1) for _, y_positions in sorted_positions(x, y)
         ]
-        mean_of_tie_orders = sum(fourfold_lower_counts) / len(fourfold_lower_counts)
-        return np.asarray(mean_of_tie_orders - n * (n - 2) - (x.end - x.start).sum(axis=1))
+        mean_fourfold_lower_count = sum(fourfold_lower_counts) / len(fourfold_lower_counts)
+        return np.asarray(mean_fourfold_lower_count - n * (n - 2) - (x.end - x.start).sum(axis=1))
     (x_levels, n_x_levels), (y_levels, n_y_levels) = x.levels(), y.levels()
     n_rows = len(x_levels)
     row_of_output = np.repeat(np.arange(n_rows), n)
-    counts = table_sums(row_of_output, x_levels.ravel(), y_levels.ravel(), shape=(n_rows, n_x_levels, n_y_levels))
-    n_lower_in_x = np.cumsum(counts, axis=1) - counts
-    n_lower_or_equal_in_y = np.cumsum(n_lower_in_x, axis=2)
+    level_counts = table_sums(row_of_output, x_levels.ravel(), y_levels.ravel(), shape=(n_rows, n_x_levels, n_y_levels))
+    n_lower_x_same_y = np.cumsum(level_counts, axis=1) - level_counts
+    n_lower_x_up_to_y = np.cumsum(n_lower_x_same_y, axis=2)
     # outputs with a lower x and a lower y, minus outputs with a lower x and a higher y
-    net_counts = 2 * n_lower_or_equal_in_y - n_lower_in_x - n_lower_or_equal_in_y[..., -1:]
-    return np.asarray(2 * (counts * net_counts).sum(axis=(1, 2)))
+    net_concordance = 2 * n_lower_x_up_to_y - n_lower_x_same_y - n_lower_x_up_to_y[..., -1:]
+    return np.asarray(2 * (level_counts * net_concordance).sum(axis=(1, 2)))
 
 
 ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
@@ -209,20 +216,22 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     [2, 3, 2, 2, 3]
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
-    # The output is the first axis, followed by the axes of `shape`.
+    n, leading_shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    # The output is the first axis, followed by the axes of `leading_shape`.
     x, y = (
-        np.ascontiguousarray(np.moveaxis(values.reshape((1,) * (1 + len(shape) - values.ndim) + values.shape), -1, 0))
+        np.ascontiguousarray(
+            np.moveaxis(values.reshape((1,) * (1 + len(leading_shape) - values.ndim) + values.shape), -1, 0)
+        )
         for values in (x, y)
     )
     is_rated_output = ~(np.isnan(x) | np.isnan(y))
     is_selected_pair = np.moveaxis(np.ones((n, n), dtype=bool) if pairs is None else pairs, (-2, -1), (0, 1))
     is_selected_pair = is_selected_pair.reshape(
-        n, n, *(1,) * (len(shape) + 2 - is_selected_pair.ndim), *is_selected_pair.shape[2:]
+        n, n, *(1,) * (len(leading_shape) + 2 - is_selected_pair.ndim), *is_selected_pair.shape[2:]
     )
-    counts = np.zeros((5, *shape), dtype=np.int32)
+    counts = np.zeros((5, *leading_shape), dtype=np.int32)
     for first_output in range(n - 1):
-        for offset_slice in chunks(n - 1 - first_output, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
+        for offset_slice in chunks(n - 1 - first_output, max(_CACHE * math.prod(leading_shape), CHUNK // _INT8)):
             later_outputs = slice(first_output + 1 + offset_slice.start, first_output + 1 + offset_slice.stop)
             is_counted_pair = (
                 is_rated_output[first_output]
@@ -280,7 +289,7 @@ def _sorted_concordance(x: SortedRows, y: SortedRows, *, weights: Floats | None 
     if y.has_ties and not x.has_ties:
         return _sorted_concordance(y, x, weights=weights)
     n = x.order.shape[1]
-    counts_by_tie_order = []
+    concordance_by_tie_order = []
     for outputs_in_y_order, y_positions in sorted_positions(x, y):
         outputs_in_x_order = take_from_rows(outputs_in_y_order, y_positions)
         weights_in_x_order, weights_in_y_order = (
@@ -290,12 +299,14 @@ def _sorted_concordance(x: SortedRows, y: SortedRows, *, weights: Floats | None 
         n_lower_in_x_plus_y = take_from_rows(np.cumsum(weights_in_y_order, axis=1) - weights_in_y_order, y_positions)
         n_lower_in_x_plus_y += np.cumsum(weights_in_x_order, axis=1) - weights_in_x_order
         n_lower_in_both = count_earlier_lower(y_positions, None if weights is None else weights_in_x_order)
-        counts_by_tie_order.append(np.empty(y_positions.shape))
+        concordance_by_tie_order.append(np.empty(y_positions.shape))
         np.put_along_axis(
-            counts_by_tie_order[-1], outputs_in_x_order, 4 * n_lower_in_both - 2 * n_lower_in_x_plus_y, axis=1
+            concordance_by_tie_order[-1], outputs_in_x_order, 4 * n_lower_in_both - 2 * n_lower_in_x_plus_y, axis=1
         )
     total_output_weight = n if weights is None else weights.sum()
-    return np.asarray(sum(counts_by_tie_order) / len(counts_by_tie_order) + total_output_weight - x.tie_counts(weights))
+    return np.asarray(
+        sum(concordance_by_tie_order) / len(concordance_by_tie_order) + total_output_weight - x.tie_counts(weights)
+    )
 
 
 def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:

@@ -41,12 +41,12 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     return ratio(type_counts, is_decided_by_both.sum(axis=-1)[..., np.newaxis])
 
 
-def lower_rate(rates: NDArray[Any], quantile: float) -> NDArray[np.float64]:
+def lower_rate(rates: NDArray[Any], critical_value: float) -> NDArray[np.float64]:
     """Lower bound of the expected proportion of pairs with an error, from the proportion of resamples (..., pairs) in
     which each pair has the error.
 
     A pair near the threshold of a test may have an error in these data that is rare in other data. If z is the distance
-    from the threshold in standard errors, the rate is about the normal probability of z, and `quantile` standard
+    from the threshold in standard errors, the rate is about the normal probability of z, and `critical_value` standard
     errors are subtracted from z. NaN marks pairs that are left out.
 
     >>> lower_rate(np.array([[0.5, 0.0, 1.0, np.nan]]), 1.96).round(4).tolist()
@@ -54,7 +54,7 @@ def lower_rate(rates: NDArray[Any], quantile: float) -> NDArray[np.float64]:
     """
     from scipy.special import ndtr, ndtri
 
-    return np.asarray(mean_of_defined(ndtr(ndtri(rates) - quantile)))
+    return np.asarray(mean_of_defined(ndtr(ndtri(rates) - critical_value)))
 
 
 def divergence(human: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:

@@ -46,8 +46,7 @@ def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     Source: Aho, Garey and Ullman 1972.
     """
-    is_reachable = closure(adjacency)
-    return adjacency & ~_product(adjacency, is_reachable)
+    return adjacency & ~_product(adjacency, closure(adjacency))
 
 
 def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -60,12 +59,12 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     """
     layer_of_component = np.zeros(len(component_adjacency), dtype=np.intp)
     while True:
-        next_layer_of_component = np.where(component_adjacency, layer_of_component[:, np.newaxis] + 1, 0).max(
+        new_layer_of_component = np.where(component_adjacency, layer_of_component[:, np.newaxis] + 1, 0).max(
             axis=0, initial=0
         )
-        if (next_layer_of_component == layer_of_component).all():
+        if (new_layer_of_component == layer_of_component).all():
             return layer_of_component
-        layer_of_component = next_layer_of_component
+        layer_of_component = new_layer_of_component
 
 
 def clearest_cycles(edge_strengths: Floats) -> list[list[int]]:

@@ -81,10 +81,10 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
 
     Source: Wilson 1927; with effective counts: Kish 1965, Korn and Graubard 1998.
     """
-    proportion, squared_quantile_by_n = np.asarray(proportion, dtype=np.float64), quantile**2 / n
-    interval_centre = (proportion + squared_quantile_by_n / 2) / (1 + squared_quantile_by_n)
-    half_width = np.sqrt(squared_quantile_by_n * proportion * (1 - proportion) + squared_quantile_by_n**2 / 4) / (
-        1 + squared_quantile_by_n
+    proportion, squared_quantile_over_n = np.asarray(proportion, dtype=np.float64), quantile**2 / n
+    interval_centre = (proportion + squared_quantile_over_n / 2) / (1 + squared_quantile_over_n)
+    half_width = np.sqrt(squared_quantile_over_n * proportion * (1 - proportion) + squared_quantile_over_n**2 / 4) / (
+        1 + squared_quantile_over_n
     )
     return np.minimum(interval_centre - half_width, proportion).clip(0, 1), np.maximum(
         interval_centre + half_width, proportion
@@ -114,19 +114,24 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
 
 
 def student_interval(
-    draws: NDArray[Any], *, confidence: float, n_units: float | Floats, bounds: Bounds, few_draws: bool = False
+    draws: NDArray[Any],
+    *,
+    confidence: float,
+    n_units: float | Floats,
+    bounds: Bounds,
+    adjust_for_few_draws: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Interval of estimate ± t x standard error, from draws (1 + B, ...): lower and upper bounds, (...) each.
 
     Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters, one number or one for
     each estimate (...). The standard error is the standard deviation over the resamples times sqrt(G / (G - 1)), and t
-    has G - 1 degrees of freedom. With `few_draws`, the sampling error of a standard error from B resamples is included:
-    t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom (Satterthwaite). With the bounds `SHARE`, the estimate is a
-    proportion p, and its interval is the Wilson interval of p (1 - p) / error^2 observations. If this number is 0 / 0,
-    it is replaced by G, so that the interval at 0 and 1 has a width. With other bounds, the error is computed on a
-    variance-stabilising scale: arcsine between two bounds, square root above a lower bound. So the interval stays
-    within the bounds and contains the estimate. The interval is NaN if the estimate is undefined, if fewer than half of
-    the draws are defined, or if there is only one cluster or one draw.
+    has G - 1 degrees of freedom. With `adjust_for_few_draws`, the sampling error of a standard error from B resamples
+    is included: t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom (Satterthwaite). With the bounds `SHARE`, the
+    estimate is a proportion p, and its interval is the Wilson interval of p (1 - p) / error^2 observations. If this
+    number is 0 / 0, it is replaced by G, so that the interval at 0 and 1 has a width. With other bounds, the error is
+    computed on a variance-stabilising scale: arcsine between two bounds, square root above a lower bound. So the
+    interval stays within the bounds and contains the estimate. The interval is NaN if the estimate is undefined, if
+    fewer than half of the draws are defined, or if there is only one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -152,7 +157,7 @@ def student_interval(
         squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / np.maximum(n_units - 1, 1))
     )
     degrees_of_freedom = np.maximum(np.asarray(n_units, dtype=np.float64) - 1, 1)
-    if few_draws and len(draws) > 2:
+    if adjust_for_few_draws and len(draws) > 2:
         degrees_of_freedom = np.maximum(1 / (1 / degrees_of_freedom + 1 / (len(draws) - 2)), 1)
     t_quantile = np.where(has_enough_draws, stdtrit(degrees_of_freedom, (1 + confidence) / 2), np.nan)
     if bounds == SHARE:
@@ -207,15 +212,17 @@ def expanded_interval(
     low, high = percentile_interval(draws, confidence=2 * float(ndtr(t_quantile)) - 1)
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if the bound or the estimate is NaN
     if t_quantile > largest_z:
-        base_z = max(float(-ndtri(_N_BEYOND / (n_draws + 1))), 1.0) if n_draws > _N_BEYOND else 1.0
+        inner_z = max(float(-ndtri(_N_BEYOND / (n_draws + 1))), 1.0) if n_draws > _N_BEYOND else 1.0
         stabilised_estimate, *stabilised_percentiles = (
-            _stabilise_variance(np.asarray(values, dtype=np.float64), bounds)
-            for values in (estimate, *percentile_interval(draws, confidence=2 * float(ndtr(base_z)) - 1))
+            _stabilise_variance(np.asarray(unstabilised_values, dtype=np.float64), bounds)
+            for unstabilised_values in (estimate, *percentile_interval(draws, confidence=2 * float(ndtr(inner_z)) - 1))
         )
         with np.errstate(invalid="ignore"):  # for infinite estimates, which have no interval
             extended_low, extended_high = (
-                _back_transform(stabilised_estimate + t_quantile / base_z * (percentile - stabilised_estimate), bounds)
-                for percentile in stabilised_percentiles
+                _back_transform(
+                    stabilised_estimate + t_quantile / inner_z * (stabilised_percentile - stabilised_estimate), bounds
+                )
+                for stabilised_percentile in stabilised_percentiles
             )
         low, high = np.minimum(low, extended_low), np.maximum(high, extended_high)
     if bounds == SHARE:
@@ -294,7 +301,7 @@ class ResampledEstimate:
             )
             return float(low), float(high)
         low, high = student_interval(
-            self.draws, confidence=level, n_units=self.n_effective_units, bounds=self.bounds, few_draws=True
+            self.draws, confidence=level, n_units=self.n_effective_units, bounds=self.bounds, adjust_for_few_draws=True
         )
         if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
             half_width, (lowest_value, highest_value) = (
@@ -304,14 +311,14 @@ class ResampledEstimate:
             return max(self.value - half_width, lowest_value), min(self.value + half_width, highest_value)
         return float(low), float(high)
 
-    def distance(self, at: float) -> float:
+    def distance(self, null_value: float) -> float:
         """Distance of the estimate from a value, in standard errors, found by inverting the interval. The estimate must
         have an interval."""
         from scipy.special import ndtr
 
         def excludes_value(z: float) -> bool:
             low, high = self.interval(2 * float(ndtr(z)) - 1)
-            return at < low or at > high  # False if the bounds are NaN
+            return null_value < low or null_value > high  # False if the bounds are NaN
 
         return float(bisect_condition(excludes_value, 0.0, _FARTHEST))
 
@@ -354,7 +361,7 @@ class SimultaneousIntervals:
 
 
 def simultaneous_intervals(
-    estimates: Sequence[ResampledEstimate | None], at: Sequence[float], *, confidence: float
+    estimates: Sequence[ResampledEstimate | None], null_values: Sequence[float], *, confidence: float
 ) -> SimultaneousIntervals:
     """Simultaneous confidence intervals of estimates, and a test of each estimate against a value.
 
@@ -381,8 +388,8 @@ def simultaneous_intervals(
     from scipy.special import ndtr
 
     estimate_of_index = {
-        index: estimate
-        for index, estimate in enumerate(estimates)
+        estimate_index: estimate
+        for estimate_index, estimate in enumerate(estimates)
         if estimate and np.isfinite(estimate.interval(confidence)[0])
     }
     n_estimates, level, normal_maximum = len(estimate_of_index), confidence, None
@@ -400,14 +407,14 @@ def simultaneous_intervals(
             correlations, np.arange(n_estimates), np.full(n_estimates, n_estimates), n=N_DIRECTIONS
         )
         level = max(2 * float(ndtr(normal_maximum.quantile(1 - confidence))) - 1, confidence)
-    for index, resampled_estimate in estimate_of_index.items():
-        low_bounds[index], high_bounds[index] = resampled_estimate.interval(level)
-        if not np.isfinite(low_bounds[index]):
+    for estimate_index, resampled_estimate in estimate_of_index.items():
+        low_bounds[estimate_index], high_bounds[estimate_index] = resampled_estimate.interval(level)
+        if not np.isfinite(low_bounds[estimate_index]):
             continue
-        z = resampled_estimate.distance(at[index])
-        p_values[index] = unadjusted_p = 2 * float(ndtr(-z))
+        z = resampled_estimate.distance(null_values[estimate_index])
+        p_values[estimate_index] = unadjusted_p = 2 * float(ndtr(-z))
         if normal_maximum is not None:
-            p_values[index] = min(max(normal_maximum.tail(z), unadjusted_p), n_estimates * unadjusted_p, 1.0)
+            p_values[estimate_index] = min(max(normal_maximum.tail(z), unadjusted_p), n_estimates * unadjusted_p, 1.0)
     return SimultaneousIntervals(
         estimate=estimated_values, low=low_bounds, high=high_bounds, p_value=p_values, level=level
     )

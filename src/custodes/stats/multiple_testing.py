@@ -152,7 +152,7 @@ def flip_tests(
     """
     is_present_block = block_sizes > 0
     n_present_blocks = is_present_block.sum(axis=0)
-    n_blocks = np.maximum(n_present_blocks, 2)
+    n_blocks_or_two = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
     is_defined &= (np.isfinite(jackknife_estimates) | ~is_present_block).all(axis=0)
     block_sizes_in_use = block_sizes * is_defined
@@ -160,32 +160,34 @@ def flip_tests(
     relative_sizes = _relative_sizes(block_sizes_in_use)
     residuals = scaled_pseudo_values - relative_sizes * np.nan_to_num(estimate[:, np.newaxis])
     residuals[np.abs(residuals) <= _SAME] = 0.0
-    residual_size_sums = np.einsum("ku,ku->k", residuals, relative_sizes)
+    residual_size_product_sums = np.einsum("ku,ku->k", residuals, relative_sizes)
     size_square_sums = np.einsum("ku,ku->k", relative_sizes, relative_sizes)
     # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
-    largest_sums = np.sqrt(n_blocks * np.einsum("ku,ku->k", scaled_pseudo_values, scaled_pseudo_values))
-    scaled_pseudo_values *= np.nan_to_num(ratio(np.ones(len(n_blocks)), largest_sums))[:, np.newaxis]
+    largest_possible_sums = np.sqrt(n_blocks_or_two * np.einsum("ku,ku->k", scaled_pseudo_values, scaled_pseudo_values))
+    scaled_pseudo_values *= np.nan_to_num(ratio(np.ones(len(n_blocks_or_two)), largest_possible_sums))[:, np.newaxis]
     relative_statistic = np.abs(scaled_pseudo_values.sum(axis=1))
-    degrees_of_freedom = n_blocks - 1.0
-    has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
-    normal_factor = (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
+    degrees_of_freedom = n_blocks_or_two - 1.0
+    has_equal_block_counts = len(np.unique(n_blocks_or_two[is_defined])) < 2
+    wallace_factor = (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
 
-    def to_common_scale(relative_statistic: Floats, at: Ints | slice) -> Floats:
+    def to_common_scale(relative_statistic: Floats, hypotheses: Ints | slice) -> Floats:
         """Statistics (k', n) on a common scale: unchanged with equal numbers of blocks, else normal quantiles."""
         if has_equal_block_counts:
             return relative_statistic
         with np.errstate(divide="ignore"):
-            scaled_log_term = -degrees_of_freedom[at, np.newaxis] * np.log1p(
-                -(np.minimum(relative_statistic, 1.0) ** 2)
+            return np.asarray(
+                wallace_factor[hypotheses, np.newaxis]
+                * np.sqrt(
+                    -degrees_of_freedom[hypotheses, np.newaxis] * np.log1p(-(np.minimum(relative_statistic, 1.0) ** 2))
+                )
             )
-            return np.asarray(normal_factor[at, np.newaxis] * np.sqrt(scaled_log_term))
 
     def to_critical_t(common_scale_values: Floats) -> Floats:
         """|t| that corresponds to values (k,) on the common scale."""
         relative_statistic = (
             common_scale_values
             if has_equal_block_counts
-            else np.sqrt(-np.expm1(-((common_scale_values / normal_factor) ** 2) / degrees_of_freedom))
+            else np.sqrt(-np.expm1(-((common_scale_values / wallace_factor) ** 2) / degrees_of_freedom))
         )
         relative_statistic = np.minimum(relative_statistic, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
@@ -198,9 +200,9 @@ def flip_tests(
     def make_batch(flip_signs: NDArray[np.int8]) -> Batch:
         sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
 
-        def statistics(rows: Ints) -> Floats:
-            flipped_sums = scaled_pseudo_values[rows] @ sign_columns
-            return to_common_scale(np.abs(flipped_sums, out=flipped_sums), rows)
+        def statistics(hypotheses: Ints) -> Floats:
+            flipped_sums = scaled_pseudo_values[hypotheses] @ sign_columns
+            return to_common_scale(np.abs(flipped_sums, out=flipped_sums), hypotheses)
 
         return len(flip_signs), statistics
 
@@ -208,20 +210,27 @@ def flip_tests(
     relative_statistic = np.where(
         is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
     )
-    standard_error = np.sqrt(np.einsum("ku,ku->k", residuals, residuals) / (n_blocks * degrees_of_freedom))
+    standard_error = np.sqrt(np.einsum("ku,ku->k", residuals, residuals) / (n_blocks_or_two * degrees_of_freedom))
 
-    def margins(critical_values: Floats) -> tuple[Floats, Floats]:
+    def bound_distances(critical_values: Floats) -> tuple[Floats, Floats]:
         """Roots of |t(d)| = critical t, a quadratic equation, as distances from the estimate."""
         critical_t = to_critical_t(critical_values)
-        factor = critical_t**2 / degrees_of_freedom
-        curvature = 1 - factor * (size_square_sums / n_blocks - 1)
-        curvature = np.where(curvature > _SAME, curvature, np.nan)  # otherwise the values are not bounded
-        shift = factor * residual_size_sums / n_blocks
-        root = np.hypot(shift, np.sqrt(curvature) * critical_t * standard_error)
-        below, above = (root + shift) / curvature, (root - shift) / curvature
+        squared_t_per_freedom = critical_t**2 / degrees_of_freedom
+        square_coefficient = 1 - squared_t_per_freedom * (size_square_sums / n_blocks_or_two - 1)
+        square_coefficient = np.where(
+            square_coefficient > _SAME, square_coefficient, np.nan
+        )  # otherwise the values are not bounded
+        half_linear_coefficient = squared_t_per_freedom * residual_size_product_sums / n_blocks_or_two
+        discriminant_root = np.hypot(half_linear_coefficient, np.sqrt(square_coefficient) * critical_t * standard_error)
+        lower_distances, upper_distances = (
+            (discriminant_root + half_linear_coefficient) / square_coefficient,
+            (discriminant_root - half_linear_coefficient) / square_coefficient,
+        )
         is_varying = standard_error > 0
-        no_margin = 0.0 * critical_values
-        return np.where(is_varying, below, no_margin), np.where(is_varying, above, no_margin)
+        zero_distances = 0.0 * critical_values
+        return np.where(is_varying, lower_distances, zero_distances), np.where(
+            is_varying, upper_distances, zero_distances
+        )
 
     return _family(
         np.where(is_defined, estimate, np.nan),
@@ -230,7 +239,7 @@ def flip_tests(
         confidence=confidence,
         alpha=alpha,
         exact=flips.exact,
-        margins=margins,
+        bound_distances=bound_distances,
         smallest_p=smallest_p_values,
     )
 
@@ -248,9 +257,11 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
     """
     is_present_block, size_shares = block_sizes > 0, ratio(block_sizes, block_sizes.sum(axis=0))
     remaining_shares = np.where(is_present_block, 1 - np.nan_to_num(size_shares), 0.0)
-    estimates_or_zero = np.where(is_present_block & np.isfinite(jackknife_estimates), jackknife_estimates, 0.0)
-    centres = (remaining_shares * estimates_or_zero).sum(axis=0) / np.maximum(remaining_shares.sum(axis=0), _SAME)
-    sums_of_blocks = remaining_shares * (centres - estimates_or_zero) + np.nan_to_num(size_shares * estimate)
+    jackknife_or_zero = np.where(is_present_block & np.isfinite(jackknife_estimates), jackknife_estimates, 0.0)
+    jackknife_means = (remaining_shares * jackknife_or_zero).sum(axis=0) / np.maximum(
+        remaining_shares.sum(axis=0), _SAME
+    )
+    sums_of_blocks = remaining_shares * (jackknife_means - jackknife_or_zero) + np.nan_to_num(size_shares * estimate)
     pseudo_value_matrix = (is_present_block.sum(axis=0) * sums_of_blocks).T
     pseudo_value_matrix[np.abs(pseudo_value_matrix) <= _SAME] = 0.0
     return np.ascontiguousarray(pseudo_value_matrix)
@@ -258,8 +269,9 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
 
 def _relative_sizes(block_sizes: Bools | Ints | Floats) -> Floats:
     """Sizes of blocks (k, blocks), divided by the mean size of the blocks that are not empty."""
-    shares = np.nan_to_num(ratio(block_sizes, block_sizes.sum(axis=0)))
-    return np.ascontiguousarray(((block_sizes > 0).sum(axis=0) * shares).T)
+    return np.ascontiguousarray(
+        ((block_sizes > 0).sum(axis=0) * np.nan_to_num(ratio(block_sizes, block_sizes.sum(axis=0)))).T
+    )
 
 
 def bootstrap_tests(
@@ -315,7 +327,7 @@ def bootstrap_tests(
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
     n_estimates, n_draws = draws_shape[0], draws_shape[1] - 1
-    estimate, mean_resample, variance, n_defined_resamples = np.full((4, n_estimates), np.nan)
+    estimate, mean_resample, resample_variance, n_defined_resamples = np.full((4, n_estimates), np.nan)
     n_effective = n_units if n_effective_units is None else n_effective_units
     degrees_of_freedom = max(1.0, n_effective - 1)
     for estimate_slice in chunks(n_estimates, _CACHE * (1 + n_draws)):
@@ -324,11 +336,13 @@ def bootstrap_tests(
         estimate[estimate_slice] = values_by_estimate[:, 0]
         n_defined_resamples[estimate_slice] = np.isfinite(resamples).sum(axis=1)
         mean_resample[estimate_slice] = mean_of_defined(resamples)
-        variance[estimate_slice] = mean_of_defined((resamples - mean_resample[estimate_slice, np.newaxis]) ** 2)
+        resample_variance[estimate_slice] = mean_of_defined(
+            (resamples - mean_resample[estimate_slice, np.newaxis]) ** 2
+        )
     is_defined = (
         np.isfinite(estimate) & (n_defined_resamples > 0) & (2 * n_defined_resamples >= n_draws) & (n_units > 1)
     )
-    standard_error = np.sqrt(np.where(is_defined, variance, 0.0) * (n_effective / max(1, n_effective - 1)))
+    standard_error = np.sqrt(np.where(is_defined, resample_variance, 0.0) * (n_effective / max(1, n_effective - 1)))
     is_varying = standard_error > _SAME
     can_be_significant = bool(np.exp2(1.0 - n_units) <= 1 - confidence)
     is_testable = is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & can_be_significant
@@ -344,7 +358,7 @@ def bootstrap_tests(
         is_testable, -ndtri(stdtr(degrees_of_freedom, -np.abs(estimate) / standard_error_or_one)), np.nan
     )
 
-    def margins(critical_values: Floats) -> tuple[Floats, Floats]:
+    def bound_distances(critical_values: Floats) -> tuple[Floats, Floats]:
         critical_t = -stdtrit(degrees_of_freedom, ndtr(-critical_values))
         half_width = np.where(standard_error > 0, critical_t * standard_error, 0.0 * critical_values)
         return half_width, half_width
@@ -355,25 +369,26 @@ def bootstrap_tests(
         [[(n_draws, statistics)]] if n_draws else [],
         confidence=confidence,
         alpha=alpha,
-        margins=margins,
+        bound_distances=bound_distances,
     )
 
 
 def _family(
     estimate: Floats,
-    threshold: Floats,
+    observed_statistic: Floats,
     stages: Iterable[Iterable[Batch]],
     *,
     confidence: float,
     alpha: float,
-    margins: Callable[[Floats], tuple[Floats, Floats]],
+    bound_distances: Callable[[Floats], tuple[Floats, Floats]],
     exact: bool = False,
     smallest_p: Floats | float = 0.0,
 ) -> Family:
     """Tests of estimates (k,).
 
-    `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested. `margins`
-    returns the distances (k,) of the lower and the upper bound from the estimates, from critical values of |statistic|.
+    `observed_statistic` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested.
+    `bound_distances` returns the distances (k,) of the lower and the upper bound from the estimates, from critical
+    values of |statistic|.
     `smallest_p` is the smallest possible p-value.
     """
     p_value, p_adjusted, critical_value, largest_p_excluding_zero = np.full((4, len(estimate)), np.nan)
@@ -383,8 +398,8 @@ def _family(
         # By rows: count_nonzero with an axis is several times slower.
         return np.array(
             [
-                np.count_nonzero(hypothesis_draws >= hypothesis_threshold)
-                for hypothesis_draws, hypothesis_threshold in zip(draws, threshold[hypotheses].tolist(), strict=True)
+                np.count_nonzero(hypothesis_draws >= observed_value)
+                for hypothesis_draws, observed_value in zip(draws, observed_statistic[hypotheses].tolist(), strict=True)
             ],
             dtype=np.int64,
         )
@@ -400,28 +415,31 @@ def _family(
             draws.partition(n_draws - critical_rank, axis=1)
             critical_value[hypotheses] = draws[:, n_draws - critical_rank]
 
-    def count_largest_reached(largest: Floats, hypotheses: Ints) -> tuple[Ints, Ints]:
-        n_reached = count_reached(largest, hypotheses)
+    def count_largest_reached(largest_statistics: Floats, hypotheses: Ints) -> tuple[Ints, Ints]:
+        n_reached = count_reached(largest_statistics, hypotheses)
         return n_reached, n_reached
 
-    tested_order = np.argsort(threshold, kind="stable")[
-        : (~np.isnan(threshold)).sum()
+    tested_order = np.argsort(observed_statistic, kind="stable")[
+        : (~np.isnan(observed_statistic)).sum()
     ]  # without NaN, which is sorted last
     adjusted_results = step_down(
-        tested_order, stages, count_largest_reached, alpha=alpha, data=1, exact=exact, record=record
+        tested_order, stages, count_largest_reached, alpha=alpha, n_data_draws=1, exact=exact, record=record
     )
     p_value = np.maximum(p_value, smallest_p)
     p_adjusted[tested_order], at_threshold[tested_order] = adjusted_results
     p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws
     p_adjusted[tested_order[::-1]] = np.maximum.accumulate(p_adjusted[tested_order[::-1]])
     with np.errstate(invalid="ignore"):
-        below, above = (np.where(np.isfinite(margin), margin, np.nan) for margin in margins(critical_value))
+        lower_distances, upper_distances = (
+            np.where(np.isfinite(bound_distance), bound_distance, np.nan)
+            for bound_distance in bound_distances(critical_value)
+        )
     # Despite rounding errors, an interval must contain 0 if the test is not significant.
     is_zero_inside = p_value > largest_p_excluding_zero
     return Family(
         estimate=estimate,
-        low=np.where(is_zero_inside, np.minimum(estimate - below, 0.0), estimate - below),
-        high=np.where(is_zero_inside, np.maximum(estimate + above, 0.0), estimate + above),
+        low=np.where(is_zero_inside, np.minimum(estimate - lower_distances, 0.0), estimate - lower_distances),
+        high=np.where(is_zero_inside, np.maximum(estimate + upper_distances, 0.0), estimate + upper_distances),
         p_value=p_value,
         p_adjusted=p_adjusted,
         at_threshold=at_threshold,

@@ -94,7 +94,7 @@ def pair_tests(
         tail_sums,
         alpha=alpha,
         # lower limit: the exact p-value of one pair; upper limit: Bonferroni's p-value
-        limits=(unadjusted_p, np.minimum(np.arange(1, len(pairs_by_ascending_z) + 1) * unadjusted_p, 1.0)),
+        p_limits=(unadjusted_p, np.minimum(np.arange(1, len(pairs_by_ascending_z) + 1) * unadjusted_p, 1.0)),
     )
     p_adjusted, at_threshold = np.full(len(z_scores), np.nan), np.zeros(len(z_scores), dtype=np.bool_)
     p_adjusted[pairs_by_ascending_z], at_threshold[pairs_by_ascending_z] = adjusted_results
@@ -143,12 +143,12 @@ class _Directions:
 
 
 @lru_cache(maxsize=8)
-def _unit_vectors(dimension: int, start: int, n: int) -> Floats:
-    """Random unit vectors (n, size), without the first `start` vectors of the sequence.
+def _unit_vectors(dimension: int, n_skipped: int, n_vectors: int) -> Floats:
+    """Random unit vectors (n, dimension), without the first `n_skipped` vectors of the sequence.
 
     The vectors do not depend on the covariance, so they are cached.
     """
-    vectors = np.random.default_rng(STREAM).standard_normal((start + n, dimension))[start:]
+    vectors = np.random.default_rng(STREAM).standard_normal((n_skipped + n_vectors, dimension))[n_skipped:]
     return make_read_only(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 

@@ -79,7 +79,7 @@ def pooled_correlation(
     """
     flat_human, flat_metrics = human.reshape(-1), metrics.reshape(len(metrics), human.size)
     correlations = np.full((len(weights), len(metrics)), np.nan)
-    for group_metric_indices, rated_output_indices in group_by_outputs(flat_human, flat_metrics):
+    for metric_indices, rated_output_indices in group_by_outputs(flat_human, flat_metrics):
         if len(rated_output_indices) == 0:
             continue
         item_of_output = rated_output_indices // human.shape[1]
@@ -91,9 +91,9 @@ def pooled_correlation(
             distinct_units_and_weights, group_of_output = distinct_rows(unit_and_weight_of_output)
             unit_of_group, weight_of_group = distinct_units_and_weights.T
             resample_weights = weights[:, unit_of_group.astype(np.intp)] * weight_of_group
-        correlations[:, group_metric_indices] = _POOLED[kind](
+        correlations[:, metric_indices] = _POOLED[kind](
             flat_human[rated_output_indices],
-            flat_metrics[group_metric_indices][:, rated_output_indices],
+            flat_metrics[metric_indices][:, rated_output_indices],
             group_of_output,
             resample_weights,
             weight_of_group,
@@ -205,11 +205,11 @@ class _Levels:
         """
         if power == 2 and self.shape[1] <= _FEW:
             counts = table_sums(self.level_of_output, self.group_of_output, shape=self.shape).astype(np.float64)
-            pair_counts, all_weights = counts.T @ counts, np.asarray(resample_weights, dtype=np.float64)
+            pair_counts, float_weights = counts.T @ counts, np.asarray(resample_weights, dtype=np.float64)
             n_equal_pairs_in_group = np.diagonal(pair_counts)
             if np.count_nonzero(pair_counts) == np.count_nonzero(n_equal_pairs_in_group):  # groups share no level
-                return np.asarray(all_weights * all_weights @ n_equal_pairs_in_group)
-            return np.asarray(np.einsum("bu,bu->b", all_weights @ pair_counts, all_weights))
+                return np.asarray(float_weights * float_weights @ n_equal_pairs_in_group)
+            return np.asarray(np.einsum("bu,bu->b", float_weights @ pair_counts, float_weights))
         level_starts, n_groups_of_level = self.counts.indptr[:-1], np.diff(self.counts.indptr)
         shared_level_counts = self.counts[np.flatnonzero(n_groups_of_level > 1)]
         single_group_entries = level_starts[n_groups_of_level == 1]
@@ -392,9 +392,9 @@ def _binned_concordance(
         )
         for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * max(count_matrix.shape)):
             weight_table = np.asarray(count_matrix @ group_weights).reshape(*table_shape, -1)
-            net_counts = np.matmul(bin_signs[1], np.tensordot(bin_signs[0], weight_table, 1))
+            net_concordance = np.matmul(bin_signs[1], np.tensordot(bin_signs[0], weight_table, 1))
             concordances[resample_slice, metric_index] = (
-                np.einsum("xyb,xyb->b", weight_table, net_counts)
+                np.einsum("xyb,xyb->b", weight_table, net_concordance)
                 + (2 * group_weights.T - weight_of_group) @ correction_of_group
             )
     return concordances
@@ -411,9 +411,9 @@ def _bin_levels(level_of_output: Ints) -> Ints:
     )[1].reshape(-1)
 
 
-def _iter_weight_columns(resample_weights: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:
+def _iter_weight_columns(resample_weights: NDArray[Any], elements_per_resample: int) -> Iterator[tuple[slice, Floats]]:
     """Yield blocks of resamples: their slice, and their weights as columns (groups, resamples)."""
-    for resample_slice in chunks(len(resample_weights), max(size, CHUNK // _WIDTH)):
+    for resample_slice in chunks(len(resample_weights), max(elements_per_resample, CHUNK // _WIDTH)):
         yield resample_slice, np.ascontiguousarray(resample_weights[resample_slice].T, dtype=np.float64)
 
 

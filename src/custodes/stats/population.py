@@ -151,8 +151,8 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
         factor_21**2 + factor_22**2,
     )
     larger_eigenvalue = (precision_11 + precision_22) / 2 + np.hypot((precision_11 - precision_22) / 2, precision_12)
-    determinant = first_diagonal_draws * second_diagonal_draws / (scatter_root_11 * scatter_root_22)
-    smaller_eigenvalue = (determinant / np.sqrt(np.maximum(larger_eigenvalue, smallest_float))) ** 2
+    determinant_root = first_diagonal_draws * second_diagonal_draws / (scatter_root_11 * scatter_root_22)
+    smaller_eigenvalue = (determinant_root / np.sqrt(np.maximum(larger_eigenvalue, smallest_float))) ** 2
     axis_angle = np.arctan2(precision_12, (precision_11 - precision_22) / 2) / 2
     cosine, sine = np.cos(axis_angle), np.sin(axis_angle)
     shrinkage_factors = [

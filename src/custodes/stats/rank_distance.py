@@ -45,8 +45,8 @@ def rank_distances(values: Floats, first_raters: Ints, second_raters: Ints, *, r
     Kendall 1945 for tau-b.
     """
     distances = np.empty((len(rules), len(first_raters), values.shape[1]))
-    for pair_slice, unit_slice, pair_table in _chunks(values, first_raters, second_raters):
-        distances[:, pair_slice, unit_slice] = [_distances_from_counts(pair_table, rule=rule)[0].T for rule in rules]
+    for pair_slice, unit_slice, pair_counts in _chunks(values, first_raters, second_raters):
+        distances[:, pair_slice, unit_slice] = [_distances_from_counts(pair_counts, rule=rule)[0].T for rule in rules]
     return distances
 
 
@@ -67,12 +67,12 @@ def rank_distance_influence(
     """
     distances = np.empty((len(first_raters), values.shape[1]))
     derivative_sum_by_pair_and_thing = np.zeros((len(first_raters), values.shape[2]))
-    for pair_slice, unit_slice, pair_table in _chunks(values, first_raters, second_raters):
-        chunk_distances, coefficients_of_count = _distances_from_counts(pair_table, rule=rule)
+    for pair_slice, unit_slice, pair_counts in _chunks(values, first_raters, second_raters):
+        chunk_distances, coefficients_of_count = _distances_from_counts(pair_counts, rule=rule)
         distances[pair_slice, unit_slice] = chunk_distances.T
         for count_index, count_coefficients in coefficients_of_count.items():
             derivative_sum_by_pair_and_thing[pair_slice] += np.einsum(
-                "unp,up->pn", pair_table[count_index], count_coefficients
+                "unp,up->pn", pair_counts[count_index], count_coefficients
             )
     return distances, ratio(derivative_sum_by_pair_and_thing, np.sum(~np.isnan(distances), axis=1, keepdims=True))
 
@@ -99,13 +99,13 @@ def _chunks(values: Floats, first_raters: Ints, second_raters: Ints) -> Iterator
 _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
 
 
-def _distances_from_counts(pair_table: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
+def _distances_from_counts(pair_counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
     """Distances (units, P), and coefficients of the counts by thing, which give the derivatives of the distances by w.
 
     The total of a count K over ordered pairs has the derivative 2 K_i with respect to w_i. Coefficients are 0 if the
     distance is undefined.
     """
-    concordance, untied_x, untied_y, untied_in_both, n_pairs = pair_table.sum(axis=2, dtype=np.float64)
+    concordance, untied_x, untied_y, untied_in_both, n_pairs = pair_counts.sum(axis=2, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         if rule == "tau-b":
             tau_denominator = np.sqrt(untied_x * untied_y)
@@ -135,21 +135,21 @@ def _count_by_comparison(ranks: Floats, first_raters: Ints, second_raters: Ints)
         np.moveaxis(ranks[raters], -1, 0).astype(np.float32, order="C") for raters in (first_raters, second_raters)
     )  # (n, P, units)
     is_rated_by_both = ~(np.isnan(first_ranks) | np.isnan(second_ranks))
-    pair_table = np.zeros((5, *first_ranks.shape), dtype=np.int8)
-    for thing, is_thing_rated in enumerate(is_rated_by_both):
+    pair_counts = np.zeros((5, *first_ranks.shape), dtype=np.int8)
+    for thing_index, is_thing_rated in enumerate(is_rated_by_both):
         is_counted_pair = is_rated_by_both & is_thing_rated
         first_signs, second_signs = (
-            difference_signs(rater_ranks, rater_ranks[thing]) * is_counted_pair
+            difference_signs(rater_ranks, rater_ranks[thing_index]) * is_counted_pair
             for rater_ranks in (first_ranks, second_ranks)
         )
         sign_products = first_signs * second_signs
-        pair_table[_CONCORDANCE] += sign_products
-        pair_table[_UNTIED_X] += np.abs(first_signs)
-        pair_table[_UNTIED_Y] += np.abs(second_signs)
-        pair_table[_UNTIED] += np.abs(sign_products)
-        pair_table[_ALL] += is_counted_pair
-    pair_table[_ALL] -= is_rated_by_both
-    return np.moveaxis(pair_table, (1, 2, 3), (2, 3, 1))
+        pair_counts[_CONCORDANCE] += sign_products
+        pair_counts[_UNTIED_X] += np.abs(first_signs)
+        pair_counts[_UNTIED_Y] += np.abs(second_signs)
+        pair_counts[_UNTIED] += np.abs(sign_products)
+        pair_counts[_ALL] += is_counted_pair
+    pair_counts[_ALL] -= is_rated_by_both
+    return np.moveaxis(pair_counts, (1, 2, 3), (2, 3, 1))
 
 
 def _count_by_sorting(ranks: Floats, first_raters: Ints, second_raters: Ints) -> PairTable:
@@ -171,15 +171,15 @@ def _count_by_sorting(ranks: Floats, first_raters: Ints, second_raters: Ints) ->
         for rater_ranks in (first_ranks, second_ranks, (n_things + 2) * 2 * first_ranks + second_ranks)
     )
     n_things_rated_by_both = n_things - n_missing_things
-    pair_table = np.empty((5, *first_ranks.shape), dtype=np.int32)
-    pair_table[_CONCORDANCE] = concordance(first_ranks, second_ranks) - n_missing_things
-    pair_table[_UNTIED_X], pair_table[_UNTIED_Y] = (
+    pair_counts = np.empty((5, *first_ranks.shape), dtype=np.int32)
+    pair_counts[_CONCORDANCE] = concordance(first_ranks, second_ranks) - n_missing_things
+    pair_counts[_UNTIED_X], pair_counts[_UNTIED_Y] = (
         n_things_rated_by_both - n_tied_with_thing_by_first,
         n_things_rated_by_both - n_tied_with_thing_by_second,
     )
-    pair_table[_UNTIED], pair_table[_ALL] = (
+    pair_counts[_UNTIED], pair_counts[_ALL] = (
         n_things_rated_by_both - n_tied_with_thing_by_first - n_tied_with_thing_by_second + n_tied_with_thing_by_both,
         n_things_rated_by_both - 1,
     )
-    pair_table *= is_rated_by_both
-    return np.moveaxis(pair_table.reshape(5, len(first_raters), n_units, n_things), (1, 2, 3), (3, 1, 2))
+    pair_counts *= is_rated_by_both
+    return np.moveaxis(pair_counts.reshape(5, len(first_raters), n_units, n_things), (1, 2, 3), (3, 1, 2))

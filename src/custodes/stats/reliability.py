@@ -17,9 +17,9 @@ FEWEST_ANNOTATORS = 10
 """With fewer annotators, results describe only these annotators."""
 
 
-def pair_coincidences(table: NDArray[Any]) -> Floats:
+def pair_coincidences(joint_counts: NDArray[Any]) -> Floats:
     """Coincidence matrices (..., k, k) of two codings of the same things, from their joint counts (..., k, k)."""
-    return np.asarray(table + np.swapaxes(table, -1, -2), dtype=np.float64)
+    return np.asarray(joint_counts + np.swapaxes(joint_counts, -1, -2), dtype=np.float64)
 
 
 def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Floats:
@@ -101,8 +101,8 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
     ----------
     Krippendorff 2019, chapter 12 (interval data).
     """
-    observed_differences, n_ratings, value_sum, square_sum = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
-    expected_differences = ratio(2 * (n_ratings * square_sum - value_sum**2), n_ratings - 1)
+    observed_disagreement, n_ratings, value_sum, square_sum = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
+    expected_disagreement = ratio(2 * (n_ratings * square_sum - value_sum**2), n_ratings - 1)
     return np.asarray(
-        1 - ratio(observed_differences, np.where(expected_differences > 1e-9 * n_ratings, expected_differences, 0.0))
+        1 - ratio(observed_disagreement, np.where(expected_disagreement > 1e-9 * n_ratings, expected_disagreement, 0.0))
     )

@@ -205,11 +205,11 @@ def _statistic(ratio_difference: Floats, standard_error: Floats) -> Floats:
 
 def _t_to_normal(absolute_t: Floats, freedom: Floats) -> Floats:
     """Student's |t| with `freedom` degrees of freedom, transformed to a normal quantile (Wallace 1959)."""
-    factor = (8 * freedom + 1) / (8 * freedom + 3)
-    return np.asarray(factor * np.sqrt(freedom * np.log1p(absolute_t**2 / freedom)))
+    wallace_factor = (8 * freedom + 1) / (8 * freedom + 3)
+    return np.asarray(wallace_factor * np.sqrt(freedom * np.log1p(absolute_t**2 / freedom)))
 
 
-def _normal_to_t(quantile: Floats, freedom: Floats) -> Floats:
+def _normal_to_t(normal_quantile: Floats, freedom: Floats) -> Floats:
     """Student's |t| from a normal quantile: the inverse of `_t_to_normal`."""
-    factor = (8 * freedom + 1) / (8 * freedom + 3)
-    return np.asarray(np.sqrt(freedom * np.expm1((quantile / factor) ** 2 / freedom)))
+    wallace_factor = (8 * freedom + 1) / (8 * freedom + 3)
+    return np.asarray(np.sqrt(freedom * np.expm1((normal_quantile / wallace_factor) ** 2 / freedom)))

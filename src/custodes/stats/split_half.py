@@ -43,11 +43,11 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, H
 
 
 def attainable_tau(
-    tau: NDArray[Any], marks: NDArray[Any], splits: Sequence[tuple[Half, Half]], *, rng: np.random.Generator
+    tau: NDArray[Any], ratings: NDArray[Any], splits: Sequence[tuple[Half, Half]], *, rng: np.random.Generator
 ) -> Floats:
     """Kendall's tau-b between a predictor that knows the true scores and the mean of all annotators.
 
-    `marks` (annotators, outputs) are ratings, NaN if not rated. `tau` (...) is the tau-b between the means of two
+    `ratings` (annotators, outputs) are ratings, NaN if not rated. `tau` (...) is the tau-b between the means of two
     halves of the annotators, averaged over the `splits`. In the model, an annotator adds a normal error to the true
     score. This sum is cut into the annotator's rating scale such that each rating has its observed frequency. All
     annotators have the same error variance, which is chosen such that simulated halves, with the missing values of the
@@ -56,14 +56,16 @@ def attainable_tau(
     varies. The result is 0 if `tau` is not positive.
 
     >>> rng = np.random.default_rng(0)
-    >>> marks, splits = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
-    >>> attainable_tau(np.array([1.0, 0.0]), marks, splits, rng=rng).round(2).tolist()  # two marks: root of 1/2
+    >>> ratings, splits = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
+    >>> attainable_tau(np.array([1.0, 0.0]), ratings, splits, rng=rng).round(2).tolist()  # two ratings: root of 1/2
     [0.71, 0.0]
 
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
     tau = np.asarray(tau, dtype=np.float64)
-    split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(np.asarray(marks, dtype=np.float64), splits, rng)
+    split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(
+        np.asarray(ratings, dtype=np.float64), splits, rng
+    )
     if np.isnan(split_tau_by_reliability[-1] + truth_tau_by_reliability[-1]):
         return np.full_like(tau, np.nan)
     # Near 0, tau is proportional to the reliability, and the attainable tau-b is proportional to the root of tau.
@@ -74,23 +76,23 @@ def attainable_tau(
 
 
 def _simulate_tau(
-    marks: Floats, splits: Sequence[tuple[Half, Half]], rng: np.random.Generator
+    ratings: Floats, splits: Sequence[tuple[Half, Half]], rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Simulated tau-b at each reliability of one annotator: of two halves, and of the true scores with the mean of all
     annotators."""
     from scipy.special import ndtr, ndtri
 
     n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(splits))
-    output_of_truth = rng.integers(marks.shape[1], size=n_truths)
-    is_rated_truth = ~np.isnan(marks[:, output_of_truth])
+    output_of_truth = rng.integers(ratings.shape[1], size=n_truths)
+    is_rated_truth = ~np.isnan(ratings[:, output_of_truth])
     true_scores = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
     # Errors are made exactly uncorrelated with the true scores and each other, which reduces noise.
     orthogonal_basis, triangular_factor = np.linalg.qr(
         np.column_stack([true_scores, rng.normal(size=is_rated_truth.T.shape)])
     )
     rating_errors = (orthogonal_basis * np.sign(np.diag(triangular_factor)) * np.sqrt(n_truths)).T[1:]
-    sorted_marks, n_marks_of_annotator = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
-    group_masks = np.zeros((2 * len(splits) + 1, len(marks)))  # both halves of each split, then all annotators
+    sorted_ratings, n_ratings_of_annotator = np.sort(ratings, axis=1), np.sum(~np.isnan(ratings), axis=1, keepdims=True)
+    group_masks = np.zeros((2 * len(splits) + 1, len(ratings)))  # both halves of each split, then all annotators
     for group_mask, half in zip(group_masks[:-1], chain(*splits), strict=True):
         group_mask[half] = 1.0
     group_masks[-1] = 1.0
@@ -98,10 +100,10 @@ def _simulate_tau(
     split_tau_by_reliability, truth_tau_by_reliability = np.zeros((2, len(_GRID)))
     for grid_index, reliability in enumerate(_GRID):
         percentiles = ndtr(np.sqrt(reliability) * true_scores + np.sqrt(1 - reliability) * rating_errors)
-        mark_indices = np.clip(
-            (percentiles * n_marks_of_annotator).astype(np.intp), 0, np.maximum(n_marks_of_annotator - 1, 0)
+        rating_indices = np.clip(
+            (percentiles * n_ratings_of_annotator).astype(np.intp), 0, np.maximum(n_ratings_of_annotator - 1, 0)
         )
-        simulated_ratings = np.where(is_rated_truth, np.take_along_axis(sorted_marks, mark_indices, axis=1), 0.0)
+        simulated_ratings = np.where(is_rated_truth, np.take_along_axis(sorted_ratings, rating_indices, axis=1), 0.0)
         group_means = group_masks @ simulated_ratings / np.where(n_ratings_of_group > 0, n_ratings_of_group, np.nan)
         split_tau_by_reliability[grid_index] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
         truth_tau_by_reliability[grid_index] = kendall(true_scores, group_means[-1]).item()

@@ -34,14 +34,14 @@ class AdjustedPValues(NamedTuple):
 
 
 def step_down(
-    order: Ints,
+    hypothesis_order: Ints,
     stages: Iterable[Iterable[Batch]],
     tail_sums: Callable[[Floats, Ints], tuple[Floats | Ints, Floats | Ints]],
     *,
     alpha: float,
-    data: int = 0,
+    n_data_draws: int = 0,
     exact: bool = False,
-    limits: tuple[Floats | float, Floats | float] = (0.0, 1.0),
+    p_limits: tuple[Floats | float, Floats | float] = (0.0, 1.0),
     record: Callable[[Ints, Floats], None] | None = None,
 ) -> AdjustedPValues:
     """Adjusted p-values of a step-down test by the maximum statistic.
@@ -52,7 +52,7 @@ def step_down(
 
     Parameters
     ----------
-    order : array of int of shape (k,)
+    hypothesis_order : array of int of shape (k,)
         Positions of the hypotheses; the least extreme hypothesis is first.
     stages
         The batches of draws of each stage.
@@ -63,11 +63,11 @@ def step_down(
         indicator of this event.
     alpha : float
         Level.
-    data : int, default 0
+    n_data_draws : int, default 0
         1 if the data count as a further draw, else 0.
     exact : bool, default False
         Whether the draws are all possible draws.
-    limits : pair of arrays of shape (k,), default (0, 1)
+    p_limits : pair of arrays of shape (k,), default (0, 1)
         Lower and upper limits of the p-values, for the hypotheses in the given order.
     record
         Function that is called with hypotheses and their draws (m, n). The function may modify the draws.
@@ -81,7 +81,7 @@ def step_down(
     ----------
     Romano and Wolf 2005.
     """
-    n_hypotheses = len(order)
+    n_hypotheses = len(hypothesis_order)
     p_values, p_monte_carlo_errors = np.ones((2, n_hypotheses))
     at_threshold, tested_positions = np.zeros(n_hypotheses, dtype=np.bool_), np.arange(n_hypotheses)
     for batches in stages:
@@ -91,7 +91,7 @@ def step_down(
         for n_batch_draws, compute_statistics in batches:
             running_maximum = np.zeros(n_batch_draws)
             for hypothesis_slice in chunks(int(tested_positions[-1]) + 1, _CACHE * n_batch_draws):
-                draw_statistics = compute_statistics(order[hypothesis_slice])
+                draw_statistics = compute_statistics(hypothesis_order[hypothesis_slice])
                 positions_in_slice = tested_positions[
                     (tested_positions >= hypothesis_slice.start) & (tested_positions < hypothesis_slice.stop)
                 ]
@@ -105,7 +105,7 @@ def step_down(
                     for hypothesis_statistics in draw_statistics[start:stop]:
                         np.maximum(running_maximum, hypothesis_statistics, out=running_maximum)
                     maxima[tested_index : tested_index + 1] = running_maximum
-                tail_and_square_sums = tail_sums(maxima, order[positions_in_slice])
+                tail_and_square_sums = tail_sums(maxima, hypothesis_order[positions_in_slice])
                 tail_totals[positions_in_slice] += tail_and_square_sums[0]
                 square_totals[positions_in_slice] += tail_and_square_sums[1]
                 n_draws_of_hypothesis[positions_in_slice] += n_batch_draws
@@ -115,17 +115,17 @@ def step_down(
                         if len(positions_in_slice) == len(draw_statistics)
                         else draw_statistics[positions_in_slice - hypothesis_slice.start]
                     )
-                    record(order[positions_in_slice], tested_statistics)
-        mean_tail_probability = (tail_totals + data)[tested_positions] / (n_draws_of_hypothesis + data)[
+                    record(hypothesis_order[positions_in_slice], tested_statistics)
+        mean_tail_probability = (tail_totals + n_data_draws)[tested_positions] / (n_draws_of_hypothesis + n_data_draws)[
             tested_positions
         ]
         tail_variance = np.maximum(
-            (square_totals + data)[tested_positions] / (n_draws_of_hypothesis + data)[tested_positions]
+            (square_totals + n_data_draws)[tested_positions] / (n_draws_of_hypothesis + n_data_draws)[tested_positions]
             - mean_tail_probability**2,
             0.0,
         )
         lower_p_limits, upper_p_limits = (
-            np.broadcast_to(p_limit, n_hypotheses)[tested_positions] for p_limit in limits
+            np.broadcast_to(p_limit, n_hypotheses)[tested_positions] for p_limit in p_limits
         )
         p_values[tested_positions] = mean_tail_probability.clip(lower_p_limits, upper_p_limits)
         p_monte_carlo_errors[tested_positions] = np.where(

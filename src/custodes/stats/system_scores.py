@@ -28,8 +28,8 @@ def is_complete(rated: Bools) -> bool:
     >>> is_complete(np.array([[True, True], [False, False]])), is_complete(np.array([[True, True], [True, False]]))
     (True, False)
     """
-    rated_systems = rated[:, rated.any(axis=0)]
-    return bool((rated_systems.all(axis=1) | ~rated_systems.any(axis=1)).all())
+    rated_columns = rated[:, rated.any(axis=0)]
+    return bool((rated_columns.all(axis=1) | ~rated_columns.any(axis=1)).all())
 
 
 def common_items(rated: Bools) -> Bools:

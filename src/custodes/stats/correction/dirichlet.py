@@ -35,15 +35,15 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     counts = np.asarray(counts, dtype=np.float64)
     distinct_tables, distinct_table_indices = distinct_rows(counts.reshape(-1, 3))
     distinct_table_indices = distinct_table_indices.reshape(counts.shape[:-1])
-    n_labels = distinct_tables.sum(axis=1, keepdims=True)
-    p = (distinct_tables + 1) / (n_labels + 3)
+    n_ratings = distinct_tables.sum(axis=1, keepdims=True)
+    p = (distinct_tables + 1) / (n_ratings + 3)
     margin = p[:, 0] - p[:, 2]
     p_low, p_high = np.full((2, *p.shape), np.nan)
     margin_low, margin_high = np.full((2, *margin.shape), np.nan)
     if confidence is not None:
         tail_probability = (1 - confidence) / 2
         p_low, p_high = (
-            betaincinv(distinct_tables + 1, n_labels - distinct_tables + 2, quantile_probability)
+            betaincinv(distinct_tables + 1, n_ratings - distinct_tables + 2, quantile_probability)
             for quantile_probability in (tail_probability, 1 - tail_probability)
         )
         margin_low = _margin_quantile(distinct_tables, tail_probability)
@@ -58,7 +58,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
         margin_high=margin_high,
         theta=human_theta(distinct_tables[:, 0], distinct_tables[:, 2]),
         effective_draws=np.full(margin.shape, np.nan),
-        sd=np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (n_labels[:, 0] + 4)),
+        sd=np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (n_ratings[:, 0] + 4)),
     ).at(distinct_table_indices)
 
 

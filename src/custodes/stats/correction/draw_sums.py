@@ -39,29 +39,38 @@ class DrawSums:
         largest_log_weights = log_weights.max(axis=1)
         weights = np.exp(log_weights - largest_log_weights[:, np.newaxis])
         margin = p[0] - p[2]
-        is_better, weight_squares = margin > 0, weights**2
-        mean_terms = (weights * moment_values for moment_values in (*p, margin**2))
-        summed_terms = (weights, weight_squares, weights * is_better, weight_squares * is_better, *mean_terms)
+        is_first_better, weight_squares = margin > 0, weights**2
+        weighted_moments = (weights * moment_values for moment_values in (*p, margin**2))
+        summed_terms = (
+            weights,
+            weight_squares,
+            weights * is_first_better,
+            weight_squares * is_first_better,
+            *weighted_moments,
+        )
         return cls(
             largest_log_weights, np.stack([summed_term.sum(axis=1, dtype=np.float64) for summed_term in summed_terms])
         )
 
-    def add(self, rows: Ints, other_sums: DrawSums) -> None:
+    def add(self, table_indices: Ints, other_sums: DrawSums) -> None:
         """Add the sums of further draws to the tables at some positions."""
-        largest_log_weights = np.maximum(self.top[rows], other_sums.top)
-        sums_and_largest_log_weights = ((self.values[:, rows], self.top[rows]), (other_sums.values, other_sums.top))
-        self.values[:, rows] = sum(
+        largest_log_weights = np.maximum(self.top[table_indices], other_sums.top)
+        sums_and_largest_log_weights = (
+            (self.values[:, table_indices], self.top[table_indices]),
+            (other_sums.values, other_sums.top),
+        )
+        self.values[:, table_indices] = sum(
             sums * np.exp(_POWERS * (old_largest_log_weights - largest_log_weights))
             for sums, old_largest_log_weights in sums_and_largest_log_weights
         )
-        self.top[rows] = largest_log_weights
+        self.top[table_indices] = largest_log_weights
 
     @property
     def effective(self) -> Floats:
         """The number (t,) of effective draws (Kish)."""
         return ratio(self.values[0] ** 2, self.values[1])
 
-    def estimate(self, rows: Ints, *, cautious: bool) -> Estimate:
+    def estimate(self, table_indices: Ints, *, cautious: bool) -> Estimate:
         """Return the estimates of the tables at some positions, without intervals.
 
         The standard error of theta combines the standard error by the delta method with the effect of one more draw,
@@ -69,12 +78,12 @@ class DrawSums:
         sum(w^2) / sum(w). If `cautious` is true, it has the largest weight, because the squared weights alone
         underestimate the error if few draws dominate.
         """
-        weight_sum, squared_weight_sum, better_weight_sum, better_squared_weight_sum, *moment_sums = self.values[
-            :, rows
+        weight_sum, weight_square_sum, better_weight_sum, better_weight_square_sum, *moment_sums = self.values[
+            :, table_indices
         ]
-        n_effective = self.effective[rows]
+        n_effective = self.effective[table_indices]
         theta = np.minimum(better_weight_sum / weight_sum, 1.0)
-        scaled_variance = better_squared_weight_sum * (1 - 2 * theta) + theta**2 * squared_weight_sum
+        scaled_variance = better_weight_square_sum * (1 - 2 * theta) + theta**2 * weight_square_sum
         one_draw_effect = 1 / weight_sum if cautious else 1 / n_effective
         mean_p = (np.stack(moment_sums[:3]) / weight_sum).T
         margin = mean_p[:, 0] - mean_p[:, 2]

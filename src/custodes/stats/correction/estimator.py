@@ -161,8 +161,8 @@ class Estimate:
     sd: Floats = field(default_factory=lambda: np.full((), np.nan))
 
     def __post_init__(self) -> None:
-        for name in ("theta_error", "sd"):
-            object.__setattr__(self, name, np.broadcast_to(getattr(self, name), np.shape(self.theta)))
+        for field_name in ("theta_error", "sd"):
+            object.__setattr__(self, field_name, np.broadcast_to(getattr(self, field_name), np.shape(self.theta)))
 
     def at(self, selection: NDArray[np.integer[Any] | np.bool_]) -> Estimate:
         """Return the estimates of the tables selected by positions (...) or by a mask."""
@@ -238,12 +238,13 @@ class Estimate:
     def from_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
         """Return an estimate that has a margin but no win, tie and loss probabilities; all arguments: shape (...)."""
         undefined_probabilities = np.full((*np.shape(margin), 3), np.nan)
-        margin_and_bounds = {"margin": margin, "margin_low": low, "margin_high": high}
         return cls(
             p=undefined_probabilities,
             p_low=undefined_probabilities,
             p_high=undefined_probabilities,
-            **margin_and_bounds,
+            margin=margin,
+            margin_low=low,
+            margin_high=high,
             theta=theta,
             effective_draws=undefined_probabilities[..., 0],
         )

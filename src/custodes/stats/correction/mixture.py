@@ -84,11 +84,11 @@ def mixture_posterior(
     distinct_tables = counts.distinct_tables()
     distinct_counts = Counts.from_rows(distinct_tables.rows)
     # without human ratings, wins and losses are exchangeable, so theta is 1/2
-    is_even_table = distinct_tables.even | ~distinct_counts.human.any(axis=-1)
+    is_symmetric_table = distinct_tables.even | ~distinct_counts.human.any(axis=-1)
     # theta of a table that is its own mirror image is 1/2, so no draws are needed for its precision
     default_target_error = _PRECISION_QUICK if confidence is None else _PRECISION if gamma is None else 0.0
-    target_errors = np.where(is_even_table, np.inf, default_target_error)
-    n_least_effective, n_first_draws = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
+    target_errors = np.where(is_symmetric_table, np.inf, default_target_error)
+    min_effective_draws, n_first_draws = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
     has_closed_form = ~distinct_counts.metric_only.any(axis=-1)
     indices_and_estimates = [
         (
@@ -102,7 +102,10 @@ def mixture_posterior(
         [np.empty(0, dtype=np.intp)],
         0,
     )
-    draw_sums, bounds_of_table = DrawSums.empty(len(is_even_table)), np.full((2, len(is_even_table), 4), np.nan)
+    draw_sums, bounds_of_table = (
+        DrawSums.empty(len(is_symmetric_table)),
+        np.full((2, len(is_symmetric_table), 4), np.nan),
+    )
     draws_of_table: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {
         table_index: [] for table_index in unfinished_indices.tolist()
     }
@@ -133,7 +136,7 @@ def mixture_posterior(
         n_effective = estimate.effective_draws
         has_precise_theta = is_precise_enough(estimate, precision=target_errors[unfinished_indices], gamma=gamma)
         is_finished = has_precise_theta | (n_draws >= MOST_DRAWS)
-        is_finished &= n_effective >= max(n_least_effective, min(_EFFECTIVE_RATE * n_draws, _ENOUGH))
+        is_finished &= n_effective >= max(min_effective_draws, min(_EFFECTIVE_RATE * n_draws, _ENOUGH))
         # tables with few draws are left out, because the variation of their weights is uncertain
         has_uneven_weights = ~is_finished & (n_draws >= _FIRST) & (n_draws * _ENOUGH > MOST_DRAWS * n_effective)
         for table_index in unfinished_indices[has_uneven_weights]:
@@ -152,7 +155,7 @@ def mixture_posterior(
     indices_and_estimates.append(
         (finished_indices, with_bounds(finished_estimate, bounds_of_table[:, finished_indices]))
     )
-    return distinct_tables.expand_estimate(Estimate.from_parts(indices_and_estimates).symmetrise(is_even_table))
+    return distinct_tables.expand_estimate(Estimate.from_parts(indices_and_estimates).symmetrise(is_symmetric_table))
 
 
 def shared_numbers(n_draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
@@ -178,31 +181,34 @@ def weighted_draws(counts: Counts, variates: NDArray[np.float32]) -> tuple[NDArr
     human_exponents = (counts.human_only - 2).astype(np.float32)
     cell_exponents = (1 - pseudo_counts[..., 0]).astype(np.float32)
     gammas_of_cell = [
-        weighted_gammas(shapes_of_cell, variates, variate_row)
-        for variate_row, (shapes_of_cell, _) in enumerate(distinct_shapes_of_cell)
+        weighted_gammas(distinct_shapes, variates, variate_row)
+        for variate_row, (distinct_shapes, _) in enumerate(distinct_shapes_of_cell)
     ]
     block_size = max(1, _BLOCK // n_draws)
     for first_table_index in range(0, n_tables, block_size):
-        tables = slice(first_table_index, first_table_index + block_size)
-        shape_indices = [shape_index_of_table[tables] for _, shape_index_of_table in distinct_shapes_of_cell]
+        table_slice = slice(first_table_index, first_table_index + block_size)
+        shape_indices = [shape_index_of_table[table_slice] for _, shape_index_of_table in distinct_shapes_of_cell]
         cell_draws = np.stack(
             [gamma_draws[indices] for (gamma_draws, _), indices in zip(gammas_of_cell, shape_indices, strict=True)]
         )
-        log_sums = np.asarray(
-            sum(log_acceptance[i] for (_, log_acceptance), i in zip(gammas_of_cell, shape_indices, strict=True))
+        block_log_weights = np.asarray(
+            sum(
+                log_acceptance[indices]
+                for (_, log_acceptance), indices in zip(gammas_of_cell, shape_indices, strict=True)
+            )
         )
         joint_draws, metric_draws = cell_draws[:9].reshape(3, 3, -1, n_draws), cell_draws[9:]  # [human, metric]
         joint_draws *= metric_draws / metric_draws.sum(axis=0) / np.maximum(joint_draws.sum(axis=0), _SMALLEST)
-        p_draws[:, tables] = joint_draws.sum(axis=1)
+        p_draws[:, table_slice] = joint_draws.sum(axis=1)
         for human_outcome in range(3):
-            log_p_human = np.log(np.maximum(p_draws[human_outcome, tables], _SMALLEST))
-            log_sums += human_exponents[tables, human_outcome, np.newaxis] * log_p_human
-            class_exponents = cell_exponents[tables, human_outcome]
+            log_p_human = np.log(np.maximum(p_draws[human_outcome, table_slice], _SMALLEST))
+            block_log_weights += human_exponents[table_slice, human_outcome, np.newaxis] * log_p_human
+            class_exponents = cell_exponents[table_slice, human_outcome]
             rare_class_tables = np.flatnonzero(class_exponents)
-            for cell_gammas in joint_draws[human_outcome] if rare_class_tables.size else ():
-                log_cell_draws = np.log(np.maximum(cell_gammas[rare_class_tables], _SMALLEST))
-                log_sums[rare_class_tables] += class_exponents[rare_class_tables, np.newaxis] * log_cell_draws
-        log_weights[tables] = log_sums
+            for joint_cell_draws in joint_draws[human_outcome] if rare_class_tables.size else ():
+                log_cell_draws = np.log(np.maximum(joint_cell_draws[rare_class_tables], _SMALLEST))
+                block_log_weights[rare_class_tables] += class_exponents[rare_class_tables, np.newaxis] * log_cell_draws
+        log_weights[table_slice] = block_log_weights
     return p_draws, log_weights
 
 

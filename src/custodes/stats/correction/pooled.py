@@ -110,10 +110,14 @@ def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Gener
             [(signs == outcome_sign).sum(axis=-1) for outcome_sign in (1, 0, -1)], axis=-1
         )
         if is_clustered(items.units):
-            table_indices = np.repeat(np.arange(label_counts[..., 0].size), signs.shape[-1])
+            table_of_annotation = np.repeat(np.arange(label_counts[..., 0].size), signs.shape[-1])
             unit_of_annotation = np.tile(items.units, label_counts[..., 0].size)
             cluster_count_rows = cluster_rows(
-                table_indices, outcomes(signs).ravel(), unit_of_annotation, width=3, n_tables=label_counts[..., 0].size
+                table_of_annotation,
+                outcomes(signs).ravel(),
+                unit_of_annotation,
+                n_cells=3,
+                n_tables=label_counts[..., 0].size,
             )
             label_counts = label_counts / design_effect(margin_of, cluster_count_rows).divisor(confidence).reshape(
                 *label_counts.shape[:-1], 1
@@ -143,11 +147,9 @@ def _fit(
     signs: NDArray[np.int8], *, design: Floats, units: NDArray[np.integer[Any]], n_units: int, flip_signs: Floats
 ) -> tuple[NDArray[Any], ...]:
     """Return the fields of `Margins` for signs (replications, pairs, items)."""
-    is_annotated_pair = signs != ABSENT
-    n_annotations_by_cluster = unit_sums(
-        is_annotated_pair, units=units, n_units=n_units
-    )  # (replications, pairs, units)
-    sign_sums_by_cluster = unit_sums(np.where(is_annotated_pair, signs, 0), units=units, n_units=n_units)
+    is_annotated = signs != ABSENT
+    n_annotations_by_cluster = unit_sums(is_annotated, units=units, n_units=n_units)  # (replications, pairs, units)
+    sign_sums_by_cluster = unit_sums(np.where(is_annotated, signs, 0), units=units, n_units=n_units)
     n_annotations = n_annotations_by_cluster.sum(axis=2)
     n_clusters = (n_annotations_by_cluster > 0).any(axis=1).sum(axis=1)
 

@@ -23,7 +23,7 @@ _MIXED = 1.01  # populations agree if R-hat is at most this
 
 
 def tempering_posterior(
-    row: NDArray[Any], *, seed: Sequence[int], confidence: float | None, precision: float, gamma: float | None
+    table_row: NDArray[Any], *, seed: Sequence[int], confidence: float | None, precision: float, gamma: float | None
 ) -> Estimate:
     """Return the posterior (1,) of one table (15,) by sequential Monte Carlo.
 
@@ -40,7 +40,7 @@ def tempering_posterior(
     Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
     (ter Braak 2006).
     """
-    populations = Populations(Counts.from_rows(row), np.random.default_rng([*seed, *stream_key(row)]))
+    populations = Populations(Counts.from_rows(table_row), np.random.default_rng([*seed, *stream_key(table_row)]))
     while populations.t < 1:
         populations.heat()
         populations.move(_STEP_MOVES)
@@ -182,11 +182,11 @@ class Populations:
         human_exponents, cell_exponents = (exponents[:, np.newaxis, np.newaxis] for exponents in self._powers)
         return np.exp(log_human), (human_exponents * log_human + cell_exponents * log_joint.sum(axis=1)).sum(axis=0)
 
-    def _draw_proposal(self, block: int | slice, draw_shape: tuple[int, ...]) -> Floats:
-        """Return log probabilities (..., 3, *size) from the proposal, also for probabilities too small for a float."""
+    def _draw_proposal(self, block: int | slice, trailing_shape: tuple[int, ...]) -> Floats:
+        """Log probabilities (..., 3, *trailing_shape) from the proposal, even below the float range."""
         gamma_shapes = self._shapes[block][..., np.newaxis, np.newaxis]
         # Gamma(a) is Gamma(a + 1) * U^(1 / a), whose logarithm does not underflow.
-        draws_shape = (*gamma_shapes.shape[:-2], *draw_shape)
+        draws_shape = (*gamma_shapes.shape[:-2], *trailing_shape)
         log_gammas = (
             np.log(self._rng.standard_gamma(gamma_shapes + 1, draws_shape))
             - self._rng.standard_exponential(draws_shape) / gamma_shapes
@@ -211,5 +211,5 @@ def class_pseudo_counts(counts: Counts) -> Floats:
     + 4, where c is the pseudo-count, n the number of paired items of the class, and h the number of its items with only
     human ratings. The result is nearly the largest such c, and at most 1.
     """
-    n_items = counts.paired.sum(axis=-1) + 4 * counts.human_only
-    return np.asarray(np.minimum((n_items + 3.5) / 9, 1.0)[..., np.newaxis])
+    weighted_n_items = counts.paired.sum(axis=-1) + 4 * counts.human_only
+    return np.asarray(np.minimum((weighted_n_items + 3.5) / 9, 1.0)[..., np.newaxis])

@@ -28,8 +28,7 @@ def brier(probabilities: Floats, outcomes: Ints) -> Floats:
 
     Source: Brier 1950, "Verification of forecasts expressed in terms of probability".
     """
-    outcome_indicators = np.eye(probabilities.shape[1])[outcomes]
-    return np.asarray(((probabilities - outcome_indicators) ** 2).sum(axis=1))
+    return np.asarray(((probabilities - np.eye(probabilities.shape[1])[outcomes]) ** 2).sum(axis=1))
 
 
 def constant_forecast(outcomes: Ints) -> Floats:
@@ -137,8 +136,8 @@ def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
         axis=1,
     )
     probability_sums_by_comparison, correctness_sums_by_comparison = (
-        unit_sums(values.T, units=comparison_of_verdict, n_units=int(comparison_of_verdict.max()) + 1).T
-        for values in (probabilities, correctness_by_outcome)
+        unit_sums(summands.T, units=comparison_of_verdict, n_units=int(comparison_of_verdict.max()) + 1).T
+        for summands in (probabilities, correctness_by_outcome)
     )
     mean_probabilities_by_comparison = probability_sums_by_comparison / np.bincount(comparison_of_verdict)[:, None]
     return float(

@@ -71,8 +71,8 @@ def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
 def held_out_correctness(verdicts: Signs, human_verdicts: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
     """Correctness of the best subset of judges and of the best single judge, (n,) each.
 
-    verdicts (judges, n), people (n,), fold (n,). The subset and the judge for a fold are selected on all other folds.
-    So the difference between subset and judge has no selection bias.
+    verdicts (judges, n), human verdicts (n,), fold (n,). The subset and the judge for a fold are selected on all other
+    folds. So the difference between subset and judge has no selection bias.
     """
     best_subset_correctness, best_judge_correctness = np.full((2, human_verdicts.size), np.nan)
     for held_out_fold in np.unique(fold):

@@ -252,33 +252,35 @@ def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_
 def _bound_length_bias(correlations: _LatentCorrelations, confidence: float) -> Inference:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
-    judge_correlation, human_correlation = correlations.judge_length, correlations.human_length
+    judge_length_correlation, human_length_correlation = correlations.judge_length, correlations.human_length
     judge_human_correlation = correlations.judge_human[:, 0]
-    judge_human_partial_correlation = (judge_human_correlation - judge_correlation * human_correlation) / np.sqrt(
-        (1 - judge_correlation**2) * (1 - human_correlation**2)
-    )
+    judge_human_partial_correlation = (
+        judge_human_correlation - judge_length_correlation * human_length_correlation
+    ) / np.sqrt((1 - judge_length_correlation**2) * (1 - human_length_correlation**2))
     # lower bound of the reliability of a human verdict
-    least_reliability = human_correlation**2 + judge_human_partial_correlation**2 * (1 - human_correlation**2)
+    least_reliability = human_length_correlation**2 + judge_human_partial_correlation**2 * (
+        1 - human_length_correlation**2
+    )
     excess_by_reliability = [
-        (judge_correlation * reliabilities - judge_human_correlation * human_correlation)
-        / (1.0 - human_correlation[0] ** 2)
+        (judge_length_correlation * reliabilities - judge_human_correlation * human_length_correlation)
+        / (1.0 - human_length_correlation[0] ** 2)
         for reliabilities in (np.ones_like(least_reliability), least_reliability)
     ]
-    least_noise, most_noise = (
+    least_noise_result, most_noise_result = (
         student_inference(
             excess[0],
             float(np.hypot(_jackknife_error(excess), MODEL_ERROR)),
-            n_units=len(judge_correlation) - 1,
+            n_units=len(judge_length_correlation) - 1,
             confidence=confidence,
         )
         for excess in excess_by_reliability
     )
-    has_same_sign = least_noise.estimate * most_noise.estimate > 0
+    has_same_sign = least_noise_result.estimate * most_noise_result.estimate > 0
     return Inference(
-        least_noise.estimate,
-        np.minimum(least_noise.low, most_noise.low),
-        np.maximum(least_noise.high, most_noise.high),
-        np.where(has_same_sign, np.maximum(least_noise.p_value, most_noise.p_value), np.nan),
+        least_noise_result.estimate,
+        np.minimum(least_noise_result.low, most_noise_result.low),
+        np.maximum(least_noise_result.high, most_noise_result.high),
+        np.where(has_same_sign, np.maximum(least_noise_result.p_value, most_noise_result.p_value), np.nan),
     )
 
 
@@ -332,12 +334,12 @@ class _LatentCorrelations(NamedTuple):
         def stratum_sizes(is_present: Bools) -> Ints:
             return np.bincount(strata[is_present], minlength=n_strata)
 
-        length_products = resampled_mean(deviations * normal_scores(log_length_ratios, strata), has_verdict)
+        mean_length_products = resampled_mean(deviations * normal_scores(log_length_ratios, strata), has_verdict)
         length_correlations = np.stack(
             [
                 polyserial_correlation(mean_products, thresholds, stratum_weights=stratum_sizes(is_rated))
                 for mean_products, thresholds, is_rated in zip(
-                    length_products.T, thresholds_by_rater, has_verdict, strict=True
+                    mean_length_products.T, thresholds_by_rater, has_verdict, strict=True
                 )
             ],
             axis=1,
@@ -345,7 +347,7 @@ class _LatentCorrelations(NamedTuple):
         # The judge with each annotator, then the pairs of annotators.
         rater_pairs = np.array(list(combinations(range(1 + n_annotators), 2)))
         has_both_verdicts = has_verdict[rater_pairs].all(axis=1)
-        verdict_products = resampled_mean(deviations[rater_pairs].prod(axis=1), has_both_verdicts)
+        mean_verdict_products = resampled_mean(deviations[rater_pairs].prod(axis=1), has_both_verdicts)
         verdict_correlations = np.stack(
             [
                 polychoric_correlation(
@@ -354,7 +356,7 @@ class _LatentCorrelations(NamedTuple):
                     stratum_weights=stratum_sizes(is_rated_by_both),
                 )
                 for mean_products, pair, is_rated_by_both in zip(
-                    verdict_products.T, rater_pairs, has_both_verdicts, strict=True
+                    mean_verdict_products.T, rater_pairs, has_both_verdicts, strict=True
                 )
             ],
             axis=1,
@@ -366,7 +368,7 @@ class _LatentCorrelations(NamedTuple):
             judge_human[:, first_annotators] * human_length[:, second_annotators]
             + judge_human[:, second_annotators] * human_length[:, first_annotators]
         )
-        is_defined_pair = np.isfinite(verdict_products[:, n_annotators:]).all(axis=0)
+        is_defined_pair = np.isfinite(mean_verdict_products[:, n_annotators:]).all(axis=0)
         n_verdicts = has_verdict[1:].sum(axis=1)
         return cls(
             judge_length=judge_length,

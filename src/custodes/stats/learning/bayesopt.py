@@ -88,8 +88,8 @@ def _standardise_values(objective_values: Floats) -> Floats:
 
 def _kernel(distances: Floats) -> Floats:
     """Matern 5/2 kernel of distances in units of the length scale."""
-    r = math.sqrt(5) * distances
-    return np.asarray((1 + r + r * r / 3) * np.exp(-r))
+    scaled_distances = math.sqrt(5) * distances
+    return np.asarray((1 + scaled_distances + scaled_distances * scaled_distances / 3) * np.exp(-scaled_distances))
 
 
 def _distances(row_points: Floats, column_points: Floats) -> Floats:
@@ -159,10 +159,10 @@ def _propose_candidate(
     candidates = np.concatenate([rng.random((_RANDOM, best_points.shape[1])), _perturb_points(best_points, rng)])
     improvements = expected_improvement(candidates)
     for _ in range(_ROUNDS):
-        best_candidates = np.argsort(-improvements, kind="stable")[:_STARTS]
-        perturbed_points = _perturb_points(candidates[best_candidates], rng)
-        candidates = np.concatenate([candidates[best_candidates], perturbed_points])
-        improvements = np.concatenate([improvements[best_candidates], expected_improvement(perturbed_points)])
+        best_candidate_indices = np.argsort(-improvements, kind="stable")[:_STARTS]
+        perturbed_points = _perturb_points(candidates[best_candidate_indices], rng)
+        candidates = np.concatenate([candidates[best_candidate_indices], perturbed_points])
+        improvements = np.concatenate([improvements[best_candidate_indices], expected_improvement(perturbed_points)])
     return np.asarray(candidates[int(np.argmax(improvements))])
 
 

@@ -63,13 +63,13 @@ def pair_sums(
     n_outputs, human_and_predicted_scores = len(human_scores), np.vstack([human_scores, predicted_scores])
     if kind == "kendall" and _FEW * len(rows) < n_outputs:
         return _sum_pair_signs(human_and_predicted_scores, rows, labels)
-    sums_of_kind: dict[Objective, Callable[[Floats, Ints, Floats], Floats]] = {
+    sum_function_of_kind: dict[Objective, Callable[[Floats, Ints, Floats], Floats]] = {
         "kendall": _sign_sums,
         "spearman": _difference_sums,
         "pearson": _difference_sums,
         "accuracy": partial(_order_sums, item_of_output),
     }
-    compute_sums = sums_of_kind[kind]
+    compute_sums = sum_function_of_kind[kind]
     single_label, equal_weights = np.zeros(n_outputs, dtype=np.intp), np.ones(n_outputs)
     row_sums, *same_label_sums = (
         compute_sums(human_and_predicted_scores, label_of_output, equal_weights)[:, rows]
@@ -77,8 +77,8 @@ def pair_sums(
     )
     if len(rows) == n_outputs:
         return row_sums, row_sums, np.stack(same_label_sums)
-    weight_of_row = np.bincount(rows, minlength=n_outputs).astype(np.float64)
-    column_sums = compute_sums(human_and_predicted_scores, single_label, weight_of_row)
+    row_count_of_output = np.bincount(rows, minlength=n_outputs).astype(np.float64)
+    column_sums = compute_sums(human_and_predicted_scores, single_label, row_count_of_output)
     return row_sums, column_sums, np.stack(same_label_sums)
 
 

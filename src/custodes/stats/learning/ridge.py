@@ -107,36 +107,46 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     [[1.0, 1.0], [1.0, 1.0]]
     """
     n_columns, used_rows = x.shape[1], np.flatnonzero(fold >= 0)
-    rows = used_rows[np.argsort(fold[used_rows], kind="stable")]
-    fold_starts = np.unique(fold[rows], return_index=True)[1].tolist()
-    column_values = np.column_stack([x[rows], np.atleast_2d(y)[:, rows].T])
+    sorted_rows = used_rows[np.argsort(fold[used_rows], kind="stable")]
+    fold_starts = np.unique(fold[sorted_rows], return_index=True)[1].tolist()
+    column_values = np.column_stack([x[sorted_rows], np.atleast_2d(y)[:, sorted_rows].T])
     is_missing = np.isnan(column_values)
     is_present = (~is_missing).astype(np.float64)
     column_values[is_missing] = 0.0
-    parts = []
-    for start, stop in [(0, 0), *(pairwise([*fold_starts, len(rows)]) if len(fold_starts) > 1 else ())]:
-        training_weights = np.ones(len(rows))
-        training_weights[start:stop] = 0.0  # the held-out rows
+    part_results = []
+    for held_out_start, held_out_stop in [
+        (0, 0),
+        *(pairwise([*fold_starts, len(sorted_rows)]) if len(fold_starts) > 1 else ()),
+    ]:
+        training_weights = np.ones(len(sorted_rows))
+        training_weights[held_out_start:held_out_stop] = 0.0  # the held-out rows
         n_present = training_weights @ is_present
         means, deviations = _centre(column_values, is_missing, training_weights, n_present)
         square_sums = np.einsum("r,rc,rc->c", training_weights, deviations, deviations)
         half_widths = _LIMIT * _standard_deviations(square_sums, n_present, means)
         half_widths[n_columns:] = np.inf  # targets are not clipped
-        low, high = means - half_widths, means + half_widths
-        clipped_values = np.fmin(np.fmax(column_values, low), high)
+        lower_limits, upper_limits = means - half_widths, means + half_widths
+        clipped_values = np.fmin(np.fmax(column_values, lower_limits), upper_limits)
         clipped_values[is_missing] = 0.0
         means, deviations = _centre(clipped_values, is_missing, training_weights, n_present)
-        training_products = deviations[:start].T @ deviations[:start] + deviations[stop:].T @ deviations[stop:]
+        training_products = (
+            deviations[:held_out_start].T @ deviations[:held_out_start]
+            + deviations[held_out_stop:].T @ deviations[held_out_stop:]
+        )
         standard_deviations = _standard_deviations(np.diagonal(training_products), n_present, means)
         scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
-        column_scaling = Scaling(low[:n_columns], high[:n_columns], means[:n_columns], scales[:n_columns])
+        column_scaling = Scaling(
+            lower_limits[:n_columns], upper_limits[:n_columns], means[:n_columns], scales[:n_columns]
+        )
         scales[n_columns:] = 1.0  # targets are not scaled
         scale_products = np.outer(scales, scales)
         scale_products[np.isnan(scale_products)] = np.inf
-        held_out_products = deviations[start:stop].T @ deviations[start:stop] / scale_products
+        held_out_products = (
+            deviations[held_out_start:held_out_stop].T @ deviations[held_out_start:held_out_stop] / scale_products
+        )
         mean_training_products = training_products / scale_products / training_weights.sum()
-        parts.append((column_scaling, means, mean_training_products, held_out_products))
-    scalings, *arrays_of_parts = zip(*parts, strict=True)
+        part_results.append((column_scaling, means, mean_training_products, held_out_products))
+    scalings, *arrays_of_parts = zip(*part_results, strict=True)
     return Products(list(scalings), *map(np.stack, arrays_of_parts))
 
 
@@ -181,11 +191,11 @@ def standardise_columns(x: Floats, column_scaling: Scaling) -> Floats:
     >>> standardise_columns(np.array([[9.0, 9.0], [np.nan, 9.0]]), by).tolist()
     [[3.0, 0.0], [0.0, 0.0]]
     """
-    z = np.clip(x, column_scaling.low, column_scaling.high)
-    z -= column_scaling.mean
-    z /= column_scaling.scale
-    z[np.isnan(z)] = 0.0
-    return z
+    standardised_x = np.clip(x, column_scaling.low, column_scaling.high)
+    standardised_x -= column_scaling.mean
+    standardised_x /= column_scaling.scale
+    standardised_x[np.isnan(standardised_x)] = 0.0
+    return standardised_x
 
 
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:

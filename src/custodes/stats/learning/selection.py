@@ -47,13 +47,13 @@ def _toggled_weights(swept_products: Floats, is_included: Bools) -> Floats:
     """Weights (folds, 1 + p, p) of the models on the columns `is_included`, then of each model with one column
     toggled."""
     column_products, target_products = swept_products[:, :-1, :-1], swept_products[:, :-1, -1]
-    single_weights = target_products / np.diagonal(column_products, axis1=1, axis2=2)
+    entering_weights = target_products / np.diagonal(column_products, axis1=1, axis2=2)
     weights = np.where(is_included, target_products, 0.0)
-    changes = is_included[:, np.newaxis] * column_products * single_weights[:, np.newaxis]
-    toggled_weights = (weights[:, :, np.newaxis] - changes).mT
+    weight_changes = is_included[:, np.newaxis] * column_products * entering_weights[:, np.newaxis]
+    toggled_weights = (weights[:, :, np.newaxis] - weight_changes).mT
     # Exact zeros, so that outputs with equal values in the other columns stay tied.
     column_indices = np.arange(len(is_included))
-    toggled_weights[:, column_indices, column_indices] = np.where(is_included, 0.0, single_weights)
+    toggled_weights[:, column_indices, column_indices] = np.where(is_included, 0.0, entering_weights)
     return np.concatenate([weights[:, np.newaxis], toggled_weights], axis=1)
 
 

@@ -42,7 +42,7 @@ class Moves(NamedTuple):
     @classmethod
     def mean(cls, repetitions: Sequence[Moves]) -> Moves:
         """Mean of the statistics and of their influences over repetitions."""
-        return cls(*(np.asarray(np.mean(estimates, axis=0)) for estimates in zip(*repetitions, strict=True)))
+        return cls(*(np.asarray(np.mean(field_arrays, axis=0)) for field_arrays in zip(*repetitions, strict=True)))
 
     def contrast(self, first_indices: Ints, second_indices: Ints | None = None) -> Moves:
         """Statistic of the predictions `first_indices` minus the statistic of the predictions `second_indices`, with
@@ -177,19 +177,21 @@ def moves(
         human_scores = _ranks_or_values(kind, human.ravel()[rated_outputs[group_outputs]])
         for model_index in np.unique(model_of_output[group_outputs]):
             model_scores = _ranks_or_values(kind, predicted_scores[:, model_index, group_outputs])
-            rows = np.flatnonzero(model_of_output[group_outputs] == model_index)
+            model_positions = np.flatnonzero(model_of_output[group_outputs] == model_index)
             row_sums, column_sums, same_label_sums = pair_sums(
-                kind, human_scores, model_scores, rows, item_of_output[group_outputs], group_labels
+                kind, human_scores, model_scores, model_positions, item_of_output[group_outputs], group_labels
             )
             sums_by_block[block_index] += row_sums.sum(axis=1)
-            sums_by_output[group_outputs[rows]] += row_sums.T
+            sums_by_output[group_outputs[model_positions]] += row_sums.T
             sums_by_output[group_outputs] += column_sums.T
             for sums_of_label, label_of_output, inside_sums in zip(
                 sums_by_label, group_labels, same_label_sums, strict=True
             ):
                 # A pair within a unit (or system) is counted only once if the unit (or system) is removed.
                 n_labels = sums_of_label.shape[1]
-                outside_sums = unit_sums(row_sums - inside_sums, units=label_of_output[rows], n_units=n_labels)
+                outside_sums = unit_sums(
+                    row_sums - inside_sums, units=label_of_output[model_positions], n_units=n_labels
+                )
                 sums_of_label[block_index] += (
                     outside_sums + unit_sums(column_sums, units=label_of_output, n_units=n_labels)
                 ).T

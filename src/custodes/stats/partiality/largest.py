@@ -58,9 +58,14 @@ def rate_partiality(
     alpha = 1 - confidence
     rates_by_metric = []
     for placement in placements:  # other metrics do not affect the results of a metric
-        results = partiality([placement], alpha=alpha, confidence=1 - alpha / len(placement.human), systems=systems)
-        win_rates = [win_rate_without(placement, shift[0])[0] for shift in (results.shift, results.low, results.high)]
-        rates_by_metric.append(np.where(np.isfinite(results.shift[0]), win_rates, np.nan))
+        partiality_results = partiality(
+            [placement], alpha=alpha, confidence=1 - alpha / len(placement.human), systems=systems
+        )
+        win_rate_effects = [
+            win_rate_without(placement, shift_or_bound[0])[0]
+            for shift_or_bound in (partiality_results.shift, partiality_results.low, partiality_results.high)
+        ]
+        rates_by_metric.append(np.where(np.isfinite(partiality_results.shift[0]), win_rate_effects, np.nan))
     return np.stack(rates_by_metric, axis=1)
 
 
@@ -80,8 +85,10 @@ def largest(rates: Floats) -> LargestPartiality:
     smallest_absolute_in_interval = np.where(rates[1] * rates[2] > 0, np.abs(rates[1:]).min(axis=0), 0.0)
     low = np.nan_to_num(smallest_absolute_in_interval).max(axis=-1)
     high = np.nan_to_num(np.abs(rates[1:])).max(axis=(0, -1))
-    largest_rates, low, high = (
+    largest_absolute_rates, low, high = (
         np.where(is_defined_metric, sizes_or_bounds, np.nan)
         for sizes_or_bounds in (absolute_rates.max(axis=-1), low, high)
     )
-    return LargestPartiality(largest_rates, low, high, np.where(is_defined_metric, absolute_rates.argmax(axis=-1), -1))
+    return LargestPartiality(
+        largest_absolute_rates, low, high, np.where(is_defined_metric, absolute_rates.argmax(axis=-1), -1)
+    )

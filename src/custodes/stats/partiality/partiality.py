@@ -140,8 +140,8 @@ def partiality(
     [3]
     """
     if not placements:
-        no_cells = np.zeros((0, 0))
-        return Partiality(no_cells, no_cells, no_cells, no_cells, no_cells, no_cells.astype(np.int8))
+        empty_table = np.zeros((0, 0))
+        return Partiality(empty_table, empty_table, empty_table, empty_table, empty_table, empty_table.astype(np.int8))
     searches = [_Search(placement, systems) for placement in placements]
     n_remaining_tests = sum(int(search.is_candidate.sum()) for search in searches)
     largest_p_adjusted = 0.0
@@ -151,16 +151,16 @@ def partiality(
         smallest_p_value, search = testable_p_values[metric_index, system], searches[metric_index]
         if smallest_p_value * n_remaining_tests > alpha:
             break
-        rival_p = search.largest_rival_p_value(int(system))
-        if rival_p > alpha:
-            search.rival_p_values[system] = rival_p
+        p_without_rival = search.largest_rival_p_value(int(system))
+        if p_without_rival > alpha:
+            search.rival_p_values[system] = p_without_rival
             continue
-        largest_p_adjusted = max(largest_p_adjusted, smallest_p_value * n_remaining_tests, rival_p)
+        largest_p_adjusted = max(largest_p_adjusted, smallest_p_value * n_remaining_tests, p_without_rival)
         search.flag(int(system), p_adjusted=largest_p_adjusted)
         n_remaining_tests -= 1
     reasons, shifts, standard_errors, mixture_weights, p_values, p_adjusted, rival_p_values, is_candidate = (
-        np.stack([getattr(search, name) for search in searches])
-        for name in (
+        np.stack([getattr(search, field_name) for search in searches])
+        for field_name in (
             *("reason", "shifts", "standard_errors", "mixture_weights", "p_values"),
             *("p_adjusted", "rival_p_values", "is_candidate"),
         )
@@ -178,7 +178,9 @@ def partiality(
         standard_errors[is_tested], mixture_weights[is_tested], freedom_of_mixture[is_tested], confidence
     )
     reasons[(half_width > WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
-    shifts, p_values, p_adjusted = (np.where(is_tested, values, np.nan) for values in (shifts, p_values, p_adjusted))
+    shifts, p_values, p_adjusted = (
+        np.where(is_tested, field_values, np.nan) for field_values in (shifts, p_values, p_adjusted)
+    )
     return Partiality(shifts, shifts - half_width, shifts + half_width, p_values, p_adjusted, reasons)
 
 
@@ -262,10 +264,13 @@ class _Search:
         return bool(self.is_in_curve.sum() >= FEWEST_SYSTEMS)
 
     def _measure_candidates(self) -> None:
-        systems = np.flatnonzero(self.is_candidate)
-        self.shifts[systems], self.standard_errors[systems], self.mixture_weights[systems], self.p_values[systems] = (
-            self._distances_from_curve(systems, systems)
-        )
+        candidate_systems = np.flatnonzero(self.is_candidate)
+        (
+            self.shifts[candidate_systems],
+            self.standard_errors[candidate_systems],
+            self.mixture_weights[candidate_systems],
+            self.p_values[candidate_systems],
+        ) = self._distances_from_curve(candidate_systems, candidate_systems)
 
     def _distances_from_curve(
         self, tested_systems: Ints, left_out_systems: Ints
@@ -420,19 +425,19 @@ def _distances_from_curves(
     distance_variance += quadratic(placement.powers_covariance, power_contrasts)
     distance_variance += (distance_contrasts @ placement.bend) ** 2
     # expected sums of squared residuals around the curve: from sampling errors only, and from a misfit of variance 1
-    hat_matrix, noise_hat_matrix = gram_inverse @ term_gram, gram_inverse @ covariances(masked_model_terms)
+    term_hat_matrix, term_noise_matrix = gram_inverse @ term_gram, gram_inverse @ covariances(masked_model_terms)
     residual_sum_per_misfit_variance = (
         n_curve_systems
         - 1
-        - 2 * np.trace(hat_matrix, axis1=1, axis2=2)
-        + np.einsum("kpq,kqp->k", hat_matrix, hat_matrix)
+        - 2 * np.trace(term_hat_matrix, axis1=1, axis2=2)
+        + np.einsum("kpq,kqp->k", term_hat_matrix, term_hat_matrix)
     )
     expected_residual_sum = (
         sampling_variance * (n_curve_systems - 1)
-        - 2 * np.trace(noise_hat_matrix, axis1=1, axis2=2)
-        + np.einsum("kpq,kqp->k", noise_hat_matrix, hat_matrix)
+        - 2 * np.trace(term_noise_matrix, axis1=1, axis2=2)
+        + np.einsum("kpq,kqp->k", term_noise_matrix, term_hat_matrix)
     )
-    power_degrees_of_freedom = np.trace(hat_matrix[:, 1:, 1:], axis1=1, axis2=2)
+    power_degrees_of_freedom = np.trace(term_hat_matrix[:, 1:, 1:], axis1=1, axis2=2)
     noise_variance = np.nan_to_num(ratio(np.maximum(expected_residual_sum, 0.0), residual_sum_per_misfit_variance))
     residual_degrees_of_freedom = np.maximum(n_curve_systems - 2 - power_degrees_of_freedom, 1)
     scaled_residual_ratio = (

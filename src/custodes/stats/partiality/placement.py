@@ -104,8 +104,8 @@ def bend_of(latent_positions: Floats, positions: Floats) -> Floats:
     """
     latent_deviations, deviations = latent_positions - latent_positions.mean(), positions - positions.mean()
     product_sum = float(latent_deviations @ deviations)
-    scale = float(deviations @ deviations) / product_sum if product_sum > 0 else 0.0
-    return latent_deviations * scale - deviations if scale else np.zeros(len(positions))
+    least_squares_scale = float(deviations @ deviations) / product_sum if product_sum > 0 else 0.0
+    return latent_deviations * least_squares_scale - deviations if least_squares_scale else np.zeros(len(positions))
 
 
 SPREAD = 0.55
@@ -160,14 +160,14 @@ def sign_placement(
     smallest_win_rate = 0.5 / np.maximum(n_comparisons, 1)
     positions_by_rater = ndtri(np.clip((1 + system_margins_by_rater) / 2, smallest_win_rate, 1 - smallest_win_rate))
     # Human ties compress the differences of the best (or worst) systems if many outputs are equally good (or bad).
-    decided_rates = np.nan_to_num(
+    decided_rate_of_pair = np.nan_to_num(
         ratio(
             table_sums(pair_of_comparison, shape=(len(pair_systems),), weights=human_verdicts != 0),
             n_comparisons_of_pair,
         )
     )
-    n_decided_opponents = table_sums(first_systems, shape=(n_systems,), weights=decided_rates) + table_sums(
-        second_systems, shape=(n_systems,), weights=decided_rates
+    n_decided_opponents = table_sums(first_systems, shape=(n_systems,), weights=decided_rate_of_pair) + table_sums(
+        second_systems, shape=(n_systems,), weights=decided_rate_of_pair
     )
     decided_margins = np.nan_to_num(ratio(system_margins_by_rater[0] * n_opponents, n_decided_opponents))
     bend = bend_of(

@@ -116,8 +116,8 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     has_rating = np.isfinite(annotator_ratings) & output_mask
     n_ratings_of_output = has_rating.sum(axis=0)
     # Without this shift, a harsh annotator would lower the systems that this annotator happened to rate.
-    levels = annotator_levels(np.where(has_rating, annotator_ratings, np.nan)).values
-    adjusted_ratings = np.where(has_rating, annotator_ratings - levels[:, None, None], 0.0)
+    level_of_annotator = annotator_levels(np.where(has_rating, annotator_ratings, np.nan)).values
+    adjusted_ratings = np.where(has_rating, annotator_ratings - level_of_annotator[:, None, None], 0.0)
     mean_ratings = adjusted_ratings.sum(axis=0) / np.maximum(n_ratings_of_output, 1)
     rating_sd = float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0
     rating_sd = rating_sd if rating_sd > 0 else 1.0
@@ -162,15 +162,15 @@ def _bound_bend(annotator_ratings: Floats, has_rating: Bools, adjusted_ratings: 
     n_top, n_bottom = (
         np.where(
             n_ratings_of_annotator >= _FEWEST_RATINGS,
-            ratings == extreme.reduce(ratings, axis=(1, 2), keepdims=True),
-            ratings == extreme.reduce(ratings, axis=None),
+            ratings == extreme_function.reduce(ratings, axis=(1, 2), keepdims=True),
+            ratings == extreme_function.reduce(ratings, axis=None),
         ).sum(axis=(0, 1))
-        for extreme in (np.fmax, np.fmin)
+        for extreme_function in (np.fmax, np.fmin)
     )
     if max(n_top.sum(), n_bottom.sum()) < _BOUND_SHARE * n_ratings.sum():
         return np.zeros(len(n_ratings))
-    n_high = n_top if n_top.sum() >= n_bottom.sum() else n_ratings - n_bottom
-    latent_positions = ndtri((n_high + 0.5) / (n_ratings + 1))  # 0 without ratings
+    n_high_ratings = n_top if n_top.sum() >= n_bottom.sum() else n_ratings - n_bottom
+    latent_positions = ndtri((n_high_ratings + 0.5) / (n_ratings + 1))  # 0 without ratings
     # The metric's scores are mapped to the distribution of human means, which has the bound, so about half remains.
     return 0.5 * bend_of(latent_positions, adjusted_ratings.sum(axis=(0, 1)) / np.maximum(n_ratings, 1))
 

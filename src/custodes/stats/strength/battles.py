@@ -24,7 +24,7 @@ class Battles:
     - `covariates` (n, k): positive values favour the first system. Presentation order, for example, is 1 if the first
       system was shown first, -1 if the second system was shown first, and 0 if unknown.
     - `times`: number of battles that a row represents, each in a different cluster. The number is equal for all rows of
-    a unit; `times` is None if each row is one battle.
+      a unit; `times` is None if each row is one battle.
     """
 
     first: Ints

@@ -117,7 +117,7 @@ def _expected_win_rates(
     comparisons of the pair, which differ in their covariates.
     """
     counts_by_battle_kind = count_by_kind(battles, battles.weight * battles.multiplicity)
-    n_untied_of_kind = (
+    n_counted_of_kind = (
         counts_by_battle_kind.outcomes.sum(axis=1)
         if ties_are_half
         else counts_by_battle_kind.outcomes[:, 0] + counts_by_battle_kind.outcomes[:, 2]
@@ -130,11 +130,11 @@ def _expected_win_rates(
     pair_of_kind = np.searchsorted(
         pairs.first * n_systems + pairs.second, counts_by_battle_kind.first * n_systems + counts_by_battle_kind.second
     )
-    n_untied_of_pair = np.bincount(pair_of_kind, weights=n_untied_of_kind, minlength=len(pairs.first))
+    n_counted_of_pair = np.bincount(pair_of_kind, weights=n_counted_of_kind, minlength=len(pairs.first))
     expected_wins_if_equal, expected_wins_by_strengths = (
-        np.bincount(pair_of_kind, weights=n_untied_of_kind / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
+        np.bincount(pair_of_kind, weights=n_counted_of_kind / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
         for log_odds in (covariate_log_odds, covariate_log_odds + strength_differences)
     )
-    return np.where(n_untied_of_pair > 0, ratio(expected_wins_if_equal, n_untied_of_pair), 0.5), np.where(
-        n_untied_of_pair > 0, ratio(expected_wins_by_strengths, n_untied_of_pair), 0.5
+    return np.where(n_counted_of_pair > 0, ratio(expected_wins_if_equal, n_counted_of_pair), 0.5), np.where(
+        n_counted_of_pair > 0, ratio(expected_wins_by_strengths, n_counted_of_pair), 0.5
     )

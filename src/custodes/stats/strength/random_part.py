@@ -53,12 +53,12 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
             ),
         ]
     )
-    system_indicators = csr_array(davidson_fit.design[kind_of_battle, :n_systems])
-    is_tested_system = np.asarray(abs(system_indicators).sum(axis=0)) * labelling_rate >= _LEAST
+    battle_system_signs = csr_array(davidson_fit.design[kind_of_battle, :n_systems])
+    is_tested_system = np.asarray(abs(battle_system_signs).sum(axis=0)) * labelling_rate >= _LEAST
     feature_matrices = [
         csr_array(scalar_features.T),
-        abs(system_indicators)[:, is_tested_system],
-        diags_array(half_sign_residuals) @ system_indicators[:, is_tested_system],
+        abs(battle_system_signs)[:, is_tested_system],
+        diags_array(half_sign_residuals) @ battle_system_signs[:, is_tested_system],
     ]
     p_values = [
         _covariance_p_value(csr_array(feature_matrix), is_annotated - labelling_rate, unit_of_battle)

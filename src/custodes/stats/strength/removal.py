@@ -70,12 +70,13 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
         ]
         if rival != leader
     ]
-    removal_costs = [
+    n_removals_by_candidate = [
         _select_removals(first_fit, mean_weight_of_outcome, n_battles_of_outcome, leader, rival)[1]
         for rival in candidate_systems
     ]
     cheapest_rivals = [
-        candidate_systems[candidate_index] for candidate_index in np.argsort(removal_costs, kind="stable")[:_CANDIDATES]
+        candidate_systems[candidate_index]
+        for candidate_index in np.argsort(n_removals_by_candidate, kind="stable")[:_CANDIDATES]
     ]
     removals = [
         _search_removal(
@@ -105,23 +106,23 @@ def _search_removal(
     ties_are_half: bool,
 ) -> Removal | None:
     """Return a removal in favour of `rival`; None if no removal helps."""
-    n_left_of_outcome, n_removed = n_battles_of_outcome.copy(), 0
+    n_remaining_of_outcome, n_removed = n_battles_of_outcome.copy(), 0
     while True:
         removal_order, n_needed_removals = _select_removals(
-            current_fit, mean_weight_of_outcome, n_left_of_outcome, leader, rival
+            current_fit, mean_weight_of_outcome, n_remaining_of_outcome, leader, rival
         )
         if not np.isfinite(n_needed_removals):
             return None
         n_step_removals = max(1, int(n_needed_removals) // 2)
-        n_removable_in_order = n_left_of_outcome.ravel()[removal_order]
+        n_removable_in_order = n_remaining_of_outcome.ravel()[removal_order]
         n_taken_in_order = np.clip(
             n_step_removals - (np.cumsum(n_removable_in_order) - n_removable_in_order), 0, n_removable_in_order
         )
-        n_left_of_outcome = n_left_of_outcome.copy()
-        n_left_of_outcome.ravel()[removal_order] -= n_taken_in_order
+        n_remaining_of_outcome = n_remaining_of_outcome.copy()
+        n_remaining_of_outcome.ravel()[removal_order] -= n_taken_in_order
         n_removed += int(n_taken_in_order.sum())
         new_fit = _refit(
-            replace(battle_counts, outcomes=mean_weight_of_outcome * n_left_of_outcome),
+            replace(battle_counts, outcomes=mean_weight_of_outcome * n_remaining_of_outcome),
             component,
             ties_are_half=ties_are_half,
         )

@@ -42,8 +42,8 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     corrected_scores = csr_array(diags_array(score_factor_of_unit) @ scores)
     if has_low_leverage.all():
         return corrected_scores
-    inverse_eigenvalues, inverse_eigenvectors = np.linalg.eigh(fit.inverse)
-    inverse_information_root = inverse_eigenvectors * np.sqrt(inverse_eigenvalues.clip(0.0))
+    eigenvalues_of_inverse, eigenvectors_of_inverse = np.linalg.eigh(fit.inverse)
+    inverse_information_root = eigenvectors_of_inverse * np.sqrt(eigenvalues_of_inverse.clip(0.0))
     high_leverage_units = np.flatnonzero(~has_low_leverage)
     high_leverage_scores = scores[high_leverage_units].toarray()
     unit_weights = csr_array((weight, (unit, kind_of_battle)), shape=(n_units, len(leverage_of_kind)))

@@ -189,9 +189,8 @@ class StrengthFit:
         of `adjusted_scores` is the score of one cluster; `inverse` (p, p) is the inverse information. The variances of
         systems with few clusters are increased with the help of the `scores` (units, p) of this fit.
         """
-        battles = self.battles
         effective_clusters_of_system = count_effective_clusters(
-            self.fit, self.battle_counts, battles, n_systems=len(self.component)
+            self.fit, self.battle_counts, self.battles, n_systems=len(self.component)
         )
         score_products = (adjusted_scores.T @ adjusted_scores).toarray() + penalty_moments(self.fit)
         return widen_covariance(
@@ -206,9 +205,11 @@ class StrengthFit:
         self, coefficients: Floats, covariance: Floats, resamples: int, rng: np.random.Generator
     ) -> Strengths:
         """Return the strengths with the `coefficients` (p,) and normal draws with `covariance` (p, p)."""
-        n_varying = len(coefficients) if self.fit.has_ties else len(coefficients) - 1
-        sampling_errors = normal_draws(covariance[:n_varying, :n_varying], resamples, rng)
-        coefficient_draws = coefficients[:n_varying] + np.vstack([np.zeros((1, n_varying)), sampling_errors])
+        n_varying_coefficients = len(coefficients) if self.fit.has_ties else len(coefficients) - 1
+        sampling_errors = normal_draws(covariance[:n_varying_coefficients, :n_varying_coefficients], resamples, rng)
+        coefficient_draws = coefficients[:n_varying_coefficients] + np.vstack(
+            [np.zeros((1, n_varying_coefficients)), sampling_errors]
+        )
         n_systems, n_effects = len(self.component), self.battles.covariates.shape[1]
         is_isolated_system = np.bincount(self.component)[self.component] == 1
         nu_draws = np.exp(coefficient_draws[:, -1]) if self.fit.has_ties else np.zeros(len(coefficient_draws))
@@ -240,15 +241,15 @@ def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> Strength
     component = counted_battles.components(n_systems)
     is_bounded_system = _is_bounded(component, counted_battles.strong_components(n_systems))
     battle_counts = count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity)
-    fit_with_penalty = partial(fit, battle_counts, component=component, ties_are_half=ties == "half")
+    fit_counts = partial(fit, battle_counts, component=component, ties_are_half=ties == "half")
     davidson_fit = None
     # if all battles are ties, nu would be infinite and would not vary
     if (counted_battles.sign != 0).any() and is_bounded_system.all():
-        davidson_fit = fit_with_penalty(penalised=False)
+        davidson_fit = fit_counts(penalised=False)
         if davidson_fit is None:
             is_bounded_system = np.bincount(component)[component] == 1
     if davidson_fit is None:
-        davidson_fit = fit_with_penalty(penalised=True)
+        davidson_fit = fit_counts(penalised=True)
         assert davidson_fit is not None  # the penalised fit always exists
     return StrengthFit(
         fit=davidson_fit,
@@ -266,10 +267,10 @@ def _is_bounded(component: Ints, strong_component: Ints) -> Bools:
 
     If several parts are equally large, the result is False for all systems of the component.
     """
-    size_of_part = np.bincount(strong_component)[strong_component]
+    part_size_of_system = np.bincount(strong_component)[strong_component]
     largest_size_of_component = np.zeros(int(component.max()) + 1, dtype=np.int64)
-    np.maximum.at(largest_size_of_component, component, size_of_part)
-    is_in_largest_part = size_of_part == largest_size_of_component[component]
+    np.maximum.at(largest_size_of_component, component, part_size_of_system)
+    is_in_largest_part = part_size_of_system == largest_size_of_component[component]
     # a single largest part, if the systems in the largest parts are as many as a part has
     n_in_largest_parts = np.bincount(component, weights=is_in_largest_part)[component]
-    return np.asarray(is_in_largest_part & (n_in_largest_parts == size_of_part))
+    return np.asarray(is_in_largest_part & (n_in_largest_parts == part_size_of_system))

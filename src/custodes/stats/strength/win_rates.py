@@ -158,9 +158,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
             np.bincount(pair_of_battle, weights=values * multiplicity, minlength=n_pairs), dtype=np.float64
         )
 
-    total_weight = sum_by_pair(weight_of_battle)
+    weight_of_pair = sum_by_pair(weight_of_battle)
     win_rate, loss_rate = (
-        ratio(sum_by_pair(weight_of_battle * (outcome_sign * sign_of_battle > 0)), total_weight)
+        ratio(sum_by_pair(weight_of_battle * (outcome_sign * sign_of_battle > 0)), weight_of_pair)
         for outcome_sign in (1, -1)
     )
     margin_of_pair = win_rate - loss_rate
@@ -176,19 +176,23 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
     n_clusters_of_pair = np.bincount(pair_unit_codes // n_units, weights=n_equal_clusters, minlength=n_pairs)
     has_shared_cluster = n_clusters_of_pair < outcome_counts.sum(axis=1)
-    effective_n_battles = ratio(total_weight**2, sum_by_pair(weight_of_battle**2))
+    effective_n_battles = ratio(weight_of_pair**2, sum_by_pair(weight_of_battle**2))
     freedom = np.full(n_pairs, np.inf)
     if has_shared_cluster.any():
-        effective_if_constant = ratio(total_weight**2, square_sum_by_pair(weight_of_battle))
-        n_clusters_of_pair = np.where(n_clusters_of_pair > 1, np.maximum(effective_if_constant, 2), n_clusters_of_pair)
-        freedom = n_clusters_of_pair - 1.0
-        sign_variance = ratio(sum_by_pair(weight_of_battle * sign_deviation**2), total_weight)
-        clustered_variance = square_sum_by_pair(weight_of_battle * sign_deviation) * ratio(n_clusters_of_pair, freedom)
+        effective_n_if_constant = ratio(weight_of_pair**2, square_sum_by_pair(weight_of_battle))
+        effective_n_clusters = np.where(
+            n_clusters_of_pair > 1, np.maximum(effective_n_if_constant, 2), n_clusters_of_pair
+        )
+        freedom = effective_n_clusters - 1.0
+        sign_variance = ratio(sum_by_pair(weight_of_battle * sign_deviation**2), weight_of_pair)
+        clustered_variance = square_sum_by_pair(weight_of_battle * sign_deviation) * ratio(
+            effective_n_clusters, freedom
+        )
         # Without variation, the correlation within clusters is unknown.
         effective_n_battles = np.where(
             sign_variance > 0,
-            np.fmin(ratio(sign_variance * total_weight**2, clustered_variance), effective_n_battles),
-            effective_if_constant,
+            np.fmin(ratio(sign_variance * weight_of_pair**2, clustered_variance), effective_n_battles),
+            effective_n_if_constant,
         )
     critical_value = np.where(freedom > 0, stdtrit(np.maximum(freedom, 1), (1 + confidence) / 2), np.nan)
     low, high = _adjusted_bounds(win_rate, loss_rate, effective_n_battles, critical_value)
