@@ -106,6 +106,8 @@ def test_unknown_and_doubled_ids_and_half_a_line_are_told(tmp_path: Path) -> Non
         ("item,system\n1,2\n", "replies.jsonl: row 1: this line is not a reply of a batch"),
         ("{}\n", "replies.jsonl: row 1: this line is not a reply of a batch"),
         (line(0) + "\n{half\n" + line(1), "replies.jsonl: row 2: this line is not a reply of a batch"),
+        (line(0) + "\n\n{half\n" + line(1), "replies.jsonl: row 3: this line is not a reply of a batch"),
+        (line(0) + "\nnull\n" + line(1), "replies.jsonl: row 2: this line is not a reply of a batch"),
         (line(0)[:-9], "replies.jsonl: row 1: this line is not a reply of a batch"),
         ('{"custom_id": "a", "method": "POST", "body": {}}\n', "replies.jsonl: row 1: this line is a request; give"),
         ('{"custom_id": "a"}\n', "replies.jsonl: row 1: this line has no response"),

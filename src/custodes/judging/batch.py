@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from custodes.cache import Cache
 from custodes.data.loading.source import check_exists, read_file_bytes
@@ -54,11 +55,11 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     file_path = Path(path)
     check_exists(file_path)
     request_of_key = {request.key: request for request in requests}
-    decoded_lines = [*_lines(read_file_bytes(file_path))]
+    decoded_line_of_number = dict(_numbered_lines(read_file_bytes(file_path)))
     keys_and_outcomes = [
         _key_and_outcome(decoded_line, f"{file_path.name}: row {line_number}")
-        for line_number, decoded_line in enumerate(decoded_lines, start=1)
-        if decoded_line is not None
+        for line_number, decoded_line in decoded_line_of_number.items()
+        if decoded_line is not UNSET
     ]
     known_keys_and_outcomes = [(key, outcome) for key, outcome in keys_and_outcomes if key in request_of_key]
     reply_body_of_key = {
@@ -96,21 +97,22 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         ),
         (
             "half-a-line",
-            decoded_lines[-1] is None,
+            UNSET in decoded_line_of_number.values(),
             f"{file_path.name}: the last line is incomplete and is ignored; the batch may still be writing the file",
         ),
     )
 
 
-def _lines(file_bytes: bytes) -> Iterator[Any]:
-    """The parsed JSON of each line. An incomplete last line gives None, and a line that is not JSON gives its text."""
+def _numbered_lines(file_bytes: bytes) -> Iterator[tuple[int, Any]]:
+    """The number and the parsed JSON of each line with content. An incomplete last line gives UNSET, and another line
+    that is not JSON gives its text."""
     lines = file_bytes.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     for line_number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield reply_json(line)
+                yield line_number, reply_json(line)
             except ValueError:
-                yield None if line_number == len(lines) and len(lines) > 1 else line
+                yield line_number, UNSET if line_number == len(lines) and len(lines) > 1 else line
 
 
 def _key_and_outcome(decoded_line: Any, where: str) -> tuple[str, Mapping[str, Any] | Failure]:

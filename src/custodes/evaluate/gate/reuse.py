@@ -286,7 +286,7 @@ class _Sequence:
             influence_blocks.append(aligned_influence)
         return np.concatenate(influence_blocks)
 
-    def last_candidate(self, tests: LedgerTests, *, label_factor: float = 1.0) -> int:
+    def count_further_candidates(self, tests: LedgerTests, *, label_factor: float = 1.0) -> int:
         """Return the number of further candidates that can be tested with enough power.
 
         All tests are assumed to have the mean correlation of the tests so far, or `TYPICAL_CORRELATION`.
@@ -373,7 +373,7 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
             " or later" if n_more_candidates == HORIZON else ""
         )
 
-    n_further_candidates = candidate_sequence.last_candidate(tests)
+    n_further_candidates = candidate_sequence.count_further_candidates(tests)
     event_text = f"true value {_gain(tests)} above the threshold"
     sentences = [
         f"A {event_text} is detected with a probability above {POWER} {until_text(n_further_candidates)}, if no "
@@ -385,7 +385,7 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
     if n_labels <= ADDED:
         sentences.append(f"With {ADDED} new labels, a new generation starts.")
     else:
-        n_further_with_added_labels = candidate_sequence.last_candidate(
+        n_further_with_added_labels = candidate_sequence.count_further_candidates(
             tests, label_factor=(n_labels + ADDED) / n_labels
         )
         power_text = (

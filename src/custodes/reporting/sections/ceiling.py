@@ -103,25 +103,28 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
     caption_of_table = {"halo": "Halo effect by annotator", "next": "Gain and loss of each metric"}
-    selection_table_of_name = {
-        table_name: build_selection_table(
+    label_and_doc_of_column = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
+    selection_tables = [
+        build_selection_table(
             context, f"ceiling-{table_name}", caption + context.aspect_suffix, f"ceiling.{table_name}", CHOSEN
         )
         for table_name, caption in caption_of_table.items()
         if context.table(f"ceiling.{table_name}").height
-    }
-    label_and_doc_of_column = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
-    next_columns = (
-        replace(column, label=label_and_doc_of_column[column.name][0], doc=label_and_doc_of_column[column.name][1])
-        if column.name in label_and_doc_of_column
-        else column
-        for column in selection_table_of_name["next"].columns
-    )
-    return list(
-        (
-            selection_table_of_name | {"next": replace(selection_table_of_name["next"], columns=tuple(next_columns))}
-        ).values()
-    )
+    ]
+    return [
+        replace(
+            selection_table,
+            columns=tuple(
+                replace(
+                    column, label=label_and_doc_of_column[column.name][0], doc=label_and_doc_of_column[column.name][1]
+                )
+                if column.name in label_and_doc_of_column
+                else column
+                for column in selection_table.columns
+            ),
+        )
+        for selection_table in selection_tables
+    ]
 
 
 def _build(context: Context) -> Mapping[str, Any]:
