@@ -181,11 +181,13 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
     frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
     plan = StudyPlan(texts=StudyTexts(render="markdown"), annotators=AnnotatorPlan(attention=0))
     path = new(frame, tmp_path / "study.db", plan=plan)
-    add(path, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
+    rules = notes(path)
+    rows = [("1", "C", "*c*"), ("2", "C", dropped), ("2", "D", "")]
+    add(path, pl.DataFrame(rows, schema=["item", "system", "text"], orient="row"))
     with connection(path) as base:
         outputs = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
     assert outputs == {0: "<p>*c*</p>"}  # plain like the others of item 1; item 2 has none, as its others are not plain
-    assert notes(path)[-2:] == ["outputs-not-added", "added"]
+    assert notes(path) == [*rules, "empty-output", "outputs-not-added", "nothing-to-ask", "added"]
     assert orders(path)["A", "C"] == ["1"]
 
 

@@ -86,16 +86,16 @@ def add(
         # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
         existing_item_labels = set(stored_study.material.labels())
         unextendable_item_labels = (added_html.refused & existing_item_labels) - stored_study.plain_text_items
-        html_of_item_and_system = {
-            item_and_system: plain(output.text)
-            if item_and_system[0] in stored_study.plain_text_items
-            else added_html.outputs[item_and_system]
-            for item_and_system, output in added_material.outputs.items()
-        }
         added_outputs = {
             item_and_system: output
             for item_and_system, output in added_material.outputs.items()
             if item_and_system[0] not in unextendable_item_labels
+        }
+        html_of_item_and_system = {
+            item_and_system: plain(output.text)
+            if item_and_system[0] in stored_study.plain_text_items
+            else added_html.outputs[item_and_system]
+            for item_and_system, output in added_outputs.items()
         }
         rejection_note_text = (
             f"outputs of {len(unextendable_item_labels)} items are not added, because they can be displayed only "
@@ -115,8 +115,8 @@ def add(
             all_material = replace(all_material, outputs={**stored_study.material.outputs, **added_outputs})
             notes = [
                 *input_study.notes,
-                *empty_output_notes(added_material),
-                *added_html.notes,
+                *empty_output_notes(replace(added_material, outputs=added_outputs)),
+                *added_html.notes(omitted_items=unextendable_item_labels),
                 *build_notes(("outputs-not-added", len(unextendable_item_labels), rejection_note_text)),
                 *_add_questions(connection, stored_study, all_material, pairs),
             ]
