@@ -97,6 +97,7 @@ def test_a_budget_of_ratings_selects_the_same_items(tmp_path: Path) -> None:
     add(path, texts(systems="ABCD", items=15))
     extended = list(orders(path).values())
     assert len(extended) == 4
+    assert notes_of(path)[-1] == "24 outputs to rate are added, with 1 new system"
     assert all(order == extended[0] for order in extended)
     assert extended[0][:12] == first
 

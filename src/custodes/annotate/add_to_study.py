@@ -39,6 +39,7 @@ from custodes.annotate.study_material import (
     pairs_of,
     read_material,
 )
+from custodes.answers.wording import plural
 from custodes.arguments import check_arguments
 from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
@@ -311,6 +312,11 @@ def _add_questions(
         "decisions, so the probability of at least one false decision is now at most "
         f"{joint_significance_level:.3g}, not {gamma:g}"
     )
+    addition_note_text = (
+        f"{n_added_comparisons} outputs to rate are added, with {plural(len(new_pairs), 'new system')}"
+        if is_rating_study
+        else f"{n_added_comparisons} comparisons are added, with {len(new_pairs)} new pairs of systems"
+    )
     return [
         *omission_notes(
             askable_masks_of_new_pairs,
@@ -320,11 +326,7 @@ def _add_questions(
             n_control=0,
         ),
         *build_notes(
-            (
-                "added",
-                n_added_comparisons,
-                f"{n_added_comparisons} comparisons are added, with {len(new_pairs)} new pairs of systems",
-            ),
+            ("added", n_added_comparisons, addition_note_text),
             ("family-grew", has_larger_test_family and not n_analysed_pairs, family_note_text),
             ("level-grew", n_analysed_pairs, level_note_text),
             ("metric-not-added", stored_study.has_metric, "the metric of the study has no scores for the new outputs"),
