@@ -159,15 +159,27 @@ def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
     assert orders(other_study)["B", "D"] == after["B", "D"]
 
 
-def test_existing_texts_cannot_be_changed(tmp_path: Path) -> None:
-    path = new(texts(systems="AB", source=pl.lit("s")), tmp_path / "study.db", plan=SILENT)
+def test_existing_content_cannot_be_changed(tmp_path: Path) -> None:
+    metadata = {"source": pl.lit("s"), "meta": pl.lit('{"year": 1}')}
+    clusters = pl.DataFrame({"item": ["i0"], "cluster": ["d0"], "group": ["g0"]})
+    new_output = pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"]})
+    path = new(read(texts(systems="AB", **metadata), items=clusters), tmp_path / "study.db", plan=SILENT)
     before = path.read_bytes()
     for frame, message in (
         (
             pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]}),
             "item 'i0': the output of 'A' differs from the output in the study, which annotators may have seen",
         ),
-        (pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"], "source": ["t"]}), "'i0': the source differs"),
+        (
+            new_output.with_columns(source=pl.lit("t")),
+            "'i0': the source differs from the source in the study, which annotators",
+        ),
+        (
+            new_output.with_columns(meta=pl.lit('{"year": 2}')),
+            "'i0': the meta differs from the meta in the study, which cannot change; leave it",
+        ),
+        (read(new_output, items=clusters.with_columns(cluster=pl.lit("d1"))), "'i0': the cluster differs"),
+        (read(new_output, items=clusters.with_columns(group=pl.lit("g1"))), "'i0': the group differs"),
         (texts(systems="AB"), "nothing to add"),
         (pl.DataFrame({"item": ["new"], "system": ["A"], "text": ["x"]}), "nothing to ask"),
     ):

@@ -63,8 +63,8 @@ def add(
 
     `texts` and `systems` have the same meaning as in `new`. `pairs` names the new pairs to compare (default: all
     pairs with a new system). In each existing pair, new items come after the existing items. `texts` may contain
-    existing content if that content is unchanged. Raises `InputError` if `texts` and the study have different texts for
-    an existing output or item, or if nothing is new.
+    existing content if that content is unchanged. Raises `InputError` if `texts` and the study have different content
+    for an existing output or item, or if nothing is new.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -213,15 +213,21 @@ class StoredStudy:
         """Return the material of the whole study, with the stored items and systems first, and the new material. Raise
         `InputError` if new and stored material contradict each other."""
         stored_item_of_label = {item.label: item for item in self.material.items}
+        another_name_text = "give the new item another name"
+        advice_of_field = {
+            **dict.fromkeys(
+                ("source", "context", "images", "references"), f"which annotators may have seen; {another_name_text}"
+            ),
+            **dict.fromkeys(("cluster", "group", "meta"), f"which cannot change; leave it out, or {another_name_text}"),
+        }
         for item in input_material.items:
-            for field_name in (
-                ("source", "context", "images", "references") if item.label in stored_item_of_label else ()
-            ):
+            stored_item = stored_item_of_label.get(item.label, item)
+            for field_name, advice in advice_of_field.items():
                 field_value = getattr(item, field_name)
-                if field_value and field_value != getattr(stored_item_of_label[item.label], field_name):
+                if field_value and field_value != getattr(stored_item, field_name):
                     raise InputError(
                         f"item {short_repr(item.label)}: the {field_name} differs from the {field_name} in the study, "
-                        "which annotators may have seen; give the new item another name"
+                        f"{advice}"
                     )
         for item_and_system, output in input_material.outputs.items():
             if self.material.outputs.get(item_and_system, output) != output:
