@@ -34,7 +34,7 @@ def person(number: int = 1, **fields: Any) -> PersonNow:
         "doubled": 0,
         "standing": "ok",
         "flags": (),
-        "code": None,
+        "codes": (),
     }
     return PersonNow(**defaults | fields)
 

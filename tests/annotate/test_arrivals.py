@@ -13,9 +13,10 @@ from custodes.annotate.arrivals import code_of, link_parameters, return_link
 from custodes.annotate.plan import AnnotatorPlan, Codes, StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_status import match_codes, reconcile
+from custodes.annotate.views import Act, Agree, Ask, Begin, Consent, Instructions, Stop, VisitEnd
 from custodes.errors import InputError
 from tests.annotate.snapshots import person
-from tests.annotate.studies import study
+from tests.annotate.studies import answer_to, study
 
 
 def plan(**annotators: Any) -> StudyPlan:
@@ -48,27 +49,54 @@ def test_codes_by_kind_of_end() -> None:
 
 def test_codes_are_compared() -> None:
     annotators = (
-        *(person(1, external_id="A", code="K1", answers=15), person(2, external_id="B", code="K2", standing="blocked")),
-        *(person(3, external_id="C", code="K3", answers=30), person(4, external_id="D"), person(5, code="K5")),
+        person(1, external_id="A", codes=("K0", "K1"), answers=15),
+        person(2, external_id="B", codes=("K2",), standing="blocked"),
+        person(3, external_id="C", codes=("K3", "K4"), answers=30),
+        *(person(4, external_id="D"), person(5, codes=("K5",))),
     )
     frame = pl.DataFrame(
         {
-            "Participant id": ["A", "B", "A", "Z", "Z", "D"],
-            "Completion code": ["K1", "NOCODE", "K1", "K2", "x", None],
-            "Status": ["APPROVED", "", "", "", "", ""],
+            "Participant id": ["A", "B", "A", "Z", "Z", "D", "A"],
+            "Completion code": ["K1", "NOCODE", "K1", "K2", "x", None, "K0"],
+            "Status": ["APPROVED", "", "", "", "", "", ""],
         }
     )
     rows = list(match_codes(frame, annotators, StudyPlan(), list_name="codes.csv"))
     verdicts = [(row["person"], row["worker"], row["verdict"]) for row in rows]
     assert verdicts == [
         *(("A", "w001", "ours"), ("B", "w002", "no such code"), ("A", "w001", "twice"), ("Z", "", "another's code")),
-        *(("Z", "", "unknown"), ("D", "w004", "no such code"), ("C", "w003", "missing")),
+        *(("Z", "", "unknown"), ("D", "w004", "no such code"), ("A", "w001", "ours"), ("C", "w003", "missing")),
     ]
+    assert rows[-1]["code"] == "K3 K4"
     fixed = plan(codes=Codes(finished="C1"))
     frame = pl.DataFrame({"WorkerId": ["B", "Z"], "Answer.code": ["C1", "C1"]})
     assert [row["verdict"] for row in match_codes(frame, annotators[1:2], fixed, list_name="x")] == ["ours", "unknown"]
     with pytest.raises(InputError, match=r"list.csv: the list has no column of codes"):
         list(match_codes(frame.drop("Answer.code"), annotators, fixed, list_name="list.csv"))
+
+
+def test_each_visit_of_an_annotator_has_a_valid_code(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db", plan=plan(recruit="open", worker_id="PID", batch=1, batches=2, cap=1.0))
+    lines = ["participant id,completion code"]
+    with closing(Service.open(path, threaded=False, durable=False)) as service:
+        for visit in ("1", "2"):
+            token = service.join(external_id="A", params={"SESSION": visit}, address="192.0.2.1").result()
+            assert token is not None
+            view = service.view(token).result()
+            while not isinstance(view, VisitEnd):
+                action: Act = Stop()
+                if isinstance(view, Consent):
+                    action = Agree(digest=view.digest)
+                elif isinstance(view, Instructions):
+                    action = Begin()
+                elif isinstance(view, Ask):
+                    action = answer_to(service, view)
+                view = service.act(token, action).result()
+            lines.append(f"A,{view.code}")
+    assert len(set(lines)) == 3
+    codes_file = tmp_path / "codes.csv"
+    codes_file.write_text("\n".join(lines))
+    assert reconcile(path, codes_file).codes["verdict"].to_list() == ["ours", "ours"]
 
 
 def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:

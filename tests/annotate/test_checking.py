@@ -15,8 +15,18 @@ from custodes.annotate.check_study import check, text_problems
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import Question, StoppingRule, StudyPlan, StudyTexts
 from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
+from custodes.annotate.study_status import status
+from custodes.annotate.views import Ask, Skip, Undo
 from custodes.errors import InputError
-from tests.annotate.studies import plan_of, texts
+from tests.annotate.studies import (
+    answer,
+    current_question,
+    expected_answer,
+    new_annotator,
+    open_service,
+    plan_of,
+    texts,
+)
 
 SOUND = StudyPlan(texts=StudyTexts(contact="a@b.example"))
 
@@ -146,6 +156,22 @@ def test_gold_that_runs_out(tmp_path: Path) -> None:
     gold = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["1"]})
     path = new(texts(items=41), tmp_path / "study.db", plan=SOUND, gold=gold)
     assert rules(path) == ["little-gold", "known-answers"]
+
+
+def test_answers_are_counted_as_in_the_status(tmp_path: Path) -> None:
+    """The count has one answer per comparison, and no refusals, withdrawn answers and control questions."""
+    plan = plan_of(question={"aspects": ("fluency", "depth")}, annotators={"cap": 1.0, "batch": 10, "attention": 2})
+    path = new(texts(), tmp_path / "study.db", plan=plan)
+    with open_service(path) as service:
+        token, n_controls = new_annotator(service), 0
+        answer(service, token)
+        service.act(token, Undo(assignment=current_question(service, token).assignment)).result()
+        service.act(token, Skip(assignment=current_question(service, token).assignment, reason="other")).result()
+        while isinstance(view := service.view(token).result(), Ask):
+            n_controls += expected_answer(service, view) is not None
+            answer(service, token)
+    assert n_controls > 0
+    assert check(path).summary["answers"].item() == status(path).study["answers"].item() == 9 - n_controls
 
 
 def test_a_study_that_another_program_changed_is_one_line(tmp_path: Path) -> None:

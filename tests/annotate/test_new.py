@@ -97,6 +97,7 @@ def test_a_budget_of_ratings_selects_the_same_items(tmp_path: Path) -> None:
     add(path, texts(systems="ABCD", items=15))
     extended = list(orders(path).values())
     assert len(extended) == 4
+    assert notes_of(path)[-1] == "24 outputs to rate are added, with 1 new system"
     assert all(order == extended[0] for order in extended)
     assert extended[0][:12] == first
 
@@ -158,15 +159,27 @@ def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
     assert orders(other_study)["B", "D"] == after["B", "D"]
 
 
-def test_existing_texts_cannot_be_changed(tmp_path: Path) -> None:
-    path = new(texts(systems="AB", source=pl.lit("s")), tmp_path / "study.db", plan=SILENT)
+def test_existing_content_cannot_be_changed(tmp_path: Path) -> None:
+    metadata = {"source": pl.lit("s"), "meta": pl.lit('{"year": 1}')}
+    clusters = pl.DataFrame({"item": ["i0"], "cluster": ["d0"], "group": ["g0"]})
+    new_output = pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"]})
+    path = new(read(texts(systems="AB", **metadata), items=clusters), tmp_path / "study.db", plan=SILENT)
     before = path.read_bytes()
     for frame, message in (
         (
             pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]}),
             "item 'i0': the output of 'A' differs from the output in the study, which annotators may have seen",
         ),
-        (pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"], "source": ["t"]}), "'i0': the source differs"),
+        (
+            new_output.with_columns(source=pl.lit("t")),
+            "'i0': the source differs from the source in the study, which annotators",
+        ),
+        (
+            new_output.with_columns(meta=pl.lit('{"year": 2}')),
+            "'i0': the meta differs from the meta in the study, which cannot change; leave it",
+        ),
+        (read(new_output, items=clusters.with_columns(cluster=pl.lit("d1"))), "'i0': the cluster differs"),
+        (read(new_output, items=clusters.with_columns(group=pl.lit("g1"))), "'i0': the group differs"),
         (texts(systems="AB"), "nothing to add"),
         (pl.DataFrame({"item": ["new"], "system": ["A"], "text": ["x"]}), "nothing to ask"),
     ):
@@ -181,11 +194,13 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
     frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
     plan = StudyPlan(texts=StudyTexts(render="markdown"), annotators=AnnotatorPlan(attention=0))
     path = new(frame, tmp_path / "study.db", plan=plan)
-    add(path, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
+    rules = notes(path)
+    rows = [("1", "C", "*c*"), ("2", "C", dropped), ("2", "D", "")]
+    add(path, pl.DataFrame(rows, schema=["item", "system", "text"], orient="row"))
     with connection(path) as base:
         outputs = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
     assert outputs == {0: "<p>*c*</p>"}  # plain like the others of item 1; item 2 has none, as its others are not plain
-    assert notes(path)[-2:] == ["outputs-not-added", "added"]
+    assert notes(path) == [*rules, "empty-output", "outputs-not-added", "nothing-to-ask", "added"]
     assert orders(path)["A", "C"] == ["1"]
 
 

@@ -121,7 +121,8 @@ def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Ser
 def test_only_excluded_answers_are_left_out_of_the_leaderboard(study: Path) -> None:
     """No other answers are left out, and the margin of human ratings is (wins - losses) / battles."""
     status, read = cu.annotate.status(study), cu.read(study)
-    pairs = cu.leaderboard(read, resamples=0).pairs.filter(rater="human").join(status.pairs, on=PAIR, suffix="_look")
+    board = cu.leaderboard(read, resamples=0)
+    pairs = board.pairs.filter(rater="human").join(status.pairs, on=PAIR)
     excluded = sum(
         int(re.findall(r"\d+", note.message)[0]) for note in status.notes if note.rule == "excluded-annotators"
     )
@@ -130,8 +131,9 @@ def test_only_excluded_answers_are_left_out_of_the_leaderboard(study: Path) -> N
     assert stopped or pairs.select((pl.col("n") - n_battles).sum()).item() == excluded
     if not excluded and not stopped:
         ahead = (pl.col("wins") - pl.col("losses")) / n_battles
-        still = pairs.filter("is_open")  # margins of closed pairs are adjusted for the interim analyses
-        assert still["margin"].to_list() == pytest.approx(still.select(ahead)[:, 0].to_list())
+        # Margins of closed pairs are adjusted for the interim analyses.
+        still = pairs.filter("is_open").join(board.interim, on=PAIR, suffix="_interim")
+        assert still["margin_interim"].to_list() == pytest.approx(still.select(ahead)[:, 0].to_list())
 
 
 def test_the_owner_sees_the_agreement_and_what_may_still_be_done(study: Path, service: Service) -> None:

@@ -147,7 +147,7 @@ def test_stopping_after_a_batch_gives_a_code(tmp_path: Path) -> None:
         assert end.code
         assert service.act(token, Begin()).result() == service.act(token, Stop()).result() == end
         (person,) = service.snapshot().result().annotators
-        assert person.code == end.code
+        assert person.codes == (end.code,)
         service.control("stop").result()
         assert service.view(token).result() == end  # the code does not change
         check_restart(service)
@@ -183,7 +183,7 @@ def test_nothing_is_written_for_annotators_who_left(tmp_path: Path, how: str) ->
         assert done(end).why == ("erased" if how == "forgotten" else "left")
         if how == "declined":  # annotators who leave after answers are paid
             assert end.answers == 1
-            assert service.snapshot().result().annotators[0].code == end.code is not None
+            assert service.snapshot().result().annotators[0].codes == (end.code,)
 
 
 def test_answers_are_stored_by_system_not_by_side(tmp_path: Path) -> None:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import custodes as cu
-from custodes.annotate.simulated_crowd import Crowd, Habit, Habits, ShownQuestion, gap_of, margin_of
+from custodes.annotate.event_log import Clock
+from custodes.annotate.plan import StoppingRule, StudyPlan
+from custodes.annotate.service import Service
+from custodes.annotate.simulated_crowd import (
+    Crowd,
+    Drive,
+    Habit,
+    Habits,
+    ShownQuestion,
+    StudyFileReader,
+    gap_of,
+    margin_of,
+)
 from custodes.data.simulate import FACTS, demo_texts
+from tests.annotate import studies
 
 ITEMS = [f"item{k}" for k in range(300)]
 
@@ -56,6 +72,30 @@ def test_habits() -> None:
     person = careful.arrive()
     is_right = [careful.values(person, ShownQuestion(expected=-1))["style"] == -1 for _ in range(500)]
     assert 0.9 < np.mean(is_right) < 0.99  # .93 + .07 / 3
+
+
+def test_each_answer_has_one_time(tmp_path: Path) -> None:
+    """The clock, the seconds of the answers and the working time agree."""
+    path, time = studies.study(tmp_path / "study.db", plan=StudyPlan(stopping=StoppingRule(looks=(20,)))), [0.0]
+    clock = Clock(wall=lambda: time[0], steady=lambda: time[0])
+    with (
+        closing(StudyFileReader(path)) as file_reader,
+        closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service,
+    ):
+        annotators = Crowd(
+            systems=file_reader.systems(),
+            items=file_reader.items(),
+            aspects=("",),
+            margin=0.2,
+            habits=Habits(),
+            rng=np.random.default_rng(1),
+        )
+        drive = Drive(service, annotators, file_reader, service.plan, time)
+        assert drive.run(4)
+    seconds = np.array(studies.query_rows(path, "SELECT server_seconds, visible_seconds FROM judgment"))
+    assert len(seconds) >= 20
+    assert seconds[:, 0] == pytest.approx(seconds[:, 1])
+    assert drive.work == pytest.approx(seconds[:, 0].sum())
 
 
 def test_demo_texts_can_be_read_by_name() -> None:

@@ -144,7 +144,7 @@ def test_both_outputs_of_an_item_are_shown_in_one_way() -> None:
     assert result.items["1"] == '<div class="turn"><p class="role">U</p><p><em>hi</em></p></div>'
     assert result.items["2"] == "<p><strong>s</strong></p>"
     assert result.refused == {"1"}
-    assert [(note.rule, note.count) for note in result.notes] == [("outputs-plain", 1)]
+    assert [(note.rule, note.count) for note in result.notes()] == [("outputs-plain", 1)]
 
 
 def test_rendering_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ from custodes.annotate.study_material import (
     pairs_of,
     read_material,
 )
+from custodes.answers.wording import plural
 from custodes.arguments import check_arguments
 from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
@@ -62,8 +63,8 @@ def add(
 
     `texts` and `systems` have the same meaning as in `new`. `pairs` names the new pairs to compare (default: all
     pairs with a new system). In each existing pair, new items come after the existing items. `texts` may contain
-    existing content if that content is unchanged. Raises `InputError` if `texts` and the study have different texts for
-    an existing output or item, or if nothing is new.
+    existing content if that content is unchanged. Raises `InputError` if `texts` and the study have different content
+    for an existing output or item, or if nothing is new.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -86,16 +87,16 @@ def add(
         # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
         existing_item_labels = set(stored_study.material.labels())
         unextendable_item_labels = (added_html.refused & existing_item_labels) - stored_study.plain_text_items
-        html_of_item_and_system = {
-            item_and_system: plain(output.text)
-            if item_and_system[0] in stored_study.plain_text_items
-            else added_html.outputs[item_and_system]
-            for item_and_system, output in added_material.outputs.items()
-        }
         added_outputs = {
             item_and_system: output
             for item_and_system, output in added_material.outputs.items()
             if item_and_system[0] not in unextendable_item_labels
+        }
+        html_of_item_and_system = {
+            item_and_system: plain(output.text)
+            if item_and_system[0] in stored_study.plain_text_items
+            else added_html.outputs[item_and_system]
+            for item_and_system, output in added_outputs.items()
         }
         rejection_note_text = (
             f"outputs of {len(unextendable_item_labels)} items are not added, because they can be displayed only "
@@ -115,8 +116,8 @@ def add(
             all_material = replace(all_material, outputs={**stored_study.material.outputs, **added_outputs})
             notes = [
                 *input_study.notes,
-                *empty_output_notes(added_material),
-                *added_html.notes,
+                *empty_output_notes(replace(added_material, outputs=added_outputs)),
+                *added_html.notes(omitted_items=unextendable_item_labels),
                 *build_notes(("outputs-not-added", len(unextendable_item_labels), rejection_note_text)),
                 *_add_questions(connection, stored_study, all_material, pairs),
             ]
@@ -212,15 +213,21 @@ class StoredStudy:
         """Return the material of the whole study, with the stored items and systems first, and the new material. Raise
         `InputError` if new and stored material contradict each other."""
         stored_item_of_label = {item.label: item for item in self.material.items}
+        another_name_text = "give the new item another name"
+        advice_of_field = {
+            **dict.fromkeys(
+                ("source", "context", "images", "references"), f"which annotators may have seen; {another_name_text}"
+            ),
+            **dict.fromkeys(("cluster", "group", "meta"), f"which cannot change; leave it out, or {another_name_text}"),
+        }
         for item in input_material.items:
-            for field_name in (
-                ("source", "context", "images", "references") if item.label in stored_item_of_label else ()
-            ):
+            stored_item = stored_item_of_label.get(item.label, item)
+            for field_name, advice in advice_of_field.items():
                 field_value = getattr(item, field_name)
-                if field_value and field_value != getattr(stored_item_of_label[item.label], field_name):
+                if field_value and field_value != getattr(stored_item, field_name):
                     raise InputError(
                         f"item {short_repr(item.label)}: the {field_name} differs from the {field_name} in the study, "
-                        "which annotators may have seen; give the new item another name"
+                        f"{advice}"
                     )
         for item_and_system, output in input_material.outputs.items():
             if self.material.outputs.get(item_and_system, output) != output:
@@ -311,6 +318,11 @@ def _add_questions(
         "decisions, so the probability of at least one false decision is now at most "
         f"{joint_significance_level:.3g}, not {gamma:g}"
     )
+    addition_note_text = (
+        f"{n_added_comparisons} outputs to rate are added, with {plural(len(new_pairs), 'new system')}"
+        if is_rating_study
+        else f"{n_added_comparisons} comparisons are added, with {len(new_pairs)} new pairs of systems"
+    )
     return [
         *omission_notes(
             askable_masks_of_new_pairs,
@@ -320,11 +332,7 @@ def _add_questions(
             n_control=0,
         ),
         *build_notes(
-            (
-                "added",
-                n_added_comparisons,
-                f"{n_added_comparisons} comparisons are added, with {len(new_pairs)} new pairs of systems",
-            ),
+            ("added", n_added_comparisons, addition_note_text),
             ("family-grew", has_larger_test_family and not n_analysed_pairs, family_note_text),
             ("level-grew", n_analysed_pairs, level_note_text),
             ("metric-not-added", stored_study.has_metric, "the metric of the study has no scores for the new outputs"),

@@ -59,7 +59,7 @@ class StudyCheck(ProblemResult):
         count("questions", "possible comparisons or ratings, summed over all pairs"),
         count("known", "control questions with a known answer: gold, qualification, attention"),
         count("images", "images of items and outputs", essential=False),
-        count("answers", "answers so far", essential=False),
+        count("answers", "answers to real comparisons", essential=False),
     )
     problems: pl.DataFrame = problem_table(
         "Problems that would waste answers or bias the study.", page="planning a study"
@@ -94,7 +94,6 @@ def check(path: str | Path) -> StudyCheck:
         answer_seconds = [seconds for (seconds,) in connection.execute(_SECONDS) if seconds is not None]
         refusal_frame = pl.DataFrame(connection.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
         (n_images,) = connection.execute("SELECT count(*) FROM media").fetchone()
-        (n_answers,) = connection.execute("SELECT count(*) FROM judgment").fetchone()
         (n_workers,) = connection.execute("SELECT count(*) FROM worker").fetchone()
     status_snapshot = snapshot_of_file(study_path) if n_workers else None
     problems_from_notes = [
@@ -127,7 +126,7 @@ def check(path: str | Path) -> StudyCheck:
         "questions": [sum(map(len, stored_study.item_orders))],
         "known": [sum(control_kind != "example" for control_kind in control_kinds)],
         "images": [n_images],
-        "answers": [n_answers],
+        "answers": [status_snapshot.answers if status_snapshot else 0],
     }
     return StudyCheck.from_parts(
         [StudyCheck.part(summary=summary_values_of_column, problems=map(Problem._asdict, problems))],

@@ -135,7 +135,7 @@ def new(
             *notes_on_omissions,
             *missing_output_notes(material),
             *empty_output_notes(material),
-            *study_html.notes,
+            *study_html.notes(),
             *plan_notes(plan, max_items=max_items),
         )
         add_notes(connection, all_notes, plain_text_items=study_html.refused, written_at=written_at)

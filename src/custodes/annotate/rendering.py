@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,15 +49,43 @@ class StudyHtml:
     """The HTML of all texts.
 
     `items` has the text above the outputs of each item. `outputs` has each output by item and system.
-    `control_questions` has the context and both outputs of each control question. `refused` has the items whose outputs
-    are displayed as plain text.
+    `reasons` has the reason (a key of `WHY`) for each output that cannot be displayed as Markdown, by item and system.
+    `n_plain_contexts` is the number of items with plain text above the outputs. `control_questions` has the context and
+    both outputs of each control question.
     """
 
     items: Mapping[str, str]
     outputs: Mapping[tuple[str, str], str]
-    control_questions: Sequence[tuple[str, str, str]] = ()
-    refused: frozenset[str] = frozenset()
-    notes: tuple[Note, ...] = ()
+    reasons: Mapping[tuple[str, str], str]
+    n_plain_contexts: int
+    control_questions: Sequence[tuple[str, str, str]]
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """The items whose outputs are displayed as plain text."""
+        return frozenset(item_label for item_label, _ in self.reasons)
+
+    def notes(self, *, omitted_items: Set[str] = frozenset()) -> list[Note]:
+        """Return notes on texts that are displayed as plain text, with reasons. The outputs of `omitted_items` are not
+        displayed."""
+        n_outputs_of_reason = Counter(
+            reason for (item_label, _), reason in self.reasons.items() if item_label not in omitted_items
+        )
+        reasons_text = ", ".join(f"{n_outputs} {WHY[reason]}" for reason, n_outputs in n_outputs_of_reason.items())
+        n_plain_items = len(self.refused - omitted_items)
+        return build_notes(
+            (
+                "outputs-plain",
+                n_plain_items,
+                f"the outputs of {n_plain_items} items are displayed as plain text, because some of these outputs "
+                f"cannot be displayed as Markdown ({reasons_text}); all outputs of an item have the same format",
+            ),
+            (
+                "contexts-plain",
+                self.n_plain_contexts,
+                f"the text above the outputs is displayed as plain text for {self.n_plain_contexts} items",
+            ),
+        )
 
 
 def render(
@@ -66,8 +94,7 @@ def render(
     """Convert all texts to the HTML that is displayed. If one output of an item must be plain text, all outputs of the
     item are plain text, because different formats would influence annotators.
 
-    `questions` are control questions; their context and both outputs are converted, too. In the result, `refused` has
-    the items whose outputs are plain text.
+    `questions` are control questions; their context and both outputs are converted, too.
     """
     turns_of_item = {item.label: _turns(item) for item in material.items}
     control_turns_and_texts = [
@@ -82,9 +109,12 @@ def render(
         for text in (*(text for _, text in turns), *output_texts)
     )
     result_of_text = render_texts(texts_to_convert, text_format, progress=progress)
-    plain_text_items = frozenset(
-        item_label for (item_label, _), output in material.outputs.items() if result_of_text[output.text].why
-    )
+    reason_of_output = {
+        item_and_system: result_of_text[output.text].why
+        for item_and_system, output in material.outputs.items()
+        if result_of_text[output.text].why
+    }
+    plain_text_items = {item_label for item_label, _ in reason_of_output}
     control_htmls = []
     for turns, output_texts in control_turns_and_texts:
         first_html, *second_htmls = _joint(output_texts, result_of_text)
@@ -97,9 +127,9 @@ def render(
             )[0]
             for item_and_system, output in material.outputs.items()
         },
+        reasons=reason_of_output,
+        n_plain_contexts=sum(any(result_of_text[text].why for _, text in turns) for turns in turns_of_item.values()),
         control_questions=control_htmls,
-        refused=plain_text_items,
-        notes=tuple(_notes(material, turns_of_item, result_of_text, plain_text_items)),
     )
 
 
@@ -123,33 +153,6 @@ def _context(turns: Sequence[tuple[str | None, str]], result_of_text: Mapping[st
     return "".join(
         turn_html if role is None else safe_html.turn(role, turn_html)
         for (role, _), turn_html in zip(turns, turn_htmls, strict=True)
-    )
-
-
-def _notes(
-    material: StudyMaterial,
-    turns_of_item: Mapping[str, Sequence[tuple[str | None, str]]],
-    result_of_text: Mapping[str, TextResult],
-    plain_text_items: frozenset[str],
-) -> list[Note]:
-    """Return notes on texts that are displayed as plain text, with reasons."""
-    n_outputs_of_reason = Counter(result_of_text[output.text].why for output in material.outputs.values())
-    reasons_text = ", ".join(
-        f"{n_outputs} {WHY[reason]}" for reason, n_outputs in n_outputs_of_reason.items() if reason
-    )
-    n_plain_contexts = sum(any(result_of_text[text].why for _, text in turns) for turns in turns_of_item.values())
-    return build_notes(
-        (
-            "outputs-plain",
-            len(plain_text_items),
-            f"the outputs of {len(plain_text_items)} items are displayed as plain text, because some of these outputs "
-            f"cannot be displayed as Markdown ({reasons_text}); all outputs of an item have the same format",
-        ),
-        (
-            "contexts-plain",
-            n_plain_contexts,
-            f"the text above the outputs is displayed as plain text for {n_plain_contexts} items",
-        ),
     )
 
 

@@ -275,8 +275,16 @@ class Drive:
         simulated_now = self._time[0]
         match view:
             case Ask():
-                answer_time = simulated_now + self._crowd.seconds(habit)
-                self._schedule(min(simulated_now + RENEWED, answer_time), self._read, habit, token, view, answer_time)
+                answer_seconds = self._crowd.seconds(habit)
+                self._schedule(
+                    simulated_now + min(RENEWED, answer_seconds),
+                    self._read,
+                    habit,
+                    token,
+                    view,
+                    simulated_now,
+                    answer_seconds,
+                )
             case Wait():
                 self._schedule(simulated_now + view.seconds, self._load_page, habit, token)
             case VisitEnd(why="finished" | "blocked" | "failed"):
@@ -286,19 +294,20 @@ class Drive:
             case Consent() | Instructions() | Break():
                 self._schedule(simulated_now + 1.0, self._act, habit, token, view)
 
-    def _read(self, habit: Habit, token: str, view: Ask, answer_time: float) -> None:
+    def _read(self, habit: Habit, token: str, view: Ask, shown_at: float, answer_seconds: float) -> None:
         """Signal that the page of a question is still open, or answer the question."""
+        answer_time = shown_at + answer_seconds
         if self._time[0] >= answer_time:
-            self._act(habit, token, view)
+            self._act(habit, token, view, answer_seconds)
             return
         self._service.renew_lease(token, view.assignment).result()
-        self._schedule(min(self._time[0] + RENEWED, answer_time), self._read, habit, token, view, answer_time)
+        next_time = min(self._time[0] + RENEWED, answer_time)
+        self._schedule(next_time, self._read, habit, token, view, shown_at, answer_seconds)
 
-    def _act(self, habit: Habit, token: str, view: View) -> None:
+    def _act(self, habit: Habit, token: str, view: View, answer_seconds: float = 0.0) -> None:
         action: Act = Agree(digest=view.digest) if isinstance(view, Consent) else Begin()
         if isinstance(view, Ask):
             answer_of_aspect = self._crowd.values(habit, self._file_reader.question(view.assignment))
-            answer_seconds = self._crowd.seconds(habit)
             action = Answer(assignment=view.assignment, values=answer_of_aspect, seconds=answer_seconds)
             self.last = self._time[0]
             self.work += answer_seconds

@@ -136,6 +136,7 @@ class PersonNow(Work):
     `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
     visible seconds per answer. `doubled`: how often another annotator answered the same question. `agreed`: how often
     both answers were equal. `standing`: the status ok, watch, blocked or excluded. `flags`: reasons for this status.
+    `codes`: completion codes of all visits.
     """
 
     label: str
@@ -148,7 +149,12 @@ class PersonNow(Work):
     agreed: int
     standing: str
     flags: tuple[str, ...]
-    code: str | None
+    codes: tuple[str, ...]
+
+    @property
+    def codes_text(self) -> str:
+        """The completion codes, separated by spaces."""
+        return " ".join(self.codes)
 
 
 @dataclass(kw_only=True)
@@ -347,7 +353,6 @@ def _person(
         standing_name = (
             "watch" if computed_standing.name == "blocked" else computed_standing.name
         )  # readmitted by the owner
-    completion_codes = [completion_code for session in worker.sessions for completion_code in session.codes.values()]
     return PersonNow(
         **asdict(answer_counts),
         label=worker.label,
@@ -360,5 +365,5 @@ def _person(
         agreed=n_agreements,
         standing=standing_name,
         flags=computed_standing.flags,
-        code=completion_codes[-1] if completion_codes else None,
+        codes=tuple(completion_code for session in worker.sessions for completion_code in session.codes.values()),
     )

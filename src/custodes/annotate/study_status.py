@@ -283,7 +283,7 @@ class CodeReconciliation(Result):
         "One row per entry of the list, then one row per annotator who has a code but is not on the list.",
         label("person", "name of the annotator on the platform"),
         label("worker", "label of the annotator in the study; empty if no annotator has the name `person`"),
-        label("code", "code in the list; for `missing`, the code in the study"),
+        label("code", "code in the list; for `missing`, all codes of the annotator"),
         label(
             "verdict",
             "ours: annotator and code match; no such code: the annotator is known, but the code is unknown; "
@@ -318,8 +318,8 @@ def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
 def match_codes(
     code_frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, list_name: str
 ) -> Iterator[Mapping[str, Any]]:
-    """Iterate over the rows of `CodeReconciliation.codes`. Codes that the platform fixed in advance are valid for all
-    annotators."""
+    """Iterate over the rows of `CodeReconciliation.codes`. All codes of an annotator are valid, because each visit has
+    a separate code. Codes that the platform fixed in advance are valid for all annotators."""
     person_ids = _code_column(code_frame, PERSON, "annotators", list_name)
     completion_codes = _code_column(code_frame, CODE, "codes", list_name)
     platform_statuses = _code_column(code_frame, STATUS, "", list_name)
@@ -327,7 +327,7 @@ def match_codes(
         completion_code for completion_code in msgspec.structs.astuple(plan.annotators.codes) if completion_code
     }
     annotator_of_external_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
-    personal_codes = {annotator.code for annotator in annotators if annotator.code} - fixed_codes
+    personal_codes = {completion_code for annotator in annotators for completion_code in annotator.codes} - fixed_codes
     n_entries_of_person_and_code = Counter[tuple[str, str]]()
     for person_id, completion_code, platform_status in zip(
         person_ids, completion_codes, platform_statuses, strict=True
@@ -336,11 +336,7 @@ def match_codes(
         n_entries_of_person_and_code[person_id, completion_code] += 1
         if n_entries_of_person_and_code[person_id, completion_code] > 1:
             verdict = TWICE
-        elif (
-            annotator is not None
-            and completion_code
-            and (completion_code in fixed_codes or completion_code == annotator.code)
-        ):
+        elif annotator is not None and completion_code in fixed_codes.union(annotator.codes):
             verdict = OURS
         elif completion_code in personal_codes:
             verdict = OTHER_PERSON
@@ -349,8 +345,8 @@ def match_codes(
         yield _code_row(annotator, person_id, completion_code, verdict, platform_status)
     listed_person_ids = set(person_ids)
     for annotator in annotators:
-        if annotator.code and annotator.external_id and annotator.external_id not in listed_person_ids:
-            yield _code_row(annotator, annotator.external_id, annotator.code, MISSING, "")
+        if annotator.codes and annotator.external_id and annotator.external_id not in listed_person_ids:
+            yield _code_row(annotator, annotator.external_id, annotator.codes_text, MISSING, "")
 
 
 def _code_row(

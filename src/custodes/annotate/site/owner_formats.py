@@ -206,7 +206,7 @@ PAID = {
     "worker": "label",
     "source": "source",
     "external_id": "external_id",
-    "code": "code",
+    "codes": "codes_text",
     "answers": "answers",
     "batches": "batches",
     "known_right": "gold_right",
