@@ -202,9 +202,8 @@ class Study:
         selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns, one_side=one_side))
         if one_side or (selected_study.humans and selected_study.metrics):
             return selected_study
-        return self._apply_selection(
-            **patterns, one_side=False
-        )  # raises an error, or the selection differs from that with `one_side`
+        # This call raises an error, or its selection differs from the selection with `one_side`.
+        return self._apply_selection(**patterns, one_side=False)
 
     def _apply_selection(
         self,

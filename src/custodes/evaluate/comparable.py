@@ -54,10 +54,10 @@ def check_ordered(study: Study, aspect: str) -> None:
     """Raise `NotComparableError` if the labels of an aspect have no order, so that no output is better."""
     if not is_ordered(study, aspect):
         label_names = study.labels[aspect].words
-        advice_text = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
+        aspect_advice = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
         raise NotComparableError(
             f"{study.name}: the labels{label_of(aspect)} ({join_labels(label_names, limit=3)}) have no order, so "
-            f"they do not say which output is better; use rates, which compares the rate of each label{advice_text}"
+            f"they do not say which output is better; use rates, which compares the rate of each label{aspect_advice}"
         )
 
 

@@ -194,9 +194,8 @@ def correction(
     ]
     if isinstance(study, OutcomeCounts):
         _check_counts(study, estimators)
-    # estimators that use all pairs jointly come last
-    ordered_estimators = sorted(estimators, key=lambda method: method.needs_items)
-    answer_aspect = partial(_answer, estimators=ordered_estimators, gamma=gamma, confidence=confidence)
+    estimators.sort(key=lambda method: method.needs_items)  # estimators that use all pairs jointly come last
+    answer_aspect = partial(_answer, estimators=estimators, gamma=gamma, confidence=confidence)
     return merge_parts(
         Correction, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="correct"
     )

@@ -356,12 +356,12 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], annotator_sco
     for annotator, scale in annotators_and_scales[1:]:
         first_annotator, first_scale = annotators_and_scales[0]
         if not scale.comparable(first_scale):
-            missing_code_of_rater = {
+            code_text_of_rater = {
                 rater: missing_code(annotator_scores[annotator_names.index(rater)])
                 for rater in (first_annotator, annotator)
             }
             missing_codes_text = "; ".join(
-                f"{rater}: {code_text}" for rater, code_text in missing_code_of_rater.items() if code_text
+                f"{rater}: {code_text}" for rater, code_text in code_text_of_rater.items() if code_text
             )
             advice_text = (
                 f"{missing_codes_text}; if a value means missing, leave the cell empty"

@@ -17,10 +17,10 @@ from custodes.evaluate.rates.judges import (
     calibration_rows,
     comparable_judges,
     confusion_rows,
-    equal_labels,
     judge_notes,
     judge_row,
     judge_rows,
+    label_accuracies,
     label_notes,
     rate_notes,
     replacement_rows,
@@ -116,7 +116,7 @@ def test_a_judge_has_its_measures_and_the_area_of_decided_labels() -> None:
     ]
     expected = [(abs(1 - a - shares[0]) * abs(1 - b - shares[1])).sum() for a in (0, 1) for b in (0, 1)]
     assert [r["n"] for r in found] == pytest.approx(expected)
-    ratios = equal_labels(outputs)
+    ratios = label_accuracies(outputs)
     assert list(ratios.labels) == [("judge", "accuracy")]
     assert ratios.numerator.sum() / ratios.denominator.sum() == pytest.approx(row["accuracy"])
     np.testing.assert_array_equal(ratios.denominator[0], ~np.isnan(youden.evaluated))

@@ -129,10 +129,10 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
         if not invalid_record_numbers:
             batch_frames.append(_text_frame(record_batch, name))
         n_rows += len(record_batch)
-        column_names = {column_name for batch_frame in batch_frames for column_name in batch_frame.columns}
+        n_columns = len({column_name for batch_frame in batch_frames for column_name in batch_frame.columns})
         compression.check_size(
-            compression.CELL * n_rows * len(column_names),
-            f"{name}: {n_rows:,} rows of {len(column_names):,} columns take",
+            compression.CELL * n_rows * n_columns,
+            f"{name}: {n_rows:,} rows of {n_columns:,} columns take",
         )
     if invalid_record_numbers:
         raise InputError(

@@ -493,8 +493,8 @@ def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: s
             f"columns: {fact_table.columns[0]} describes items, but {where} has no column of items; map item"
         )
     fact_series_list = [typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns]
-    item_rows = pl.DataFrame(
+    fact_rows = pl.DataFrame(
         [label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"), *fact_series_list]
     )
-    item_rows = item_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
-    return merge_item_rows(item_rows, where=where)
+    fact_rows = fact_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
+    return merge_item_rows(fact_rows, where=where)

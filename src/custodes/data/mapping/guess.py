@@ -98,25 +98,25 @@ def suggest_mapping(
         # texts alone would drop the scores, which does not matter if there is only one system
         if not has_score_columns or _has_one_system(frame, mapping)
     )
-    mappings = chain(guesses(first_rows, declared, flattened_columns), text_mappings)
+    candidate_mappings = chain(guesses(first_rows, declared, flattened_columns), text_mappings)
     has_verdict_columns = find_side_pairs(first_rows.columns) and find_columns("winner", first_rows.columns)
     if not has_score_columns and not has_verdict_columns and score_text_roles(frame.head(SAMPLE_ROWS), []):
-        mappings = chain(
+        candidate_mappings = chain(
             sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping)),
             guesses(first_rows, declared, flattened_columns),
         )
-    for mapping in mappings:
+    for mapping in candidate_mappings:
         min_n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
             mapping != declared
             and reads(first_rows, mapping, min_n_systems)
             and (frame.height <= GUESS_ROWS or reads(frame, mapping, min_n_systems))
         ):
-            free_column_names = [
+            column_names_without_role = [
                 name for name in frame.columns if name not in mapping.roles.values() and name not in TABLE_ROLES
             ]
             invalid_cell_text = (
-                invalid_score_cell(frame, free_column_names) if mapping.match_patterns(frame.columns) else ""
+                invalid_score_cell(frame, column_names_without_role) if mapping.match_patterns(frame.columns) else ""
             )
             if invalid_cell_text:
                 return (

@@ -139,7 +139,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
 
 
 def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *, where: str) -> list[Note]:
-    """A note on preferences between 1 and 2, which are replaced by the number of the preferred output."""
+    """A note on graded preferences (not 1, 1.5 or 2), each of which counts as a full win of the preferred output."""
     filled_preferences = graded_preferences.drop_nulls()
     n_fractional_preferences = int((~filled_preferences.is_in([1.0, 1.5, 2.0])).sum())
     win_rate_text = (

@@ -71,8 +71,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             CELLS[column_name](cell, column_name, f"{where}, row {row_number}")
             for row_number, cell in enumerate(column_cells, start=1)
         ]
-        source_column_name = "images" if column_name == "image" else column_name
-        fact_series_list.append(pl.Series(source_column_name, converted_cells, dtype=SOURCES[source_column_name]))
+        stored_column_name = "images" if column_name == "image" else column_name
+        fact_series_list.append(pl.Series(stored_column_name, converted_cells, dtype=SOURCES[stored_column_name]))
     keys_with_image = {(item, system) for item, system, _ in image_tuples}
     empty_output_descriptions = [
         f"{system} of {item}"

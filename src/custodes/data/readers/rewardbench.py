@@ -246,8 +246,8 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
             f"{where}: the table has no column of a reward model, only ref and subset; add at least one column of a "
             "reward model"
         )
-    ref_numbers, subset_labels = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
-    _check_pairs(ref_numbers, subset_labels, where=where)
+    chosen_flags, subset_labels = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
+    _check_pairs(chosen_flags, subset_labels, where=where)
     log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human", **dict.fromkeys(metric_column_names, "metric")})
     study = _study(
         log_records,
@@ -258,7 +258,7 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
     )
     key_rows = pl.select(
         item=pl.int_range(2, frame.height + 2) // 2,
-        system=pl.when(ref_numbers == 1).then(pl.lit("chosen")).otherwise(pl.lit("rejected")),
+        system=pl.when(chosen_flags == 1).then(pl.lit("chosen")).otherwise(pl.lit("rejected")),
     )
     score_tables = [
         key_rows.with_columns(rater=pl.lit(metric_name), score=number_column(frame, metric_name, where=where))
@@ -268,15 +268,15 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
     return replace(study, ratings=ratings, notes=tuple(notes))
 
 
-def _check_pairs(ref_numbers: pl.Series, subset_labels: pl.Series, *, where: str) -> None:
+def _check_pairs(chosen_flags: pl.Series, subset_labels: pl.Series, *, where: str) -> None:
     refuse(
-        ~ref_numbers.is_in([0.0, 1.0]).fill_null(False),
+        ~chosen_flags.is_in([0.0, 1.0]).fill_null(False),
         lambda rows, _: f"{where}: ref in row {rows} is neither 1 (chosen) nor 0 (rejected)",
     )
-    if ref_numbers.len() % 2:
-        raise InputError(f"{where}: the number of rows is odd ({ref_numbers.len()}); a pair needs two rows")
-    is_first_row = pl.int_range(ref_numbers.len(), eager=True) % 2 == 0
-    has_no_partner = (ref_numbers == ref_numbers.shift(-1)) | (subset_labels != subset_labels.shift(-1))
+    if chosen_flags.len() % 2:
+        raise InputError(f"{where}: the number of rows is odd ({chosen_flags.len()}); a pair needs two rows")
+    is_first_row = pl.int_range(chosen_flags.len(), eager=True) % 2 == 0
+    has_no_partner = (chosen_flags == chosen_flags.shift(-1)) | (subset_labels != subset_labels.shift(-1))
     refuse(
         is_first_row & has_no_partner,
         lambda rows, _: (

@@ -40,7 +40,7 @@ from custodes.evaluate.comparable import NotComparableError, label_of
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.evaluate.rates.estimates import EstimateSettings
-from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table, label_notes
+from custodes.evaluate.rates.judges import judge_rows, judge_table, label_accuracies, label_notes
 from custodes.evaluate.rates.outputs import labelled_outputs, view_of_positive
 from custodes.evaluate.slices import BY, slice_columns, slice_notes, slice_table, slices_of, slices_of_items
 from custodes.progress import Progress, silent
@@ -262,7 +262,7 @@ def _label_tables(
             labels=judge_rows(view_of_positive(outputs_of_aspect, None), estimate_settings),
             slices=slice_columns(
                 "metric",
-                equal_labels(outputs_of_aspect),
+                label_accuracies(outputs_of_aspect),
                 slices_of(study, outputs_of_aspect.table, by),
                 confidence=confidence,
                 alpha=alpha,

@@ -81,18 +81,18 @@ def weighted_comparisons(
 
 def category_sums(comparison: RaterComparison, column_of_item: Ints, n_columns: int) -> Floats:
     """(4, metrics, columns): weights of all shared comparisons, equal preferences, human ties and metric ties."""
-    category_weights = np.empty((4, len(comparison.metrics), n_columns))
+    weight_sums = np.empty((4, len(comparison.metrics), n_columns))
     for metric_index in range(len(comparison.metrics)):
         _, (human_signs, metric_signs), column_of_comparison, comparison_weights = weighted_comparisons(
             comparison, column_of_item, metric_index
         )
-        for category_index, is_in_category in enumerate(
+        for sum_index, is_counted in enumerate(
             (human_signs == human_signs, human_signs == metric_signs, human_signs == 0, metric_signs == 0)
         ):
-            category_weights[category_index, metric_index] = np.bincount(
-                column_of_comparison, comparison_weights * is_in_category, minlength=n_columns
+            weight_sums[sum_index, metric_index] = np.bincount(
+                column_of_comparison, comparison_weights * is_counted, minlength=n_columns
             )
-    return category_weights
+    return weight_sums
 
 
 class PreferenceMargins(NamedTuple):

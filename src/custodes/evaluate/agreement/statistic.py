@@ -199,8 +199,8 @@ class Sample:
     @cached_property
     def preference_totals(self) -> Floats:
         """(4, 1 + B, metrics): total weights of all comparisons, equal preferences, human ties and metric ties."""
-        category_weights = category_sums(self.comparison, self.column_of_item, self.times.shape[1])
-        return np.moveaxis(bootstrap.weighted_sums(self.times, category_weights), 1, 0)
+        weight_sums = category_sums(self.comparison, self.column_of_item, self.times.shape[1])
+        return np.moveaxis(bootstrap.weighted_sums(self.times, weight_sums), 1, 0)
 
     @cached_property
     def margins(self) -> PreferenceMargins:

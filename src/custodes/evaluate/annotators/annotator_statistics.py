@@ -173,17 +173,17 @@ def annotator_columns(
 
     Statistics that describe a person are NaN for slots.
     """
-    answers, n_raters = aspect_answers.answers, len(aspect_answers.raters)
-    n_answers_of_annotator = np.bincount(answers.worker, minlength=n_raters)
+    worker_of_answer, n_raters = aspect_answers.answers.worker, len(aspect_answers.raters)
+    n_answers_of_annotator = np.bincount(worker_of_answer, minlength=n_raters)
     nan_factors = np.where(is_person, 1.0, np.nan)
     agreement_and_bounds = _agreement(aspect_answers, bootstrap_weights, confidence)
-    n_ties_of_annotator = np.bincount(answers.worker, weights=aspect_answers.value == 0, minlength=n_raters)
+    n_ties_of_annotator = np.bincount(worker_of_answer, weights=aspect_answers.value == 0, minlength=n_raters)
     return {
         "answer_type": aspect_answers.what,
         "rater": list(aspect_answers.raters),
         "is_person": is_person,
         "answers": n_answers_of_annotator,
-        "n_multiply_rated": np.bincount(answers.worker[aspect_answers.is_shared_answer], minlength=n_raters),
+        "n_multiply_rated": np.bincount(worker_of_answer[aspect_answers.is_shared_answer], minlength=n_raters),
         **{column_name: column_values * nan_factors for column_name, column_values in agreement_and_bounds.items()},
         "decided": tests.position.decided,
         "first_rate": tests.position.share * nan_factors,

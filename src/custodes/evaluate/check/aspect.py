@@ -122,16 +122,16 @@ def _common_item_problems(comparison: RaterComparison, human_comparisons: Compar
     is_system_with_different_items = (
         is_pair_with_common_items & (n_common_items_of_pair < (1 - COVERAGE_GAP - ROUNDING) * larger_n_items_of_pair)
     ).any(axis=0)
-    system_names = np.array(comparison.systems)
+    all_system_names = np.array(comparison.systems)
     if is_system_with_different_items.any() and np.isfinite(comparison.scores.human).any():  # only scores have means
         yield problem(
             "different-items",
-            system_names[is_system_with_different_items].tolist(),
-            systems=join_labels(system_names[is_system_with_different_items], limit=4),
+            all_system_names[is_system_with_different_items].tolist(),
+            systems=join_labels(all_system_names[is_system_with_different_items], limit=4),
         )
     block_of_system = blocks_of(is_pair_with_common_items)
     system_blocks = [
-        system_names[block_of_system == block_number].tolist()
+        all_system_names[block_of_system == block_number].tolist()
         for block_number in np.unique(block_of_system[n_common_items_of_pair.diagonal() > 0])
     ]
     if len(system_blocks) > 1:

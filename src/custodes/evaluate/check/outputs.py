@@ -189,10 +189,10 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
 
 def _equal_systems(score_rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     """Yield sets of systems with the same `score` on the same items, if equal scores are rare among the systems."""
-    system_rows = score_rows.group_by("system", maintain_order=True).agg(
+    score_digest_rows = score_rows.group_by("system", maintain_order=True).agg(
         digest=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )
-    varied_system_rows = system_rows.filter(
+    varied_system_rows = score_digest_rows.filter(
         pl.col("n") >= FEWEST_ITEMS,
         pl.col("distinct") >= FEWEST_DISTINCT,
         pl.col("distinct") >= DISTINCT * pl.col("n"),
@@ -200,14 +200,15 @@ def _equal_systems(score_rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     for equal_systems in (
         varied_system_rows.group_by("digest", "n", maintain_order=True).agg("system")["system"].to_list()
     ):
-        if len(equal_systems) < 2 or len(equal_systems) == len(system_rows) > 2:
+        if len(equal_systems) < 2 or len(equal_systems) == len(score_digest_rows) > 2:
             continue
-        other_system_rows = score_rows.filter(~pl.col("system").is_in(equal_systems))
-        paired_rows = score_rows.filter(pl.col("system") == equal_systems[0]).join(
-            other_system_rows, on="item", suffix="_other"
+        tie_rate_with_others = (
+            score_rows.filter(pl.col("system") == equal_systems[0])
+            .join(score_rows.filter(~pl.col("system").is_in(equal_systems)), on="item", suffix="_other")
+            .select((pl.col("score") == pl.col("score_other")).mean())
+            .item()
         )
-        tie_rate = paired_rows.select((pl.col("score") == pl.col("score_other")).mean()).item()
-        if tie_rate is None or tie_rate <= COMMON_TIES:
+        if tie_rate_with_others is None or tie_rate_with_others <= COMMON_TIES:
             yield tuple(sorted(equal_systems))
 
 

@@ -39,14 +39,14 @@ def missing_columns(
     columns_of_raters: list[dict[str, Any]] = []
     findings: list[Finding] = []
     generator_of_rater = labelled_generators(preferences.raters, rng)
-    for (rater_index,), verdict_rows in preferences.queried_verdicts.group_by("rater", maintain_order=True):
+    for (rater_index,), queried_verdicts in preferences.queried_verdicts.group_by("rater", maintain_order=True):
         rater, rater_rng = preferences.raters[int(str(rater_index))], generator_of_rater[int(str(rater_index))]
         is_failed_verdict, unit_of_verdict = (
-            verdict_rows["preference"].is_null().to_numpy(),
-            verdict_rows["unit"].to_numpy(),
+            queried_verdicts["preference"].is_null().to_numpy(),
+            queried_verdicts["unit"].to_numpy(),
         )
-        length_class_of_verdict = _length_classes(preferences, verdict_rows)
-        masks_of_factor = dict(_factors(preferences, verdict_rows, length_class_of_verdict))
+        length_class_of_verdict = _length_classes(preferences, queried_verdicts)
+        masks_of_factor = dict(_factors(preferences, queried_verdicts, length_class_of_verdict))
         factor_level_masks = [
             (factor, level, mask) for factor, masks in masks_of_factor.items() for level, mask in masks.items()
         ]
@@ -99,24 +99,24 @@ def missing_columns(
 
 
 def _factors(
-    preferences: RaterPreferences, verdict_rows: pl.DataFrame, length_class_of_verdict: Floats
+    preferences: RaterPreferences, queried_verdicts: pl.DataFrame, length_class_of_verdict: Floats
 ) -> Iterator[tuple[str, dict[str, Bools]]]:
     """Yield each factor with the masks of its levels; system, order and length only if there are two levels or more.
 
     The most frequent reason comes first.
     """
-    yield ALL, {"": np.ones(len(verdict_rows), dtype=np.bool_)}
+    yield ALL, {"": np.ones(len(queried_verdicts), dtype=np.bool_)}
     reasons = (
-        verdict_rows.drop_nulls("why")
+        queried_verdicts.drop_nulls("why")
         .group_by("why", maintain_order=True)
         .len()
         .sort("len", descending=True, maintain_order=True)["why"]
         .to_list()
     )
     if reasons:
-        yield REASON, {reason: verdict_rows["why"].eq(reason).fill_null(False).to_numpy() for reason in reasons}
-    systems_of_verdict = preferences.design.pairs[verdict_rows["pair"].to_numpy()]
-    order_of_verdict = verdict_rows["order"].to_numpy()
+        yield REASON, {reason: queried_verdicts["why"].eq(reason).fill_null(False).to_numpy() for reason in reasons}
+    systems_of_verdict = preferences.design.pairs[queried_verdicts["pair"].to_numpy()]
+    order_of_verdict = queried_verdicts["order"].to_numpy()
     for factor, mask_of_level in (
         (
             SYSTEM,
@@ -133,14 +133,14 @@ def _factors(
             yield factor, mask_of_used_level
 
 
-def _length_classes(preferences: RaterPreferences, verdict_rows: pl.DataFrame) -> Floats:
+def _length_classes(preferences: RaterPreferences, queried_verdicts: pl.DataFrame) -> Floats:
     """Return the length class of each verdict, from 0 (shortest tenth) to 9; NaN if the lengths are unknown.
 
     The length is the total number of words of the two outputs of the verdict.
     """
     item_of_verdict, systems_of_verdict = (
-        verdict_rows["item"].to_numpy(),
-        preferences.design.pairs[verdict_rows["pair"].to_numpy()],
+        queried_verdicts["item"].to_numpy(),
+        preferences.design.pairs[queried_verdicts["pair"].to_numpy()],
     )
     n_words_of_verdict = preferences.words_of(item_of_verdict, systems_of_verdict[:, 0]) + preferences.words_of(
         item_of_verdict, systems_of_verdict[:, 1]

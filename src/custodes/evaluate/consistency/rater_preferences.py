@@ -85,10 +85,10 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
         for aspect in (*aspects, *sorted(aspects_with_rows - {*aspects}))
     ]
     if study.probes.is_empty() and not any(
-        preferences.queried_verdicts.height
-        or preferences.signs.shape[1]
-        or repeated_labels(study, preferences.aspect).height
-        for preferences in preferences_of_aspects
+        aspect_preferences.queried_verdicts.height
+        or aspect_preferences.signs.shape[1]
+        or repeated_labels(study, aspect_preferences.aspect).height
+        for aspect_preferences in preferences_of_aspects
     ):
         raise InputError(
             f"{study.name}: there is nothing to compare: no verdicts, no item with scores of two outputs, and no "

@@ -299,10 +299,10 @@ class _Sequence:
         critical_scores, spent_levels = self.critical, self.spent
         for n_further_candidates in range(HORIZON):
             n_tests = len(critical_scores) + len(tests.rules)
-            assumed_correlations = np.full((n_tests, n_tests), typical_correlation)
-            np.fill_diagonal(assumed_correlations, 1.0)
+            equal_correlations = np.full((n_tests, n_tests), typical_correlation)
+            np.fill_diagonal(equal_correlations, 1.0)
             next_critical_scores, next_spent_levels = next_critical_values(
-                assumed_correlations,
+                equal_correlations,
                 critical_scores,
                 next_level(self.level, spent_levels),
                 [test_precision.with_labels(label_factor) for test_precision in tests.precisions],

@@ -123,7 +123,7 @@ def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dic
     ]
 
 
-def equal_labels(outputs: LabelledOutputs) -> Ratios:
+def label_accuracies(outputs: LabelledOutputs) -> Ratios:
     """Return the accuracy of the labels of each metric, as a ratio of sums over outputs."""
     judges = list(comparable_judges(outputs))
     agreement_with_human, has_both_labels = np.zeros((2, len(judges), len(outputs.system)))
@@ -211,15 +211,15 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     """Return the rows of the table `calibration`, with the rate of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
-    scores, is_positive_label, _ = _labelled_scores(outputs, judge)
-    if not len(scores):
+    labelled_scores, is_positive_label, _ = _labelled_scores(outputs, judge)
+    if not len(labelled_scores):
         return []
     _, bin_of_output, n_outputs_of_bin = np.unique(
-        score_strata(scores, n_labelled=len(scores)), return_inverse=True, return_counts=True
+        score_strata(labelled_scores, n_labelled=len(labelled_scores)), return_inverse=True, return_counts=True
     )
     mean_scores, positive_rates = (
         np.bincount(bin_of_output, weights=scores_or_labels) / n_outputs_of_bin
-        for scores_or_labels in (scores, is_positive_label)
+        for scores_or_labels in (labelled_scores, is_positive_label)
     )
     lower_bounds, upper_bounds = wilson_interval(
         positive_rates, n_outputs_of_bin, quantile=float(ndtri((1 + confidence) / 2))

@@ -97,12 +97,12 @@ def interim(view: AspectResults) -> Iterator[str]:
         if interim_row["decision"] in template_of_decision
     ]
     n_undecided = len(interim_rows) - len(decision_texts)
-    decision_text = f"found {names(decision_texts, limit=MOST_LISTED)}" if decision_texts else "decided no pair"
+    decisions_text = f"found {names(decision_texts, limit=MOST_LISTED)}" if decision_texts else "decided no pair"
     undecided_text = (
         f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decision_texts and n_undecided else ""
     )
     yield (
-        f"The interim analyses {decision_text}{undecided_text}. They test each pair separately, and their decisions "
+        f"The interim analyses {decisions_text}{undecided_text}. They test each pair separately, and their decisions "
         "hold only for these annotators."
     )
 

@@ -106,10 +106,10 @@ def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, r
     )
     feature_sum_standard_error = np.sqrt(n_failures * (n_verdicts - n_failures) / max(n_verdicts - 1, 1))
     observed_statistic = np.abs(distinct_feature_vectors @ n_failures_of_vector).max() / feature_sum_standard_error
-    verdict_contributions = (is_failed - n_failures / n_verdicts) * standardised_features
-    contribution_sums_of_cluster = unit_sums(verdict_contributions, units=units, n_units=int(units.max()) + 1)
-    design_effect = max(
-        1.0, float(ratio(np.array((contribution_sums_of_cluster**2).sum()), np.array((verdict_contributions**2).sum())))
+    feature_contributions = (is_failed - n_failures / n_verdicts) * standardised_features
+    cluster_contributions = unit_sums(feature_contributions, units=units, n_units=int(units.max()) + 1)
+    overall_design_effect = max(
+        1.0, float(ratio(np.array((cluster_contributions**2).sum()), np.array((feature_contributions**2).sum())))
     )
     n_extreme_draws = n_completed_draws = 0
     while n_completed_draws < n_draws and n_extreme_draws < ENOUGH:
@@ -121,7 +121,7 @@ def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, r
         n_extreme_draws += int(
             (
                 np.abs(null_feature_sums).max(axis=1) / feature_sum_standard_error
-                >= observed_statistic / np.sqrt(design_effect) - 1e-9
+                >= observed_statistic / np.sqrt(overall_design_effect) - 1e-9
             ).sum()
         )
         n_completed_draws += batch_size

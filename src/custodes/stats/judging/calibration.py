@@ -136,8 +136,8 @@ def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
         axis=1,
     )
     probability_sums_by_comparison, correctness_sums_by_comparison = (
-        unit_sums(summands.T, units=comparison_of_verdict, n_units=int(comparison_of_verdict.max()) + 1).T
-        for summands in (probabilities, correctness_by_outcome)
+        unit_sums(verdict_values.T, units=comparison_of_verdict, n_units=int(comparison_of_verdict.max()) + 1).T
+        for verdict_values in (probabilities, correctness_by_outcome)
     )
     mean_probabilities_by_comparison = probability_sums_by_comparison / np.bincount(comparison_of_verdict)[:, None]
     return float(

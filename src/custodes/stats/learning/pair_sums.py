@@ -171,8 +171,8 @@ def _order_sums(
     n_labels, n_outputs = int(label_of_output.max()) + 1, len(label_of_output)
     human_scores, predicted_scores = human_and_predicted_scores[0], human_and_predicted_scores[1:]
     better_outputs, worse_outputs = ordered_pairs(human_scores, item_of_output * n_labels + label_of_output)
-    is_correct_pair = np.repeat(predicted_scores[:, better_outputs] > predicted_scores[:, worse_outputs], 2, axis=0)
-    pair_summands = np.vstack([np.ones(len(better_outputs)), is_correct_pair])
+    is_correct_prediction = predicted_scores[:, better_outputs] > predicted_scores[:, worse_outputs]
+    unweighted_summands = np.vstack([np.ones(len(better_outputs)), np.repeat(is_correct_prediction, 2, axis=0)])
     return unit_sums(
-        pair_summands * output_weights[worse_outputs], units=better_outputs, n_units=n_outputs
-    ) + unit_sums(pair_summands * output_weights[better_outputs], units=worse_outputs, n_units=n_outputs)
+        unweighted_summands * output_weights[worse_outputs], units=better_outputs, n_units=n_outputs
+    ) + unit_sums(unweighted_summands * output_weights[better_outputs], units=worse_outputs, n_units=n_outputs)

@@ -128,17 +128,19 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     )
     system_fit = two_way(mean_ratings, output_mask)
     influence_by_unit = sum_by_unit(system_fit.influence, units)
-    power_fit, instruments = _instruments(adjusted_ratings, has_rating, output_mask)
-    taste_variances = _taste_variances(adjusted_ratings, has_rating, output_mask)
+    quality_power_fit, instruments = _instruments(adjusted_ratings, has_rating, output_mask)
+    taste_variance_of_system = _taste_variances(adjusted_ratings, has_rating, output_mask)
     return HumanSide(
         mask=output_mask,
         quantiles=_smoothed_quantiles(mean_ratings[output_mask]),
         effects=system_fit.effects,
         influence=influence_by_unit,
-        covariance=covariance(influence_by_unit, influence_by_unit) + np.diag(taste_variances),
+        covariance=covariance(influence_by_unit, influence_by_unit) + np.diag(taste_variance_of_system),
         bend=_bound_bend(annotator_ratings, has_rating, adjusted_ratings),
-        powers=power_fit.effects,
-        powers_influence=np.stack([sum_by_unit(influence_by_item, units) for influence_by_item in power_fit.influence]),
+        powers=quality_power_fit.effects,
+        powers_influence=np.stack(
+            [sum_by_unit(influence_by_item, units) for influence_by_item in quality_power_fit.influence]
+        ),
         instruments=instruments,
         spread=float((mean_ratings - system_fit.effects)[output_mask].std()) if output_mask.any() else 0.0,
         units=count_clusters(output_mask, units),
@@ -302,13 +304,13 @@ def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tupl
         mean_rating_powers += rating_weights * rating_powers
         mean_other_powers += rating_weights * other_powers
         power_products += rating_weights * rating_powers[:, np.newaxis] * other_powers
-    power_fit = two_way(mean_other_powers[1:], output_mask)
+    quality_power_fit = two_way(mean_other_powers[1:], output_mask)
     if not is_repeated_output.any():
-        return power_fit, None
+        return quality_power_fit, None
     power_products = (power_products - mean_rating_powers[:, np.newaxis] * mean_other_powers) * _residual_share(
         is_repeated_output
     )
-    return power_fit, Instruments(
+    return quality_power_fit, Instruments(
         mask=is_repeated_output,
         rating=two_way(mean_rating_powers * is_repeated_output, is_repeated_output).residuals,
         others=two_way(mean_other_powers * is_repeated_output, is_repeated_output).residuals,

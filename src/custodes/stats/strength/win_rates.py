@@ -167,14 +167,14 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     sign_deviation = sign_of_battle - margin_of_pair[pair_of_battle]
     n_units = len(battles.clusters)
     pair_unit_codes, pair_unit_of_battle = np.unique(pair_of_battle * n_units + unit_of_battle, return_inverse=True)
-    n_equal_clusters = battles.clusters[pair_unit_codes % n_units]
+    n_clusters_of_pair_unit = battles.clusters[pair_unit_codes % n_units]
 
     def square_sum_by_pair(values: Floats) -> Floats:
         """Return the sum over clusters of the squared sum of values (n,) in the cluster, for each pair."""
-        squared_sums = n_equal_clusters * np.bincount(pair_unit_of_battle, weights=values) ** 2
+        squared_sums = n_clusters_of_pair_unit * np.bincount(pair_unit_of_battle, weights=values) ** 2
         return np.bincount(pair_unit_codes // n_units, weights=squared_sums, minlength=n_pairs).astype(np.float64)
 
-    n_clusters_of_pair = np.bincount(pair_unit_codes // n_units, weights=n_equal_clusters, minlength=n_pairs)
+    n_clusters_of_pair = np.bincount(pair_unit_codes // n_units, weights=n_clusters_of_pair_unit, minlength=n_pairs)
     has_shared_cluster = n_clusters_of_pair < outcome_counts.sum(axis=1)
     effective_n_battles = ratio(weight_of_pair**2, sum_by_pair(weight_of_battle**2))
     freedom = np.full(n_pairs, np.inf)
