@@ -94,7 +94,7 @@ def test_a_column_of_outputs_read_as_systems_is_one_line() -> None:
 
 
 def test_scores_of_captions_by_three_annotators() -> None:
-    """One output per item, ratings from 1 to 4 and a metric from 0 to 1: no labels and no test of replacement."""
+    """One output per item, ratings from 1 to 4 and a metric from 0 to 1: no labels of the metric, no replacement."""
     rng = np.random.default_rng(0)
     quality = rng.normal(size=60)
     ratings = np.clip(np.rint(2.5 + quality + 0.4 * rng.normal(size=(3, 60))), 1, 4)
@@ -106,7 +106,8 @@ def test_scores_of_captions_by_three_annotators() -> None:
     assert result.metrics["pearson_global"].item() == pytest.approx(np.corrcoef(ratings.mean(axis=0), quality)[0, 1])
     assert cu.rates(study).replacement.is_empty()
     verdict = cu.verdict(study)
-    assert verdict.verdict.is_empty()
+    assert verdict.verdict["kind"].to_list() == ["rates"] * 4
+    assert verdict.verdict["text"].str.contains("by human judgement (60 human labels)", literal=True).all()
     assert [note.rule for note in verdict.notes] == ["scores-and-labels"]
 
 
