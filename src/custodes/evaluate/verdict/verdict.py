@@ -252,8 +252,10 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
             "nothing is said about the metrics, because they give scores and the annotators more than two labels; "
             "agreement has the correlations of scores and labels"
         )
-        is_silent = all(part["verdict"].is_empty() for part in verdict_parts)
-        return Verdict.from_parts(verdict_parts, build_notes(("scores-and-labels", is_silent, silence_text)))
+        has_only_scores = bool(results["check"].to_frame("summary")["metrics"].sum()) and (
+            results["rates"].to_frame("judges").is_empty()
+        )
+        return Verdict.from_parts(verdict_parts, build_notes(("scores-and-labels", has_only_scores, silence_text)))
     if not results["check"].to_frame("summary")["humans"].sum():
         return Verdict.from_parts(
             [
