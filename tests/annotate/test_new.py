@@ -97,7 +97,7 @@ def test_a_budget_of_ratings_selects_the_same_items(tmp_path: Path) -> None:
     add(path, texts(systems="ABCD", items=15))
     extended = list(orders(path).values())
     assert len(extended) == 4
-    assert notes_of(path)[-1] == "24 outputs to rate are added, with 1 new system"
+    assert notes_of(path)[-1] == "added: 24 outputs to rate, with 1 new system"
     assert all(order == extended[0] for order in extended)
     assert extended[0][:12] == first
 
@@ -186,6 +186,12 @@ def test_existing_content_cannot_be_changed(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             add(path, frame)
     assert path.read_bytes() == before
+
+
+def test_meta_with_other_order_of_keys_is_the_same(tmp_path: Path) -> None:
+    path = new(texts(systems="AB", meta=pl.lit('{"year": 1, "place": "x"}')), tmp_path / "study.db", plan=SILENT)
+    add(path, texts(systems="C", meta=pl.lit('{"place":"x","year":1}')))
+    assert "added" in notes(path)
 
 
 def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> None:

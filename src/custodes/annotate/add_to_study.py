@@ -223,8 +223,11 @@ class StoredStudy:
         for item in input_material.items:
             stored_item = stored_item_of_label.get(item.label, item)
             for field_name, advice in advice_of_field.items():
-                field_value = getattr(item, field_name)
-                if field_value and field_value != getattr(stored_item, field_name):
+                field_value, stored_value = getattr(item, field_name), getattr(stored_item, field_name)
+                is_changed = bool(field_value) and field_value != stored_value
+                if is_changed and stored_value and field_name == "meta":  # the order of keys depends on the file
+                    is_changed = json.loads(field_value) != json.loads(stored_value)
+                if is_changed:
                     raise InputError(
                         f"item {short_repr(item.label)}: the {field_name} differs from the {field_name} in the study, "
                         f"{advice}"
@@ -319,7 +322,7 @@ def _add_questions(
         f"{joint_significance_level:.3g}, not {gamma:g}"
     )
     addition_note_text = (
-        f"{n_added_comparisons} outputs to rate are added, with {plural(len(new_pairs), 'new system')}"
+        f"added: {plural(n_added_comparisons, 'output')} to rate, with {plural(len(new_pairs), 'new system')}"
         if is_rating_study
         else f"{n_added_comparisons} comparisons are added, with {len(new_pairs)} new pairs of systems"
     )

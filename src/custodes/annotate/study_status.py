@@ -318,8 +318,8 @@ def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
 def match_codes(
     code_frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, list_name: str
 ) -> Iterator[Mapping[str, Any]]:
-    """Iterate over the rows of `CodeReconciliation.codes`. All codes of an annotator are valid, because each visit has
-    a separate code. Codes that the platform fixed in advance are valid for all annotators."""
+    """Iterate over the rows of `CodeReconciliation.codes`. All codes of an annotator are valid, because each end of a
+    visit has a separate code. Codes that the platform fixed in advance are valid for all annotators."""
     person_ids = _code_column(code_frame, PERSON, "annotators", list_name)
     completion_codes = _code_column(code_frame, CODE, "codes", list_name)
     platform_statuses = _code_column(code_frame, STATUS, "", list_name)
