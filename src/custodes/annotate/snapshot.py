@@ -152,9 +152,9 @@ class PersonNow(Work):
     codes: tuple[str, ...]
 
     @property
-    def codes_text(self) -> str | None:
-        """The completion codes, separated by spaces; None without codes."""
-        return " ".join(self.codes) or None
+    def codes_text(self) -> str:
+        """The completion codes, separated by spaces."""
+        return " ".join(self.codes)
 
 
 @dataclass(kw_only=True)
