@@ -525,6 +525,19 @@ def test_further_columns_of_two_inputs_are_slices() -> None:
     assert len(study.systems) == 1
 
 
+def test_slices_of_one_input_are_kept_beside_an_input_without_slices() -> None:
+    items = [str(k) for k in range(20)]
+    labels = pl.DataFrame({"id": items, "expert": ["pass", "fail"] * 10, "topic": ["a", "a", "b", "b"] * 5})
+    ratings = pl.DataFrame(
+        {"item": items, "system": "app", "rater": "judge", "kind": "metric", "score": [1.5, 2.5] * 10}
+    )
+    assert cu.read(ratings).attributes is None
+    for inputs in ((ratings, labels), (labels, ratings)):
+        attributes = cu.read(*inputs).attributes
+        assert attributes is not None
+        assert attributes["topic"].value_counts().sort("topic").rows() == [("a", 10), ("b", 10)]
+
+
 @pytest.mark.parametrize("pair", [("fail", "pass"), ("0", "1")])
 def test_labels_as_a_judge_writes_them(pair: tuple[str, str], tmp_path: Path) -> None:
     judge = [pair[int(label)] for label in JUDGE]
