@@ -262,3 +262,14 @@ def test_rows_of_an_aspect_are_those_of_the_rater_under_it_or_without_any() -> N
     frame = pl.DataFrame(rows, schema=["rater", "aspect"], orient="row")
     assert select_aspect_rows(frame, "style").rows() == [("a", "style"), ("b", "")]
     assert select_aspect_rows(frame, "truth").rows() == [("a", "truth"), ("b", ""), ("c", "truth")]
+
+
+def test_sides_of_a_pair_stay_sides_in_a_joined_study() -> None:
+    rows = pl.DataFrame({"item": ["1", "2"], "model_a": "A", "model_b": "B", "kind": "metric", "winner": "tie"})
+    first, second, third = (read(rows.with_columns(rater=pl.lit(name))) for name in "jkl")
+    sides = replace(first, sides=True)
+    assert [join(studies).sides for studies in ([sides, second], [second, sides], [second, third])] == [
+        True,
+        True,
+        False,
+    ]
