@@ -74,6 +74,21 @@ def test_orders_by_their_definitions(seed: int) -> None:
     assert "one-order" not in {note.rule for note in result.notes}
 
 
+def test_exchanged_orders_mirror_the_interval_of_the_first_position() -> None:
+    frame = verdicts(0)
+    exchanged = frame.with_columns(pl.col("order").replace({"ab": "ba", "ba": "ab"}))
+    bounds, mirrored_bounds = (
+        cu.consistency(cu.read(table), resamples=0)
+        .findings.filter(kind="position")
+        .select("estimate_low", "estimate", "estimate_high")
+        .to_numpy()
+        for table in (frame, exchanged)
+    )
+    assert (np.diff(bounds, axis=1) > 1).all()
+    assert (np.abs(bounds) < 100).all()
+    assert mirrored_bounds == pytest.approx(-bounds[:, ::-1])
+
+
 def test_notes_name_the_judges_of_one_order_and_of_one_half() -> None:
     items = {"item": [f"i{k}" for k in range(20)], "system_a": "A", "system_b": "B", "kind": "metric"}
     both = [pl.DataFrame({**items, "rater": "j", "order": order, "preference": [1, -1] * 10}) for order in ("ab", "ba")]
