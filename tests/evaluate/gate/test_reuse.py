@@ -13,7 +13,7 @@ from scipy import stats
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.gate.label_rules import LabelTest, LabelTests
 from custodes.evaluate.gate.ledger import LENGTH, LabelEntry, Ledger
-from custodes.evaluate.gate.reuse import LedgerTests, ledger_answer, next_critical_values
+from custodes.evaluate.gate.reuse import HORIZON, LedgerTests, ledger_answer, next_critical_values
 from custodes.evaluate.gate.rules import requirement
 from custodes.stats.stopping.reused_labels import NextTest, Precision, next_level, proportion_z
 from custodes.strict_json import digest
@@ -252,3 +252,8 @@ def test_half_of_the_labels_must_be_new_and_added_labels_continue_the_generation
         entry_of(some(0, 10), first, level=0.1)
     with pytest.raises(InputError, match="human labels changed since earlier runs: "):
         entry_of({**some(0, 10), f"{3:016}{'a' * 16}": "fail"}, first)
+
+
+def test_with_many_labels_the_state_looks_ahead_only_to_its_horizon(tmp_path: Path) -> None:
+    _, _, row, _ = ask(tmp_path / "ledger", candidate(1_500, n=2_000, rule="accuracy>=0.8"), record=False)
+    assert f"until candidate {HORIZON} or later, if no further candidate opens the gate." in row["remaining"]
