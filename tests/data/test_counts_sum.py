@@ -127,7 +127,11 @@ def scores(part: int, **options: Any) -> Callable[[], cu.OutcomeCounts]:
     [
         (verdicts(0), verdicts(0), "both files hold the same counts; give each file once"),
         (verdicts(0), scores(0), "one file counts scores and one counts verdicts; give counts of one kind"),
-        (verdicts(0), verdicts(1, metrics=[]), "only one file counts metrics; count both tables with the same raters"),
+        (
+            verdicts(0),
+            verdicts(1, metrics=[]),
+            "one file has counts of metrics and the other has none; count both tables with the same raters",
+        ),
         (
             verdicts(0, aspect="wit"),
             verdicts(1, aspect="truth"),

@@ -244,7 +244,7 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert second.endswith("ratings of other aspects: x.")
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
     (sentence,) = halo_sentences(halo(0.31, 0.3, 0.1))
-    assert "is not predicted significantly better" in sentence
+    assert "do not predict a rating significantly better" in sentence
     assert sentence.endswith(": x.")
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
     assert worse.startswith("No halo effect. A rating is predicted better from other annotators’ ratings")

@@ -120,7 +120,7 @@ PROBLEM_QUERIES = {
     LACKING: "outputs of comparisons are missing",
     NOT_JSON: "{} does not hold the expected JSON",
 }
-"""Queries that have no rows in a valid file, and the message for a row."""
+"""Queries that find errors: a query returns no rows for a valid file. Each has the message for a returned row."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;

@@ -280,7 +280,8 @@ def _check_additive(first_counts: OutcomeCounts, second_counts: OutcomeCounts) -
         ),
         (
             bool(first_counts.metrics) != bool(second_counts.metrics),
-            f"{message_prefix}: only one file counts metrics; count both tables with the same raters",
+            f"{message_prefix}: one file has counts of metrics and the other has none; count both tables with the same "
+            "raters",
         ),
         *(
             (

@@ -103,8 +103,8 @@ class Ceiling(Result):
         ),
         score(
             "attainable",
-            "tau-b that a perfect predictor of the mean rating of all annotators would reach (the mean rating may have "
-            "ties, the predictor has none); null at level system or if halves disagree (`split_half` not above 0)",
+            "tau-b of a perfect predictor of the annotators' mean rating; below 1 if the mean rating has ties, because "
+            "the predictor has none; null at the system level, or if `split_half` is 0 or less",
             interval=True,
         ),
     )

@@ -218,8 +218,8 @@ def halo_sentences(result: Ceiling) -> list[str]:
         "aspects": lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
             halo_rows, on="target", how="semi", maintain_order="left"
         ),
-        "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
-        "ratings of other aspects than from other annotators’ ratings of these aspects": same_source_rows.filter(
+        "No significant halo effect. The same annotator’s ratings of the other aspects do not predict a rating "
+        "significantly better than other annotators’ ratings of these aspects do": same_source_rows.filter(
             pl.col("lead_low") <= 0, pl.col("lead_high") >= 0
         ),
         "No halo effect. A rating is predicted better from other annotators’ ratings of other aspects than from "

@@ -291,7 +291,7 @@ def _jackknife_error(estimates: Floats) -> float:
 
 
 class _LatentCorrelations(NamedTuple):
-    """Latent correlations in every resample (R,), of the judge and of all annotators with length.
+    """Latent correlations with length in every resample (R,): of the judge, and of all annotators.
 
     `judge_human` (R, annotators) is the correlation of the judge with each annotator. The remaining fields have shape
     (R, pairs of annotators). `human_human` is the correlation of the two annotators. `crossed` is the correlation of
