@@ -69,6 +69,13 @@ def test_a_decision_for_the_second_system_is_read() -> None:
         cu.read(looks(("A", "B", 1, 2, False)))
 
 
+@pytest.mark.parametrize("column", ["system_a", "system_b", "is_open"])
+def test_an_analysis_of_an_unknown_pair_or_state_is_refused(column: str) -> None:
+    analyses = looks(("A", "B", 1, 0, False)).with_columns(pl.lit(None, dtype=SCHEMA[column]).alias(column))
+    with pytest.raises(InputError, match=f"column '{column}' is empty in row 1"):
+        cu.read(analyses)
+
+
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [

@@ -249,6 +249,16 @@ def test_comparisons_without_a_common_annotator_are_counted(share: float, aggreg
         assert ("unpaired" in set(problems["rule"])) is bool(expected)
 
 
+def test_human_verdicts_on_items_without_scores_leave_the_number_of_comparisons_without_a_common_annotator() -> None:
+    scores = study_of(gaps(0, 0.5), people=3)
+    (counted,) = (note for note in cu.leaderboard(scores, resamples=0).notes if note.rule == "unpaired")
+    # these items come after all items with scores
+    rows = [(f"z{k}", "S0", "S1", scores.humans[0], "ab", 1) for k in range(5)]
+    both = replace(scores, preferences=verdicts(rows).preferences)
+    (note,) = (note for note in cu.leaderboard(both, resamples=0).notes if note.rule == "unpaired")
+    assert note.count == counted.count
+
+
 @pytest.mark.parametrize("columns", [None, {"item": "doc", "system": "sys", "score": ["ann{rater}"]}])
 def test_empty_cells_of_a_wide_table_are_cells(columns: dict[str, object] | None) -> None:
     frame = pl.DataFrame(

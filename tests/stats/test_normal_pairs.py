@@ -61,6 +61,18 @@ def test_one_pair_is_students_t() -> None:
     assert not result.at_threshold[0]
 
 
+@pytest.mark.parametrize("gap", [4.45, 4.5])
+def test_p_values_near_the_level_are_clear_if_their_own_error_is_small(gap: float) -> None:
+    """The Monte Carlo error of a p-value does not depend on the p-values of other pairs."""
+    estimate = np.array([0.0, *np.full(9, gap)])
+    result = pair_tests(estimate, np.eye(10), *np.triu_indices(10, k=1), n_units=np.inf, alpha=0.05)
+    # the range of ten independent normal values
+    exact = stats.studentized_range.sf(gap, 10, np.inf)
+    assert 0.045 < exact < 0.055
+    assert result.p_adjusted[:9] == pytest.approx(np.full(9, exact), abs=0.001)
+    assert not result.at_threshold.any()
+
+
 def test_what_is_too_close_to_the_level_is_marked_and_the_rest_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The level is set to a p-value that many directions give; a p-value elsewhere does not change."""
     sharp = made_of(3, 8, alpha=0.05).p_adjusted

@@ -17,6 +17,7 @@ from custodes.stats.partiality.partiality import (
     partiality,
     win_rate_without,
 )
+from custodes.stats.partiality.placement import Placement
 from custodes.stats.partiality.scores import ScoredPeople, _link_coefficients, human_side
 from tests.simulation.fair_metrics import Fair, signs_of
 from tests.stats.partiality.dense import by_definition, of_signs
@@ -279,3 +280,56 @@ def test_the_best_of_a_few_ratings_of_an_annotator_is_no_bound_of_the_scale() ->
     assert not human_side(persons, whole, np.arange(40)).bend.any()
     high = np.minimum(persons, 4)
     assert human_side(high, whole, np.arange(40)).bend.any()
+
+
+@pytest.mark.parametrize("residual_scale", [0.3, 1.5, 4.0])
+def test_intervals_include_the_misfit_of_the_other_systems(residual_scale: float) -> None:
+    """With exact human means and equal sampling errors of the metric, the curve is a regression line. The reference
+    integrates the prior of the misfit (half-Cauchy, and half-normal in standard deviations of outputs) numerically."""
+    from scipy.integrate import quad
+    from scipy.optimize import brentq
+    from scipy.stats import t
+
+    human, sampling_variance, n_units = np.array([-1.1, -0.6, -0.1, 0.3, 0.9, 0.2]), 0.04**2, 40
+    residuals = 0.04 * residual_scale * np.array([1.0, -1.4, 0.9, -1.1, 0.6, 0.0])
+    zeros, ones = np.zeros((6, 6)), np.ones((6, 6))
+    placement = Placement(
+        human=human,
+        metric=0.8 * human + residuals,
+        hh=zeros,
+        hm=zeros,
+        mm=sampling_variance * np.eye(6),
+        bend=np.zeros(6),
+        powers=np.zeros((2, 6)),
+        powers_covariance=1e-12 * np.eye(2),
+        spread=1.0,
+        units=np.full(6, n_units),
+        connected=np.ones(6, dtype=np.bool_),
+        is_compared_with_all=np.ones(6, dtype=np.bool_),
+        advantage=zeros,
+        steepness=ones,
+    )
+    result = partiality([placement], systems=[5], **BOUNDS)
+    line = np.polyfit(human[:5], placement.metric[:5], 1)
+    squares = float(((placement.metric[:5] - np.polyval(line, human[:5])) ** 2).sum())
+    deviations = human[:5] - human[:5].mean()
+    contrast = 1 + 1 / 5 + (human[5] - human[:5].mean()) ** 2 / (deviations**2).sum()
+
+    def density(misfit: float) -> float:
+        variance = sampling_variance * (1 + misfit**2)
+        likelihood = variance ** (-3 / 2) * np.exp(-squares / (2 * variance)) / sampling_variance ** (-3 / 2)
+        prior = np.exp(-sampling_variance * (misfit / 0.1) ** 2 / 2) / (1 + (misfit / 0.1) ** 2)
+        return float(likelihood * prior)
+
+    def tail(distance: float) -> float:
+        def integrand(misfit: float) -> float:
+            error = np.sqrt(sampling_variance * contrast * (1 + misfit**2))
+            return density(misfit) * 2 * float(t.sf(distance / error, n_units - 1))
+
+        whole, part = (quad(function, 0, 50, points=[0.1, 1, 5], limit=200)[0] for function in (density, integrand))
+        return float(part / whole - 0.05)
+
+    shift = placement.metric[5] - np.polyval(line, human[5])
+    assert result.shift[0, 5] == pytest.approx(shift, abs=1e-6)
+    half_width = (result.high[0, 5] - result.low[0, 5]) / 2
+    assert half_width == pytest.approx(brentq(tail, 1e-4, 10), rel=0.01)

@@ -224,7 +224,8 @@ def test_covariates_that_tell_nothing(column: np.ndarray) -> None:
 
 
 def test_no_verdict() -> None:
-    with pytest.raises(InputError, match="no battle has a verdict"):
+    message = "no battle has a verdict and a weight above 0; give at least one such battle"
+    with pytest.raises(InputError, match=f"^{message}$"):
         fit_strengths(battles([0], [1], [ABSENT]), 2)
 
 

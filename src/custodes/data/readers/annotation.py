@@ -302,7 +302,7 @@ def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) 
     notes = check_columns(frame, where=where, required=tuple(LOOKS))
     interim_analyses = pl.DataFrame(
         [
-            typed_column(frame, column_name, data_type, where=where, empty=column_name == "system_b")
+            typed_column(frame, column_name, data_type, where=where, empty=False)
             for column_name, data_type in LOOKS.items()
         ]
     )
