@@ -38,23 +38,23 @@ which system it over-rates or under-rates most, and what it adds to the best oth
 - **agreement**: Kendall's τ-b of the metric and the mean human rating, computed within items, and its 95 % interval
   over items. On RewardBench, agreement is the proportion of pairs that the metric orders as the annotators do.
 - **largest partiality**: the [partiality](favoritism.md#partiality) of largest absolute value over all systems, in
-  points of win rate. It is positive if the metric over-rates the system. The interval is not adjusted for this choice
-  of system. A star marks a significant partiality (Holm correction over all metrics and systems of the data set). A
-  question mark marks an inconclusive result.
+  percentage points of win rate. It is positive if the metric over-rates the system. The interval is not adjusted for
+  the selection of the largest value. A star marks a significant partiality (Holm correction over all metrics and
+  systems of the data set). A question mark marks an inconclusive result.
 - **to**: the system of the largest partiality.
 - **adds to the best other**: a [ridge regression](combine.md) combines the metric with the other metric of the highest
-  agreement. The number is the agreement of this combination on held-out items minus that of the better of the two
-  metrics. Here agreement is τ-b over all outputs; on RewardBench it is the proportion of pairs. A number is bold if its
-  interval lies above 0.
+  agreement. The number is the agreement of this combination on held-out items minus the agreement of the better one of
+  the two metrics. Here agreement is τ-b over all outputs (on RewardBench, the proportion of pairs). A number is bold if
+  its interval lies above 0.
 - **consistency**: mean τ-b within items over all pairs of the four runs of an LLM judge (HANNA only).
 """
 CONCLUSIONS = """## What may not be concluded
-- A metric without a significant partiality need not be fair. Read the interval.
+- A metric without a significant partiality may still be partial. Read the interval.
 - Partiality is relative to the other systems of a data set, so it may differ in a data set with other systems.
 - On SummEval and HANNA, human ratings are means over several aspects. A metric that measures only one of the aspects is
   therefore partial to systems that are good at this aspect.
-- Agreement cannot be compared between data sets. Within a data set, a difference in rank need not be significant. The
-  best of many metrics looks better than it is.
+- Agreement cannot be compared between data sets. Within a data set, metrics with different ranks may not differ
+  significantly. The best of many metrics is selected by its agreement, so this agreement is an overestimate.
 - The scores are those that the authors of the data sets published. Another version of a metric may behave differently.
 - RewardBench has a chosen and a rejected answer instead of systems, so partiality is undefined.
 """
