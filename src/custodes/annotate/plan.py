@@ -129,7 +129,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             gt=0,
             le=1,
             description="maximum proportion of a pair's answers (up to the current interim analysis) that one "
-            "annotator may give; 2 answers are always allowed, and with personal links also an equal share",
+            "annotator may give; 2 answers are always allowed, and with personal links also an equal share "
+            "of the answers",
         ),
     ] = 0.1
     per_item: Annotated[
@@ -208,10 +209,17 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = "pocock"
     stop: Annotated[
         Literal["decided", "futility"],
-        Meta(description="when a pair is closed: decided, or futility (also if a decision is improbable)"),
+        Meta(
+            description="decided: a pair is closed when it is decided; futility: also when a decision has become "
+            "improbable"
+        ),
     ] = "futility"
     futility: Annotated[
-        float, Meta(description="with futility, a pair is closed if the probability of a decision is below this value")
+        float,
+        Meta(
+            description="if stop is futility: a pair is closed when the probability that it will be decided is below "
+            "this value"
+        ),
     ] = 0.2
     gamma: Annotated[float, Meta(description="maximum probability that equal systems are declared different")] = 0.05
     family: Annotated[

@@ -217,10 +217,10 @@ def _rehearsal_notes(
         Note(
             rule="assumed",
             message=(
-                f"assumed: {n_annotators} annotators at a time, replaced when they leave, are blocked or have "
-                f"completed all batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} always choose "
-                f"the first output, {habits.leaving:.0%} leave after each answer; {habits.seconds:g} s per answer, "
-                f"reliability {habits.reliability:g}. Real annotators may differ"
+                f"assumed: {n_annotators} annotators at a time; a new annotator replaces each annotator who leaves, is "
+                f"blocked or has completed all batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} "
+                f"always choose the first output, {habits.leaving:.0%} leave after each answer; an answer takes "
+                f"{habits.seconds:g} s; reliability {habits.reliability:g}. Real annotators may differ"
             ),
         ),
         *build_notes(

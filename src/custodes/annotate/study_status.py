@@ -67,7 +67,10 @@ class Status(Result):
         count("wanted", "answers that the current interim analysis needs"),
         count("looks_done", "completed interim analyses"),
         count("looks", "planned interim analyses", essential=False),
-        label("better", "the better system according to the last completed interim analysis; empty if undecided"),
+        label(
+            "better",
+            "the better system according to the last completed interim analysis; empty without a decision",
+        ),
         count("n", "answers of the last completed interim analysis"),
         difference(
             "margin",
@@ -94,7 +97,9 @@ class Status(Result):
         score("seconds", "median of the seconds per answer for which the page was visible"),
         count("known_right", "control questions answered correctly"),
         count("known_asked", "control questions answered"),
-        share("first_shown", "proportion of answers that prefer the output shown first, among answers other than ties"),
+        share(
+            "first_shown", "among the answers that prefer one output, proportion that prefers the output shown first"
+        ),
         share(
             "agreed",
             "proportion of other annotators' answers to the same questions that equal the annotator's answer; with "

@@ -76,7 +76,7 @@ ENGLISH = {
     "no-work_later": "There are no questions for you at the moment. The study continues. Please open this link again "
     "later. The time you have spent so far already counts.",
     "failed": "Thank you for trying",
-    "failed_what": "Some of your answers to the practice questions differ from the correct ones, so you cannot "
+    "failed_what": "Some of your answers to the practice questions were not correct, so you cannot "
     "continue. Thank you for your time.",
     "blocked": "Your participation has ended",
     "blocked_what": "Several of your answers to control questions were not correct. If you think that this is a "
@@ -108,8 +108,8 @@ ENGLISH = {
     "refused": "No more participants at the moment",
     "refused_what": "The study has enough participants, or too many participants have recently arrived from your "
     "network. Please try again later.",
-    "invalid_id": "This worker id is not valid. An id has 1 to 100 letters, digits or characters . _ @ + -. Please "
-    "type your id, or start again from the page that sent you here.",
+    "invalid_id": "This worker id is not valid. An id consists of 1 to 100 characters: letters, digits and . _ @ + -. "
+    "Please type your id, or start again from the page that sent you here.",
     "absent": "Page not found",
     "absent_what": "This link is not valid or has expired. Please check that you copied the whole link.",
     "too_large": "Your input is too long",
@@ -142,7 +142,7 @@ ENGLISH = {
     "identity_links": "We identify you by your personal link.",
     "identity_open": "We identify you by a random number.",
     "pay": "You receive {answer} for each answer, which is {batch} for a complete batch.",
-    "no_pay": "There is no payment for this study.",
+    "no_pay": "There is no payment for taking part in this study.",
     "no_contact": "Please write to the person who sent you the link.",
     "checks": "Some questions are control questions with a known answer. Control questions show whether participants "
     "read the texts. If you answer too many control questions incorrectly, your participation ends.",
@@ -228,7 +228,7 @@ GERMAN = {
     "no-work_later": "Im Augenblick gibt es keine Fragen für Sie. Die Studie läuft weiter. Bitte öffnen Sie diesen "
     "Link später noch einmal. Ihre bisherige Zeit zählt schon jetzt.",
     "failed": "Danke für den Versuch",
-    "failed_what": "Einige Ihrer Antworten auf die Übungsfragen weichen von den richtigen ab. Deshalb können Sie nicht "
+    "failed_what": "Einige Ihrer Antworten auf die Übungsfragen waren nicht richtig. Deshalb können Sie nicht "
     "weitermachen. Vielen Dank für Ihre Zeit.",
     "blocked": "Ihre Teilnahme ist beendet",
     "blocked_what": "Mehrere Ihrer Antworten auf Kontrollfragen waren nicht richtig. Wenn Sie das für einen Irrtum "
@@ -260,8 +260,8 @@ GERMAN = {
     "refused": "Zurzeit ist keine Teilnahme möglich",
     "refused_what": "Die Studie hat genug Teilnehmende, oder aus Ihrem Netzwerk sind vor Kurzem zu viele "
     "Teilnehmende gekommen. Bitte versuchen Sie es später noch einmal.",
-    "invalid_id": "Diese Worker-ID ist nicht gültig. Eine Worker-ID besteht aus 1 bis 100 Buchstaben, Ziffern oder den "
-    "Zeichen . _ @ + -. Bitte geben Sie Ihre Worker-ID ein, oder beginnen Sie noch einmal auf der Seite, von der Sie "
+    "invalid_id": "Diese Worker-ID ist nicht gültig. Eine Worker-ID besteht aus 1 bis 100 Zeichen: Buchstaben, Ziffern "
+    "und . _ @ + -. Bitte geben Sie Ihre Worker-ID ein, oder beginnen Sie noch einmal auf der Seite, von der Sie "
     "kamen.",
     "absent": "Seite nicht gefunden",
     "absent_what": "Dieser Link ist ungültig oder abgelaufen. Bitte prüfen Sie, ob Sie ihn vollständig kopiert haben.",
@@ -298,7 +298,7 @@ GERMAN = {
     "identity_links": "Wir erkennen Sie an Ihrem persönlichen Link.",
     "identity_open": "Wir erkennen Sie an einer zufälligen Nummer.",
     "pay": "Sie erhalten {answer} für jede Antwort, das sind {batch} für einen vollständigen Durchgang.",
-    "no_pay": "Diese Studie wird nicht bezahlt.",
+    "no_pay": "Für die Teilnahme an dieser Studie gibt es keine Bezahlung.",
     "no_contact": "Bitte schreiben Sie an die Person, die Ihnen den Link geschickt hat.",
     "checks": "Einige Fragen sind Kontrollfragen, deren Antwort bekannt ist. Kontrollfragen zeigen, ob die "
     "Teilnehmenden die Texte lesen. Wenn Sie zu viele Kontrollfragen falsch beantworten, endet Ihre Teilnahme.",
