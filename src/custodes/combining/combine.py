@@ -133,7 +133,7 @@ class Combine(Result):
         score(
             "seen",
             "objective on the same comparisons as `score`, but by models whose training data contain other items of "
-            "the held-out systems or data sets; null for items",
+            "the held-out systems or data sets; null if items are held out",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(
@@ -188,8 +188,8 @@ class Combine(Result):
         label("metric", "name of the metric"),
         score(
             "weight",
-            "change of the prediction from the lowest to the highest score of the metric; if the model consists only "
-            "of trees, the proportion of their error reduction from splits on the metric, without interval",
+            "change of the prediction from the lowest to the highest score of the metric. If the model consists only "
+            "of trees: proportion of the error reduction that splits on this metric achieve, without interval",
             interval=True,
         ),
     )

@@ -282,7 +282,7 @@ class Study:
                 "sides",
                 self.sides,
                 f"the names of systems ({join_labels(self.systems, limit=4)}) are the sides of a pair, so favoritism, "
-                "rankings and leaderboards have no meaning; use sample accuracy instead",
+                "rankings and leaderboards have no meaning; use the sample accuracy (agreement) instead",
             ),
         )
         selected_study = replace(

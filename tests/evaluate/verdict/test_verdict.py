@@ -95,8 +95,8 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     assert "selfeval over-rates Dogwood by " in text_of(result, "coherence", "favours")
     assert (
         "judge reaches the same decision as the annotators (better, worse or undecided) on 80 % [62 %, 91 %] of 15 "
-        "system pairs (7 % if every pair is left undecided), "
-        "reverses 0 % [0 %, 22 %], misses a difference in 20 % [10 %, 36 %] and finds"
+        "system pairs. If every pair were left undecided, the proportion would be 7 %. "
+        "judge reverses 0 % [0 %, 22 %] of the pairs, misses a difference in 20 % [10 %, 36 %] and finds"
     ) in text_of(result, "coherence", "decisions")
     weaknesses = text_of(result, "coherence", "weaknesses")
     assert "No partiality of judge to a system is significant, but some partiality may exist." in weaknesses
@@ -514,9 +514,9 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
     assert texts[1:] == [
-        "If the true differences are as large as in these data, these further human comparisons, each on a new item, "
-        "have an even chance of showing which system of a pair is better: about 900 of A vs D, about 1000 of A vs B "
-        "and about 1 of B vs C. They say nothing about other pairs."
+        "If the true differences are as large as in these data, the following further human comparisons, each on a "
+        "new item, give 50 % power to show which system of a pair is better: about 900 of A vs D, about 1000 of A vs B "
+        "and about 1 of B vs C. They do not decide other pairs."
     ]
 
 
@@ -733,9 +733,9 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
         "text"
     ].to_list() == [
         "On coherence, more comparisons are not needed to name the best system.",
-        "If the true differences are as large as in these data, these further human comparisons, each on a new item, "
-        "have an even chance of showing which system of a pair is better: about 900 of A vs B (fluency) and about 20 "
-        "of B vs C (fluency). They say nothing about other pairs.",
+        "If the true differences are as large as in these data, the following further human comparisons, each on a "
+        "new item, give 50 % power to show which system of a pair is better: about 900 of A vs B (fluency) and about "
+        "20 of B vs C (fluency). They do not decide other pairs.",
     ]
 
 
@@ -844,8 +844,8 @@ def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -
     result = make_verdict(results, agreement=replace(agreement, standing=rows))
     assert "does not differ significantly from learned" in text_of(result, "fluency", "trust")
     assert text_of(result, "fluency", "uncertain").endswith(
-        "Not significantly worse than any other metric: judge and learned. overlap does not differ significantly from "
-        "judge either, but is significantly worse than some other metric."
+        "These metrics are not significantly worse than any other metric: judge and learned. overlap does not differ "
+        "significantly from judge either, but is significantly worse than some other metric."
     )
 
 

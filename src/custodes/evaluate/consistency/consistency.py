@@ -196,7 +196,7 @@ class Consistency(Result):
         score(
             "brier_skill",
             "1 - `brier` / Brier score of a constant forecast (human rate of ties, and equal probabilities for both "
-            "systems); at 0 or less the judge is no better",
+            "systems); at 0 or less, the judge is no better than this forecast",
             "Brier skill",
             interval=True,
             best="high",

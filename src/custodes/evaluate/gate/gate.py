@@ -95,7 +95,10 @@ class Gate(Result):
             f"reverse for `<=`); otherwise `{INCONCLUSIVE}`. With a ledger, the joint outcome of all rules: `{OPEN}`, "
             f"`{CLOSED}`, `{UNTESTED}` or `{INCONCLUSIVE}`",
         ),
-        label("reason", f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of `remaining`"),
+        label(
+            "reason",
+            f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of `remaining` in `ledger`",
+        ),
         view=rule_lines,
     )
     ledger: pl.DataFrame = table(

@@ -279,10 +279,10 @@ def pair_forecast_text(system_a: str, system_b: str, n_more: float) -> str:
 
 
 def forecast_text(pair_texts: Sequence[str]) -> str:
-    """Return a sentence on the further comparisons that have an even chance of deciding each pair."""
+    """Return a sentence on the numbers of further comparisons with 50 % power to decide each pair."""
     return (
-        "If the true differences are as large as in these data, these further human comparisons, each on a new item, "
-        f"have an even chance of showing which system of a pair is better: {names(pair_texts)}. They say nothing about "
+        "If the true differences are as large as in these data, the following further human comparisons, each on a new "
+        f"item, give 50 % power to show which system of a pair is better: {names(pair_texts)}. They do not decide "
         "other pairs."
     )
 

@@ -79,9 +79,10 @@ def decisions(view: AspectResults) -> Iterator[str]:
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')} ({undecided_text} if every pair is left "
-        f"undecided), reverses {reversed_text}, misses a difference in {missed_text} and finds a "
-        f"difference that the annotators do not confirm in {percent(error_row['insertion'])}.{other_pairs_text}"
+        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. If every pair were left undecided, the "
+        f"proportion would be {undecided_text}. {metric} reverses {reversed_text} of the pairs, misses a difference in "
+        f"{missed_text} and finds a difference that the annotators do not confirm in "
+        f"{percent(error_row['insertion'])}.{other_pairs_text}"
     )
     if is_no_better_than_none(error_row):
         yield (
