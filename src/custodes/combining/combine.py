@@ -283,8 +283,9 @@ def combine(
     are a mapping from metric to cost, or a table file with the columns metric and cost (default: the raters file).
 
     'even-handed' penalises partiality, by the smallest penalty with which the largest partiality is at most
-    `max_partiality` points of win rate. Without `max_partiality`, the penalty is the one with the least partiality that
-    lowers the objective by at most .01. `trade_off` has the objective and the partiality of each penalty.
+    `max_partiality` points of win rate. Without `max_partiality`, the penalty is the one with the least partiality
+    among those that lower the objective by at most .01. `trade_off` has the objective and the partiality of each
+    penalty.
 
     `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
     The kinds are values of a column of items, or quartiles of a metric such as length.

@@ -304,8 +304,8 @@ def rates(
     Notes
     -----
     The corrected rate is post-stratified: the rate of human labels within each label of the judge is weighted by the
-    frequency of the judge's label. Outputs to which the judge gives no label, or neither the positive nor the negative
-    label, are one more stratum. If annotators labelled none of these outputs, the rates are only those of the other
+    frequency of the judge's label. Outputs without a label of the judge (or with a label that is neither positive nor
+    negative) are one more stratum. If annotators labelled none of these outputs, the rates are only those of the other
     outputs, and a note says so. The interval comes from the posterior under Jeffreys' prior; with
     `sampling='by-judge'`, the prior is neutral (pseudo-counts of 1/3). With `sampling='by-label'`, the judge's rate is
     corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and
@@ -314,9 +314,9 @@ def rates(
     intervals of differences of two systems are adjusted by Bonferroni's method, p-values of slices by Holm's method.
     Tests of TPR and TNR have a correction for continuity.
 
-    If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. The
-    hypothesis for each annotator is that the annotator is closer to the other annotators than the judge, by `epsilon`
-    or more. The test can reject this hypothesis.
+    If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
+    annotator, the test can reject the hypothesis that the annotator is closer to the other annotators than the judge,
+    by `epsilon` or more.
 
     References
     ----------

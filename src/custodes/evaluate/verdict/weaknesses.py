@@ -60,8 +60,8 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
 def decisions(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the decisions of the metric that agrees best.
 
-    A second sentence follows if the metric's decisions are no closer to the human decisions than no decision on any
-    pair, unless annotators decide no pair.
+    A second sentence follows if leaving all pairs undecided would be at least as close to the human decisions. It is
+    omitted if annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
     error_row = decisions_of(view, metric)
