@@ -156,7 +156,8 @@ class Consistency(Result):
         count("queried", "number of queried verdicts"),
         share(
             "failure_rate",
-            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`, for this reason",
+            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`, proportion that "
+            "failed for this reason",
             "Failed",
             interval=True,
         ),

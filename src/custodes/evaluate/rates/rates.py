@@ -276,7 +276,8 @@ class Rates(Result):
     "custodes rates labels.csv --by category",
     accepts_equal_outputs=True,
     by="Column whose values define slices; by=system compares systems.",
-    consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
+    consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (each label counts as the "
+    "proportion of annotators who gave it).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
     calibration="Estimate error rates of the judge within each system, or jointly (shared) if the systems have "
     "equivalent error rates.",

@@ -86,7 +86,8 @@ class Route(Result):
 @question(
     "custodes route labels.csv --disagreement 0.1 --table outputs -o routed.csv",
     metric="Name of the judge whose labels may be accepted (default: the only metric that gives labels).",
-    signal="Confidence of the judge: a metric with scores, a column, repeats or judges (default: the first available).",
+    signal="Measure of the judge's confidence: a metric with scores, a column, repeats (agreement of repeated labels) "
+    "or judges (agreement of judges); default: the first available.",
     disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
     threshold="Accept judgements of at least this confidence, and test whether their disagreement with human labels "
     "rises above the acceptable disagreement (default: search for a threshold).",

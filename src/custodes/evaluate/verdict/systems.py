@@ -63,8 +63,8 @@ def best(view: AspectResults) -> Iterator[str]:
         if view.removal and len(view.top) == 1:
             n_comparisons = sum(system_row["battles"] for system_row in view.board) // 2
             yield (
-                f"Removing {view.removal['removals']} of the {n_comparisons} human comparisons can make "
-                f"{view.removal['successor']} rank first (the smallest number found)."
+                f"If {view.removal['removals']} particular comparisons of the {n_comparisons} human comparisons are "
+                f"removed, {view.removal['successor']} ranks first (the smallest number found)."
             )
         yield from _next_to_reference(view)
     yield from map(sentence, view.unbeaten)

@@ -43,7 +43,7 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
         ),
         (
             not finding_rows and is_partiality_tested(view, metric),
-            f"No partiality of {metric} to a system is significant, but some partiality may exist.",
+            f"{metric} does not significantly over-rate or under-rate any system, but some partiality may exist.",
         ),
         (
             reason_of_unclear_system,
@@ -79,9 +79,9 @@ def decisions(view: AspectResults) -> Iterator[str]:
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. If every pair were left undecided, the "
-        f"proportion would be {undecided_text}. {metric} reverses {reversed_text} of the pairs, misses a difference in "
-        f"{missed_text} and finds a difference that the annotators do not confirm in "
+        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would reach "
+        f"the same decision on {undecided_text}. {metric} reverses {reversed_text} of the pairs, misses a difference "
+        f"in {missed_text} and finds a difference that the annotators do not confirm in "
         f"{percent(error_row['insertion'])}.{other_pairs_text}"
     )
     if is_no_better_than_none(error_row):
