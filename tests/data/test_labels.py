@@ -165,7 +165,7 @@ def test_repeated_rows_of_an_output_are_named() -> None:
     judge, human = versions_with_own_items()
     repeated = pl.concat([judge, judge[:3]]).drop("build_tag")
     (message,) = [note.message for note in cu.read(repeated).notes if note.rule == "repeated-ids"]
-    assert "3 rows repeat a value of trace_id, so items are numbers of rows" in message
+    assert "3 rows repeat a value of trace_id, so row numbers are the items" in message
     with pytest.raises(InputError, match="no item and system in common .* keep one row for each of its values"):
         cu.read(repeated, human)
     assert not [note for note in cu.read(judge).notes if note.rule == "repeated-ids"]

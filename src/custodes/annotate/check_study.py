@@ -341,9 +341,8 @@ def annotator_problems(
             "warning",
             FEW_ANNOTATORS,
             f"{n_personal_links} annotators have a link, so decisions hold only for these annotators. If the whole "
-            "population of annotators has no preference between two systems, these systems are still declared "
-            "different in 23 % of studies with 3 annotators, 16 % with 5, 10 % with 10 and 8 % with 20; invite more "
-            "annotators",
+            "population of annotators has no preference between two systems, the systems are still declared different "
+            "in 23 % of studies with 3 annotators, 16 % with 5, 10 % with 10 and 8 % with 20; invite more annotators",
         ),
         (
             annotator_plan.recruit == "open" and not n_gold_questions,

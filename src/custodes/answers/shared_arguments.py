@@ -71,12 +71,13 @@ HELP: Mapping[str, str] = {
     "orders": "How to combine the verdicts on a pair that was shown in both presentation orders.",
     "positive": "Label that counts as success (or several, with commas), or a rule such as '>=4' for ordered labels "
     "(default: known words such as pass).",
-    "sampling": "How outputs were selected for human labels: random, by-judge or by-label.",
+    "sampling": "How outputs were selected for human labels: random, by-judge (a number for each label of the judge) "
+    "or by-label (a number for each human label).",
     "confidence": "Confidence level of the intervals.",
     "resamples": f"Number of bootstrap resamples, at least {FEWEST_RESAMPLES}, or 0 for no intervals.",
     "alpha": "Significance level of the tests.",
     "estimator": "Estimators of the outcome; comma list or repeated.",
-    "gamma": "A pair is decided if the probability of an outcome exceeds 1 - gamma/2.",
+    "gamma": "A pair is decided if the probability that one system is better exceeds 1 - gamma/2.",
     "stop": "When to stop annotating a pair: decided (once the pair is decided) or futility (also once a later "
     "decision is unlikely); comma list or repeated.",
     "stopping": "Stopping rules; the tables have separate rows for each rule.",

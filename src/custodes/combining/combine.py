@@ -133,7 +133,7 @@ class Combine(Result):
         score(
             "seen",
             "objective on the same comparisons as `score`, but by models whose training data contain other items of "
-            "the held-out systems or data sets; null for items",
+            "the held-out systems or data sets; null if items are held out",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(
@@ -188,8 +188,8 @@ class Combine(Result):
         label("metric", "name of the metric"),
         score(
             "weight",
-            "change of the prediction from the lowest to the highest score of the metric; if the model consists only "
-            "of trees, the proportion of their error reduction from splits on the metric, without interval",
+            "change of the prediction from the lowest to the highest score of the metric. If the model consists only "
+            "of trees: proportion of the error reduction that splits on this metric achieve, without interval",
             interval=True,
         ),
     )
@@ -283,8 +283,9 @@ def combine(
     are a mapping from metric to cost, or a table file with the columns metric and cost (default: the raters file).
 
     'even-handed' penalises partiality, by the smallest penalty with which the largest partiality is at most
-    `max_partiality` points of win rate. Without `max_partiality`, the penalty is the one with the least partiality that
-    lowers the objective by at most .01. `trade_off` has the objective and the partiality of each penalty.
+    `max_partiality` points of win rate. Without `max_partiality`, the penalty is the one with the least partiality
+    among those that lower the objective by at most .01. `trade_off` has the objective and the partiality of each
+    penalty.
 
     `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
     The kinds are values of a column of items, or quartiles of a metric such as length.

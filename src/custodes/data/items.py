@@ -129,8 +129,9 @@ class Items:
         keyed_item_rows = self.frame.with_columns(key=pl.when(is_keyed_by_item).then("item").otherwise("cluster"))
         if not keyed_item_rows["key"].is_in(property_keys.implode()).any():
             raise InputError(
-                f"{where}: no item has a label of the column of items ({join_labels(property_keys, limit=2)}; items: "
-                f"{join_labels(keyed_item_rows['item'], limit=2)}); give the properties in a table of items (--items)"
+                f"{where}: the column of items names no item of the data (column: "
+                f"{join_labels(property_keys, limit=2)}; data: {join_labels(keyed_item_rows['item'], limit=2)}); give "
+                "the properties in a table of items (--items)"
             )
         item_rows = (
             keyed_item_rows.drop(property_table.columns[1:])

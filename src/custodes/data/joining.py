@@ -22,8 +22,9 @@ LABEL = "label"
 def join(studies: Sequence[Study]) -> Study:
     """Join several studies into one study that has all rows. The overlap by item and system is checked and reported.
 
-    Raises `InputError` if two inputs with outputs have no common output and no common rater (unless both hold only
-    texts), if two inputs hold the same rating or verdict, or if a rater is human in one input and a metric in another.
+    Raises `InputError` in three cases: two inputs with outputs have no common output and no common rater (two inputs
+    with only texts are allowed); two inputs hold the same rating or verdict; a rater is human in one input and a metric
+    in another.
     """
     joined_study, *other_studies = _align_system_names(_name_systems(studies))
     for other_study in other_studies:
@@ -111,13 +112,12 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
 
 
 def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
-    """The studies with names of systems. Each study of labels without a system name becomes a separate system, except
-    if all of these studies are about one system.
+    """The studies with names of systems. Each study of labels without a system name becomes a separate system.
 
-    The studies are about one system in three cases. First, no two of them have a rater in common (a file of a judge and
-    a file of human labels). Second, all of them are human labels, and the other studies name only one system, or one
-    system for each item. Third, only one of them has a judge, the others label only items of the study with the judge,
-    and no label occurs twice.
+    If all of these studies are about one system, they are returned unchanged. There are three such cases. First, no two
+    of them have a rater in common (a file of a judge and a file of human labels). Second, all of them are human labels,
+    and the other studies name only one system, or one system for each item. Third, only one of them has a judge, the
+    others label only items of the study with the judge, and no label occurs twice.
     """
     unnamed_studies = [study for study in studies if study.unnamed_system]
     system_names_of_files = [study.systems[0] for study in unnamed_studies]
@@ -193,8 +193,9 @@ def _align_system_names(studies: Sequence[Study]) -> list[Study]:
 def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Study:
     """The study. If it has no system names, each item gets the only system that it has in `named_studies`.
 
-    Items that do not occur there are left out, with a note. The study is unchanged if it has a metric and a rater in
-    common with `named_studies`, because it then is one more system; or if an item has several systems there.
+    Items that do not occur in `named_studies` are left out, with a note. The study is unchanged in two cases: it has a
+    metric and a rater in common with `named_studies`, so it is a further system; or an item has several systems in
+    `named_studies`.
     """
     raters_of_named_studies = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
     is_further_system = study.metrics and not raters_of_named_studies.isdisjoint(study.raters.kind)

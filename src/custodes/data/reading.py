@@ -399,7 +399,7 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
 
 
 def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
-    """The study of a table of labels; None if it holds no labels, or if a reader fits that is not for wide tables."""
+    """The study of a table of labels. None if the table has no labels, or fits a reader other than `wide`."""
     column_names = list(columns.old_names(table.frame.columns))
     fitting_reader = next((reader for reader in TABLE_READERS.values() if reader.fits(column_names)), None)
     layout = label_layout(table.frame, columns) if fitting_reader in (None, TABLE_READERS["wide"]) else None

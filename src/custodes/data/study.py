@@ -282,7 +282,7 @@ class Study:
                 "sides",
                 self.sides,
                 f"the names of systems ({join_labels(self.systems, limit=4)}) are the sides of a pair, so favoritism, "
-                "rankings and leaderboards have no meaning; use sample accuracy instead",
+                "rankings and leaderboards have no meaning; use the sample accuracy (agreement) instead",
             ),
         )
         selected_study = replace(
@@ -381,10 +381,15 @@ class Study:
         rated_aspects: Sequence[str],
         has_default_raters: bool,
     ) -> list[Note]:
-        """Notes on raters that may be read wrongly: metrics of undeclared kind that look human, or whose name differs
-        from that of an annotator only in the aspect; metrics that may be human, because neither their declaration nor
-        their label shows the kind (only for `has_default_raters`, and with annotators not for labels such as
-        `alpha-judge`); annotators named after several aspects; metrics of an aspect that no annotator rated."""
+        """Notes on raters that may be read wrongly. There are four kinds of such raters.
+
+        - Metrics of undeclared kind that look human, or whose name differs from the name of an annotator only in the
+          aspect.
+        - Metrics that may be human, because neither their declaration nor their label shows the kind. They are noted
+          only if `has_default_raters`. If there are annotators, labels such as `alpha-judge` are not noted.
+        - Annotators named after several aspects.
+        - Metrics of an aspect that no annotator rated.
+        """
         metrics_without_kind = [rater for rater, kind in self.raters.kind.items() if not kind and rater in metric_names]
         annotator_like_metrics = aspect_variants(metrics_without_kind, annotators)
         human_like_metrics = [

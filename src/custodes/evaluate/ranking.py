@@ -136,8 +136,8 @@ def ranking(
     -----
     Decisions are sign tests with `correction` over the pairs of a rater. The tests drop ties, and account for clusters
     if items have clusters. The divergence of the metric outcome from the human outcome uses posterior means (the paper
-    uses modes). Intervals come from resampled clusters; the proportion of insertions has none, because its intervals
-    are too narrow. Counts (`count_pairs`) can replace the study, but then there are no intervals.
+    uses modes). Intervals come from resampled clusters; the proportion of insertions has no interval, because such
+    intervals would be too narrow. Counts (`count_pairs`) can replace the study, but then there are no intervals.
 
     References
     ----------

@@ -152,10 +152,10 @@ class HumanMeans(NamedTuple):
                 self.standard_error > 0 and self.standard_error > MOST_UNCERTAIN * float(np.nanstd(self.values)),
                 f"annotators rated few common outputs{suffix}, so their severity is uncertain"
                 + (
-                    f": the largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
-                    "scores, and intervals of statistics within items and over outputs do not include it"
+                    f": its largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
+                    "scores. Intervals of statistics within items and over outputs ignore this error"
                     if np.isfinite(self.standard_error)
-                    else " and mean human scores are not adjusted for it"
+                    else ", and mean human scores are not adjusted for severity"
                 )
                 + "; let annotators rate more common outputs",
             ),

@@ -51,8 +51,8 @@ INVALID = label(
     "invalid",
     "why there is no answer; with a reply: `refusal` (marked by the server), `filtered`, `truncated`, `empty`, "
     "`no-verdict` (also a refusal in words) or `label` (a word that is not an allowed label); without a reply: "
-    "`unavailable`, `rejected`, `denied` or `budget` (not sent because of the cost limit; another order or repeat of "
-    "the question was sent); empty for a valid answer",
+    "`unavailable`, `rejected`, `denied` or `budget` (not sent because of the cost limit, but another order or "
+    "repeat was sent); empty for a valid answer",
 )
 
 TABLE_OF_KEY: Mapping[Key, str] = {"verdict": "verdicts", "score": "ratings", "label": "labels"}

@@ -55,11 +55,11 @@ def ranking_graphs(
 ) -> alt.TopLevelMixin:
     """Graphs of significant differences between systems, by human ratings (left) and by a metric (right).
 
-    Winners are on top, and edges that follow from other edges are omitted. Systems that beat each other in a cycle
+    Winners are on top. An edge is omitted if a path of other edges connects the two systems. Systems in a cycle of wins
     share a node (`A ~ B`). A system without significant wins or losses is in the middle. An edge of the metric is
-    dotted if human ratings show no significant difference, and dashed if they show the opposite one. With more than 12
-    systems, a table is drawn, with the best systems by human ratings first. In the table, `+` means that the system in
-    the row is better, and `−` means that the system in the column is better.
+    dotted if human ratings show no significant difference, and dashed if human ratings show the opposite difference.
+    With more than 12 systems, a table is drawn, with the best systems by human ratings first. In the table, `+` means
+    that the system in the row is better, and `−` means that the system in the column is better.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ def test_people_in_no_pattern_are_told() -> None:
         ({**OUTPUT, "score": [*BOTH, "metric:bleu"]}, "pattern 'metric:bleu' matches no column that is still"),
         (
             {**OUTPUT, "winner": "output", "score": "metric:x"},
-            "'metric:x' is not used, because a table with the column w",
+            "'metric:x' is not used, because the table already has verdicts (column w",
         ),
         ({**OUTPUT, "score": "{aspect:bleu}"}, "columns: '{aspect:bleu}' gives no rater; add {rater}, or map rater"),
         (

@@ -55,7 +55,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     )
     assert values.endswith(
         "AlpacaEval's win rate is the mean of (preference − 1) (43.8 %); with at least two systems besides the "
-        "reference, it is in the table 'reference' of leaderboard"
+        "reference, the table 'reference' of leaderboard contains this win rate"
     )
 
 

@@ -471,10 +471,10 @@ def test_the_metric_for_all_aspects_has_the_best_mean_rank_and_no_partiality_if_
     assert lines[0].startswith("On both aspects, m2, m1 and m3 are significantly better than chance")
     assert lines[0].endswith("(best mean rank first).")
     assert lines[1] == ("If one metric is needed for both aspects, use m2: it has the best mean rank of these metrics.")
-    assert lines[2].startswith("Kendall's τ within items of m2 is 0.40 to 0.50, depending on the aspect")
+    assert lines[2].startswith("For m2, Kendall's τ within items is 0.40 to 0.50, depending on the aspect")
     assert lines[3] == (
         "If only one aspect matters, the metric with the highest agreement is m1 (x), m2 (y). Its lead over all other "
-        "metrics is significant on no aspect."
+        "metrics is not significant on any aspect."
     )
     partial = [aspect_view("x", "A", "B", **first, partial=[("m2", "favoured", "A", 9.0)]), views[1]]
     assert overall.candidate(partial) == "m1"
@@ -514,8 +514,8 @@ def test_metrics_at_and_below_chance_are_named() -> None:
     views = [aspect_view(name, "A", sides=side) for name, side in zip("xy", sides, strict=True)]
     assert [*overall.chance(views)] == [
         "m2 is not significantly better than chance on any aspect.",
-        "m3 is significantly better than chance on no aspect, and agrees with the annotators significantly less than "
-        "by chance on x.",
+        "m3 is not significantly better than chance on any aspect, and agrees with the annotators significantly less "
+        "than by chance on x.",
     ]
     assert [*overall.chance(views[1:] * 2)] == []  # all metrics are unclear
 

@@ -95,11 +95,13 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     assert "selfeval over-rates Dogwood by " in text_of(result, "coherence", "favours")
     assert (
         "judge reaches the same decision as the annotators (better, worse or undecided) on 80 % [62 %, 91 %] of 15 "
-        "system pairs (7 % if every pair is left undecided), "
-        "reverses 0 % [0 %, 22 %], misses a difference in 20 % [10 %, 36 %] and finds"
+        "system pairs. A metric that decided no pair would reach the same decision on 7 %. "
+        "judge reverses 0 % [0 %, 22 %] of the pairs, misses a difference in 20 % [10 %, 36 %] and finds"
     ) in text_of(result, "coherence", "decisions")
     weaknesses = text_of(result, "coherence", "weaknesses")
-    assert "No partiality of judge to a system is significant, but some partiality may exist." in weaknesses
+    assert (
+        "judge does not significantly over-rate or under-rate any system, but some partiality may exist." in weaknesses
+    )
     assert "Whether judge prefers longer outputs is not tested: the test needs texts of the outputs" in weaknesses
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
     # Random errors raise the weakest system against every other one, which is no favoritism.
@@ -347,7 +349,10 @@ def test_systems_are_best_only_by_their_ranks(
     assert phrase in text_of(result, "coherence", "best")
     alone = [name for name, (_, may) in systems.items() if may]
     n_comparisons = 40 * len(systems)
-    removal = f"Removing 7 of the {n_comparisons} human comparisons can make B rank first (the smallest number found)."
+    removal = (
+        f"If 7 particular comparisons of the {n_comparisons} human comparisons are removed, B ranks first (the "
+        "smallest number found)."
+    )
     texts = result.verdict.filter(aspect="coherence", kind="best")["text"].to_list()
     assert texts[1:] == ([removal] if len(alone) == 1 else [])
     summary = text_of(result, "", "best")
@@ -514,9 +519,9 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
     assert texts[1:] == [
-        "If the true differences are as large as in these data, these further human comparisons, each on a new item, "
-        "have an even chance of showing which system of a pair is better: about 900 of A vs D, about 1000 of A vs B "
-        "and about 1 of B vs C. They say nothing about other pairs."
+        "If the true differences are as large as in these data, the following further human comparisons, each on a "
+        "new item, give 50 % power to show which system of a pair is better: about 900 of A vs D, about 1000 of A vs B "
+        "and about 1 of B vs C. They do not decide other pairs."
     ]
 
 
@@ -650,19 +655,21 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
         "any other metric (best mean rank first). Of these metrics, overlap over-rates Fir on both aspects; no "
         "partiality of learned is significant (all aspects tested together). If one metric is needed for both aspects, "
-        "use learned: it is the only one of these metrics without significant partiality. Kendall's τ within items of "
-        "learned is 0.30 to 0.50, depending on the aspect"
+        "use learned: it is the only one of these metrics without significant partiality. For learned, Kendall's τ "
+        "within items is 0.30 to 0.50, depending on the aspect"
     )
     verdict = make_verdict(results, **changes)
-    assert text_of(verdict, "", "weaknesses").startswith("No partiality of learned to a system is significant")
+    assert text_of(verdict, "", "weaknesses").startswith("learned does not significantly over-rate or")
     rates = dict(results["ranking"].errors.filter(metric="learned").select("aspect", "correct").iter_rows())
     for aspect, rate in rates.items():
-        assert f"{aspect} {percent(rate)}" in text_of(verdict, "", "decisions").split(". If no pair were decided")[0]
+        assert (
+            f"{aspect} {percent(rate)}" in text_of(verdict, "", "decisions").split(". A metric that decided no pair")[0]
+        )
     errors = {name: [0.0, 0.2] for name in ("inversion", "omission")} | {"insertion": [0.1, 0.1]}
     of_learned = replace(results["ranking"], errors=_errors_of(results["ranking"].errors, "learned", errors))
     assert text_of(make_verdict(results, **changes, ranking=of_learned), "", "decisions").endswith(
-        "Depending on the aspect, it reverses 0 % to 20 % of the pairs, misses a difference in 0 % to 20 % and finds a "
-        "difference that the annotators do not confirm in 10 %."
+        "Depending on the aspect, learned reverses 0 % to 20 % of the pairs, misses a difference in 0 % to 20 % and "
+        "finds a difference that the annotators do not confirm in 10 %."
     )
     # If all of these metrics are partial, the best mean rank decides.
     both = partiality_of(favoritism, [("overlap", "Fir", 20.0, 0.001), ("learned", "Elm", 9.0, 0.01)], copies={})
@@ -671,7 +678,7 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     elm_text = "learned over-rates Elm on both aspects."
     assert text_of(verdict, "", "weaknesses").startswith(elm_text)
     # On one aspect, a finding must be significant after adjustment for both aspects.
-    for p_adjusted, begin in ((0.02, "learned over-rates Elm on fluency."), (0.04, "No partiality of learned to")):
+    for p_adjusted, begin in ((0.02, "learned over-rates Elm on fluency."), (0.04, "learned does not significantly")):
         findings = [("overlap", "Fir", 20.0, 0.001), ("learned", "Elm", 9.0, p_adjusted)]
         one = partiality_of(favoritism, findings, copies={})
         is_left_out = (pl.col("aspect") == "coherence") & (pl.col("metric") == "learned")
@@ -733,9 +740,9 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
         "text"
     ].to_list() == [
         "On coherence, more comparisons are not needed to name the best system.",
-        "If the true differences are as large as in these data, these further human comparisons, each on a new item, "
-        "have an even chance of showing which system of a pair is better: about 900 of A vs B (fluency) and about 20 "
-        "of B vs C (fluency). They say nothing about other pairs.",
+        "If the true differences are as large as in these data, the following further human comparisons, each on a "
+        "new item, give 50 % power to show which system of a pair is better: about 900 of A vs B (fluency) and about "
+        "20 of B vs C (fluency). They do not decide other pairs.",
     ]
 
 
@@ -753,7 +760,7 @@ def test_partiality_of_the_best_metric_is_a_weakness(
     rows = partiality_of(favoritism, [("judge", system, 20.0, 0.001) for system in systems], copies={})
     verdict = make_verdict(results, favoritism=replace(favoritism, partiality=rows))
     assert sentence in text_of(verdict, "coherence", "weaknesses")
-    assert "No partiality of judge" not in text_of(verdict, "coherence", "weaknesses")
+    assert "judge does not significantly" not in text_of(verdict, "coherence", "weaknesses")
 
 
 def test_partiality_that_agrees_with_annotators_has_an_uncertain_size(results: dict[str, Any]) -> None:
@@ -829,8 +836,8 @@ def test_a_metric_below_chance_on_an_aspect_is_not_said_to_be_only_unclear(resul
     result = make_verdict(results, agreement=standing(results["agreement"], values))
     assert result.verdict.filter(aspect="", kind="chance")["text"].to_list() == [
         "noise is not significantly better than chance on any aspect.",
-        "overlap is significantly better than chance on no aspect, and agrees with the annotators significantly less "
-        "than by chance on coherence and fluency.",
+        "overlap is not significantly better than chance on any aspect, and agrees with the annotators significantly "
+        "less than by chance on coherence and fluency.",
     ]
 
 
@@ -844,8 +851,8 @@ def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -
     result = make_verdict(results, agreement=replace(agreement, standing=rows))
     assert "does not differ significantly from learned" in text_of(result, "fluency", "trust")
     assert text_of(result, "fluency", "uncertain").endswith(
-        "Not significantly worse than any other metric: judge and learned. overlap does not differ significantly from "
-        "judge either, but is significantly worse than some other metric."
+        "These metrics are not significantly worse than any other metric: judge and learned. overlap does not differ "
+        "significantly from judge either, but is significantly worse than some other metric."
     )
 
 

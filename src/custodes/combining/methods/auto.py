@@ -55,8 +55,8 @@ def automatic(methods: Sequence[Method]) -> Method:
         name="auto",
         label="automatic choice",
         doc=(
-            "the better of `blend` and `half-blend` in inner folds, unless another method that is fitted "
-            "by default is better by more than four standard errors of the paired difference (*ours*)"
+            "the better of `blend` and `half-blend` in inner folds; or another default method if it is better "
+            "than these two by more than four standard errors of the paired difference (*ours*)"
         ),
         family=BLEND.family,
         fit=fit,

@@ -295,8 +295,9 @@ class Columns:
         reject(
             (
                 unmatched_pattern and not _unmapped_columns([*all_column_names, *self.roles]),
-                f"columns: pattern {unmatched_pattern!r} is not used, because a table with the column winner or "
-                "preference, or with rater and score, has no other scores; remove or rename this column",
+                f"columns: pattern {unmatched_pattern!r} is not used, because the table already has verdicts (column "
+                "winner or preference) or scores (columns rater and score); remove the pattern, or rename the column "
+                "winner, preference or score",
             ),
             (
                 unmatched_pattern,

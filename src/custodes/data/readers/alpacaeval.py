@@ -153,8 +153,8 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
             n_fractional_preferences,
             f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are graded (not whole "
             "numbers); each counts as a full win of the preferred output. AlpacaEval's win rate is the mean of "
-            f"(preference − 1){win_rate_text}; with at least two systems besides the reference, it is in the table "
-            "'reference' of leaderboard",
+            f"(preference − 1){win_rate_text}; with at least two systems besides the reference, the table 'reference' "
+            "of leaderboard contains this win rate",
         )
     )
 

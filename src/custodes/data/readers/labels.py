@@ -89,7 +89,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
         (
             "repeated-ids",
             n_repeating_rows,
-            f"{where}: {n_repeating_rows} rows repeat a value of {repeated_id_column}, so items are numbers of rows, "
+            f"{where}: {n_repeating_rows} rows repeat a value of {repeated_id_column}, so row numbers are the items, "
             f"and each row counts as a separate output; if {repeated_id_column} names the output, keep one row for "
             "each of its values",
         ),

@@ -105,7 +105,7 @@ class Agreement(Result):
         label(
             "note",
             f"empty; `{AT_THRESHOLD}`: `alpha` lies within the Monte Carlo error of `p_adjusted`, and the difference "
-            f"counts as not significant; or `{NO_INTERVAL}`: few clusters have nearly all items",
+            f"counts as not significant; or `{NO_INTERVAL}`: nearly all items are in few clusters",
             essential=False,
         ),
         essential=False,

@@ -56,9 +56,8 @@ class Sample:
     `times` (1 + B, clusters) are bootstrap weights in the form that `bootstrap.weighted_sums` takes; row 0 is the data.
     `flips` (n, clusters) are signs +-1, shared by the tests of all pairs of systems. `columns` (clusters,) is the
     column of each cluster in `times`. It is -1 if an earlier cluster has equal preferences; the column of the earlier
-    cluster then represents both clusters. `columns` is None unless only preferences can be compared (see
-    `resampled_groups`). If `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples
-    do not.
+    cluster then represents both clusters. `columns` is None if scores can be compared (see `resampled_groups`). If
+    `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples do not.
     """
 
     comparison: RaterComparison

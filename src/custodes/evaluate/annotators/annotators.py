@@ -130,7 +130,7 @@ class Annotators(Result):
         count("annotators", "number of annotators with answers"),
         score(
             "effective_annotators",
-            "effective number of annotators: with this number of equally active annotators, one rate or mean would "
+            "effective number of annotators: a rate or mean from this number of equally active annotators would "
             "have the same precision; null if a rater is a slot",
             "Effective annotators",
         ),

@@ -65,8 +65,8 @@ class Ceiling(Result):
         ),
         score(
             "kendall_item",
-            "Kendall's tau-b within items, averaged over items; null at level system, and with plain folds, because "
-            "several models then predict the outputs of an item",
+            "Kendall's tau-b within items, averaged over items; null at level system; also null with plain folds, "
+            "because several models then predict the outputs of an item",
             "τ-b within items",
             interval=True,
             best="high",

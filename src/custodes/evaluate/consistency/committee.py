@@ -66,8 +66,8 @@ def panel_columns(
         if rater_index not in judge_indices and (preferences.signs[rater_index] != ABSENT).any()
     ]
     message = (
-        f"the table panels excludes {join_labels(left_out_judges)}{label_of(preferences.aspect)}; it has at most "
-        f"{MOST_JUDGES} judges and metrics with enough comparisons, first those with scores for the aspect"
+        f"the table panels excludes {join_labels(left_out_judges)}{label_of(preferences.aspect)}; the table has at "
+        f"most {MOST_JUDGES} judges and metrics with enough comparisons, and prefers those with scores for the aspect"
     )
     return panel_table_columns, build_notes(
         ("not-in-committee", len(left_out_judges), message), aspect=preferences.aspect

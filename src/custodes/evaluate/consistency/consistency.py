@@ -156,7 +156,8 @@ class Consistency(Result):
         count("queried", "number of queried verdicts"),
         share(
             "failure_rate",
-            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`, for this reason",
+            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`, proportion that "
+            "failed for this reason",
             "Failed",
             interval=True,
         ),
@@ -196,7 +197,7 @@ class Consistency(Result):
         score(
             "brier_skill",
             "1 - `brier` / Brier score of a constant forecast (human rate of ties, and equal probabilities for both "
-            "systems); at 0 or less the judge is no better",
+            "systems); at 0 or less, the judge is no better than this forecast",
             "Brier skill",
             interval=True,
             best="high",

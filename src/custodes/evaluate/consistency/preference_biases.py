@@ -45,8 +45,8 @@ NO_OTHER_PERSON = "no other annotator rated the same comparisons"
 ONE_PERSON = "there is only one annotator, but the noise of human ratings is estimated from two or more"
 TOO_FEW = f"fewer than {FEWEST} items or clusters"
 FEW_OF_A_PAIR = (
-    f"fewer than {FEWEST} items or clusters are in pairs of systems with at least {LEAST_OF_STRATUM} comparisons and "
-    f"at least {LEAST_WON:.0%} of the verdicts for each system"
+    f"the test uses only pairs of systems with at least {LEAST_OF_STRATUM} comparisons in which each system wins at "
+    f"least {LEAST_WON:.0%}, and these pairs have fewer than {FEWEST} items or clusters"
 )
 NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other beyond the effect of length"
 

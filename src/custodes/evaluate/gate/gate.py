@@ -95,7 +95,10 @@ class Gate(Result):
             f"reverse for `<=`); otherwise `{INCONCLUSIVE}`. With a ledger, the joint outcome of all rules: `{OPEN}`, "
             f"`{CLOSED}`, `{UNTESTED}` or `{INCONCLUSIVE}`",
         ),
-        label("reason", f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of `remaining`"),
+        label(
+            "reason",
+            f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of `remaining` in `ledger`",
+        ),
         view=rule_lines,
     )
     ledger: pl.DataFrame = table(
@@ -199,10 +202,10 @@ def gate(
     or lower limits.
 
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
-    the intervals of `rates`, with Bonferroni's correction. A corrected rate is tested for each selected system.
-    The rule corrected_rate>=v1-0.02 tests the corrected rate of every other system minus that of v1. A rule is
-    inconclusive if sampling='random', but the labelled outputs differ significantly (p < .01) from the other outputs
-    in the labels of the judge.
+    the intervals of `rates`, with Bonferroni's correction. A corrected rate is tested for each selected system. The
+    rule corrected_rate>=v1-0.02 tests the corrected rate of every other system minus the rate of v1. With
+    sampling='random', a rule is inconclusive if the judge's labels differ significantly (p < .01) between outputs with
+    and outputs without a human label.
 
     With `ledger`, rules on labels are tested for one candidate after another on the same labels. These labels are
     called a generation. The gate opens if the tests show that a candidate satisfies all rules. An opening is false if

@@ -397,6 +397,7 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
     total_spent_level = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
     if total_spent_level > level:
         sentences.append(
-            f"The merged branches together have spent a level of {total_spent_level:.3f}, more than {level:.3g}."
+            f"The merged branches together have used a significance level of {total_spent_level:.3f}, more than the "
+            f"allowed {level:.3g}."
         )
     return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences))

@@ -143,9 +143,9 @@ def labelling(
     there are no human labels, the judge is assumed to have the accuracy `accuracy`; this assumption has the weight of
     two labels. Give the new labels to `rates` with `sampling='by-judge'`.
 
-    If `by` is set, each slice has a plan for its outputs alone, with the same width. Read the table `slices` of `rates`
-    with the same `by`. A rate over several slices would need weights, because the outputs of different slices are drawn
-    with different probabilities.
+    If `by` is set, each slice has a plan for its outputs alone, with the same width. Then call `rates` with the same
+    `by`, and read its table `slices`. A rate over several slices would need weights, because the outputs of different
+    slices are drawn with different probabilities.
 
     References
     ----------

@@ -276,7 +276,8 @@ class Rates(Result):
     "custodes rates labels.csv --by category",
     accepts_equal_outputs=True,
     by="Column whose values define slices; by=system compares systems.",
-    consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
+    consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (each label counts as the "
+    "proportion of annotators who gave it).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
     calibration="Estimate error rates of the judge within each system, or jointly (shared) if the systems have "
     "equivalent error rates.",
@@ -304,8 +305,8 @@ def rates(
     Notes
     -----
     The corrected rate is post-stratified: the rate of human labels within each label of the judge is weighted by the
-    frequency of the judge's label. Outputs to which the judge gives no label, or neither the positive nor the negative
-    label, are one more stratum. If annotators labelled none of these outputs, the rates are only those of the other
+    frequency of the judge's label. Outputs without a label of the judge (or with a label that is neither positive nor
+    negative) are one more stratum. If annotators labelled none of these outputs, the rates are only those of the other
     outputs, and a note says so. The interval comes from the posterior under Jeffreys' prior; with
     `sampling='by-judge'`, the prior is neutral (pseudo-counts of 1/3). With `sampling='by-label'`, the judge's rate is
     corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and
@@ -314,9 +315,9 @@ def rates(
     intervals of differences of two systems are adjusted by Bonferroni's method, p-values of slices by Holm's method.
     Tests of TPR and TNR have a correction for continuity.
 
-    If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. The
-    hypothesis for each annotator is that the annotator is closer to the other annotators than the judge, by `epsilon`
-    or more. The test can reject this hypothesis.
+    If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
+    annotator, the test can reject the hypothesis that the annotator is closer to the other annotators than the judge,
+    by `epsilon` or more.
 
     References
     ----------

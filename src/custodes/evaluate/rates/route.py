@@ -61,8 +61,8 @@ class Route(Result):
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
         score(
             "e_value",
-            "with `threshold`: largest value of the e-process of the alarm over the human labels of accepted "
-            "judgements, in the order of the rows",
+            "with `threshold`: largest value of the e-process that tests whether the disagreement exceeds the "
+            "acceptable value; it uses the human labels of accepted judgements, in the order of the rows",
         ),
         flag(
             "alarm",
@@ -86,14 +86,16 @@ class Route(Result):
 @question(
     "custodes route labels.csv --disagreement 0.1 --table outputs -o routed.csv",
     metric="Name of the judge whose labels may be accepted (default: the only metric that gives labels).",
-    signal="Confidence of the judge: a metric with scores, a column, repeats or judges (default: the first available).",
+    signal="Measure of the judge's confidence: a metric with scores, a column, repeats (agreement of repeated labels) "
+    "or judges (agreement of judges); default: the first available.",
     disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
     threshold="Accept judgements of at least this confidence, and test whether their disagreement with human labels "
     "rises above the acceptable disagreement (default: search for a threshold).",
     audit="Proportion of accepted judgements that annotators also label, as an audit.",
-    add="Number of outputs to label, allocated by expected error (default: all that are not accepted, and the audit).",
+    add="Number of outputs to label, allocated by expected error (default: all outputs that are not accepted, and the "
+    "audit).",
     confidence="Confidence level of the upper bound of the disagreement.",
-    alpha="Probability of a false alarm.",
+    alpha="Probability of a false alarm (with threshold).",
 )
 def route(
     study: Study,

@@ -124,9 +124,9 @@ def _finding_line(view: AspectResults, finding_group: list[Row]) -> str:
         finding_text = (
             f"{metric} {verb} {system}, compared with its scores of the other systems "
             f"({p_text}). According to these scores, {metric} should give {system} rank {finding_row['rank_without']}; "
-            f"it gives rank {finding_row['rank']}, and the annotators give rank {finding_row['rank_human']}. The "
-            f"expected rank is farther from the human rank than the rank by {metric}, so the size of the effect cannot "
-            f"be estimated.{copies_text}"
+            f"it gives rank {finding_row['rank']}, and the annotators give rank {finding_row['rank_human']}. The size "
+            f"of the effect cannot be estimated, because rank {finding_row['rank_without']} is farther from the human "
+            f"rank than rank {finding_row['rank']}.{copies_text}"
         )
     else:
         finding_text = (

@@ -209,8 +209,8 @@ def uncertain(view: AspectResults) -> Iterator[str]:
         return
     if view.leaders[1:]:
         yield (
-            "Which metric agrees best with the annotators is undecided. Not significantly worse than any other "
-            f"metric: {names(view.leaders)}."
+            "Which metric agrees best with the annotators is undecided. These metrics are not significantly worse "
+            f"than any other metric: {names(view.leaders)}."
         )
     best_row, *other_rows = view.standing if view.leaders else [{}]
     beaten_metrics = [

@@ -169,7 +169,7 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             if standing_row["metric"] == chosen_metric
         ]
         yield (
-            f"Kendall's τ within items of {chosen_metric} is {_range(agreement_values, number)}, depending on the "
+            f"For {chosen_metric}, Kendall's τ within items is {_range(agreement_values, number)}, depending on the "
             "aspect (0: chance, 1: the order of the annotators)."
         )
     yield from _best_of_aspects(views)
@@ -181,10 +181,14 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
     if len(aspects_of_metric) > 1:
         best_texts = [f"{metric} ({names(aspects)})" for metric, aspects in aspects_of_metric.items()]
         decided_aspects = [view.aspect for view in views if len(view.leaders) == 1]
+        lead_text = (
+            f"significant on {_aspects_text(decided_aspects, views)}"
+            if decided_aspects
+            else "not significant on any aspect"
+        )
         yield (
             f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
-            "over all other metrics is significant on "
-            f"{_aspects_text(decided_aspects, views) if decided_aspects else 'no aspect'}."
+            f"over all other metrics is {lead_text}."
         )
 
 
@@ -205,10 +209,9 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
         )
         yield (
             f"{metric} reaches the same decision as the annotators (better, worse or undecided) on these proportions "
-            f"of the pairs of systems: {correct_text}. If no pair were decided, the proportions would be "
-            f"{undecided_text}. "
-            f"Depending on the aspect, it reverses {reversed_text} of the pairs, misses a difference in {missed_text} "
-            f"and finds a difference that the annotators do not confirm in {additional_text}."
+            f"of the pairs of systems: {correct_text}. A metric that decided no pair would reach {undecided_text}. "
+            f"Depending on the aspect, {metric} reverses {reversed_text} of the pairs, misses a difference in "
+            f"{missed_text} and finds a difference that the annotators do not confirm in {additional_text}."
         )
 
 
@@ -239,8 +242,8 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
         (findings, f"{metric} {names([' '.join(finding) for finding in findings])}."),
         (
             not findings and any(is_partiality_tested(view, metric) for view in system_views),
-            f"No partiality of {metric} to a system is significant (all aspects tested together), but some partiality "
-            "may exist.",
+            f"{metric} does not significantly over-rate or under-rate any system (all aspects tested together), but "
+            "some partiality may exist.",
         ),
         (unclear_texts, f"Whether {metric} is partial is inconclusive for {names(unclear_texts)}."),
         (
@@ -372,7 +375,7 @@ def chance(views: Sequence[AspectResults]) -> Iterator[str]:
         if metric in metrics_below_chance - metrics_above_chance:
             aspects_below_chance = [view.aspect for view in views if metric in view.metrics_on_side("below")]
             yield (
-                f"{metric} is significantly better than chance on no aspect, and agrees with the annotators "
+                f"{metric} is not significantly better than chance on any aspect, and agrees with the annotators "
                 f"significantly less than by chance on {names(aspects_below_chance)}."
             )
 

@@ -63,8 +63,8 @@ def best(view: AspectResults) -> Iterator[str]:
         if view.removal and len(view.top) == 1:
             n_comparisons = sum(system_row["battles"] for system_row in view.board) // 2
             yield (
-                f"Removing {view.removal['removals']} of the {n_comparisons} human comparisons can make "
-                f"{view.removal['successor']} rank first (the smallest number found)."
+                f"If {view.removal['removals']} particular comparisons of the {n_comparisons} human comparisons are "
+                f"removed, {view.removal['successor']} ranks first (the smallest number found)."
             )
         yield from _next_to_reference(view)
     yield from map(sentence, view.unbeaten)
@@ -279,10 +279,10 @@ def pair_forecast_text(system_a: str, system_b: str, n_more: float) -> str:
 
 
 def forecast_text(pair_texts: Sequence[str]) -> str:
-    """Return a sentence on the further comparisons that have an even chance of deciding each pair."""
+    """Return a sentence on the numbers of further comparisons with 50 % power to decide each pair."""
     return (
-        "If the true differences are as large as in these data, these further human comparisons, each on a new item, "
-        f"have an even chance of showing which system of a pair is better: {names(pair_texts)}. They say nothing about "
+        "If the true differences are as large as in these data, the following further human comparisons, each on a new "
+        f"item, give 50 % power to show which system of a pair is better: {names(pair_texts)}. They do not decide "
         "other pairs."
     )
 

@@ -249,8 +249,8 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         statements_of_aspect[aspects[0]].insert(0, study_problems)
         verdict_parts = [_part(aspect, statements) for aspect, statements in statements_of_aspect.items()]
         silence_text = (
-            "nothing is said about the metrics, because they give scores and the annotators more than two labels; "
-            "agreement has the correlations of scores and labels"
+            "the metrics are not evaluated here, because the metrics give scores and the annotators give more than two "
+            "labels; use agreement for the correlations of scores and labels"
         )
         has_only_scores = bool(results["check"].to_frame("summary")["metrics"].sum()) and (
             results["rates"].to_frame("judges").is_empty()

@@ -43,7 +43,7 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
         ),
         (
             not finding_rows and is_partiality_tested(view, metric),
-            f"No partiality of {metric} to a system is significant, but some partiality may exist.",
+            f"{metric} does not significantly over-rate or under-rate any system, but some partiality may exist.",
         ),
         (
             reason_of_unclear_system,
@@ -60,8 +60,8 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
 def decisions(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the decisions of the metric that agrees best.
 
-    A second sentence follows if the metric's decisions are no closer to the human decisions than no decision on any
-    pair, unless annotators decide no pair.
+    A second sentence follows if leaving all pairs undecided would be at least as close to the human decisions. It is
+    omitted if annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
     error_row = decisions_of(view, metric)
@@ -79,9 +79,10 @@ def decisions(view: AspectResults) -> Iterator[str]:
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')} ({undecided_text} if every pair is left "
-        f"undecided), reverses {reversed_text}, misses a difference in {missed_text} and finds a "
-        f"difference that the annotators do not confirm in {percent(error_row['insertion'])}.{other_pairs_text}"
+        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would reach "
+        f"the same decision on {undecided_text}. {metric} reverses {reversed_text} of the pairs, misses a difference "
+        f"in {missed_text} and finds a difference that the annotators do not confirm in "
+        f"{percent(error_row['insertion'])}.{other_pairs_text}"
     )
     if is_no_better_than_none(error_row):
         yield (

@@ -214,8 +214,8 @@ def halo_sentences(result: Ceiling) -> list[str]:
             f"ratings of these aspects: {names(target_texts)}."
         )
     rows_of_sentence_start = {
-        "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of other "
-        "aspects": lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
+        "Predictions of a rating from the metrics are not significantly worse than predictions from other annotators’ "
+        "ratings of other aspects": lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
             halo_rows, on="target", how="semi", maintain_order="left"
         ),
         "No significant halo effect. The same annotator’s ratings of the other aspects do not predict a rating "

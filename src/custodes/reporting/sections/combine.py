@@ -56,8 +56,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="combine-weights",
             title=f"Weights of the combined metric{aspect_suffix}",
-            caption="Ridge regression on all items. A weight is the change on the human scale from the lowest to "
-            "the highest score of a metric, with the scores of the other metrics constant. Whisker: "
+            caption="Ridge regression on all items. A weight is the change of the predicted human rating from the "
+            "lowest to the highest score of a metric, if the other scores stay constant. Whisker: "
             "interval from refits on resampled items. Metrics that are near copies of each other have "
             "arbitrary weights: one may be negative while another is too large.",
             alt="Dots with whiskers of the weight of every metric in the combination, largest first.",

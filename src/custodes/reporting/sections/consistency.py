@@ -39,7 +39,7 @@ SHOWN = (
 ELSEWHERE = ", chosen on other items"
 
 EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence")
-"""Tables of which at least one must have a row, unless several judges are compared; otherwise there is no section."""
+"""The section exists if at least one of these tables has a row, or if several judges are compared."""
 
 NOTES = {
     "findings": ("inconclusive", "no-texts"),

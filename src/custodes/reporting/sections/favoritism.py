@@ -26,10 +26,10 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-accuracy",
             title="Accuracy and one-sidedness of errors",
-            caption="Circle: sample accuracy. Square: system accuracy. Metrics further right make fewer errors. "
-            "The errors of metrics further down cancel more. Whisker: interval from resampled items. With more than "
-            f"{ALL_NAMED} metrics, only these are labelled: the metric that agrees best with the annotators, the "
-            "chosen metric (bold), and the extremes.",
+            caption="Circle: sample accuracy. Square: system accuracy. Metrics further right make fewer errors. For "
+            "metrics further down, more of the errors for and against a system cancel. Whisker: interval from "
+            f"resampled items. With more than {ALL_NAMED} metrics, only these are labelled: the metric that agrees "
+            "best with the annotators, the chosen metric (bold), and the extremes.",
             alt="Scatter plot of mean absolute Favi-Score by sample and system accuracy, two points per metric.",
             spec=spec_of(accuracy_scatter(empty_rows(), "{metric}"), width="container"),
             table="favoritism-points",

@@ -14,8 +14,8 @@ from custodes.reporting.section import Context, Figure, Section, SelectionTable,
 from custodes.reporting.tables import build_selection_table, table_html
 
 WINNERS = (
-    "Better systems are on top. A line that follows from other lines is left out. Systems whose wins form a cycle "
-    "share a point (A ~ B)."
+    "Better systems are on top. A line between two systems is left out if other lines already connect them downwards. "
+    "Systems whose wins form a cycle share a point (A ~ B)."
 )
 DIFFERENT = (
     "Dotted: human ratings show no significant difference. Dashed red: human ratings show the opposite difference."

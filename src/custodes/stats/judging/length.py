@@ -131,8 +131,8 @@ def polyserial_correlation(mean_products: NDArray[Any], thresholds: Floats, *, s
 BLOCKS = 200
 NO_INFERENCE = Inference(*np.full(4, np.nan))
 LEAST_AGREEMENT = 0.05
-"""Minimum latent correlation of two annotators, adjusted for length. If their correlation is lower, they do
-not count as measuring quality."""
+"""Minimum latent correlation of two annotators, adjusted for length. If the correlation is lower, the human verdicts do
+not count as a measure of quality."""
 
 LEAST_OF_STRATUM = 10
 """Minimum number of comparisons of a pair of systems for estimating its means and thresholds."""
