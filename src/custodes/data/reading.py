@@ -214,7 +214,7 @@ def _locate_source(source: Any) -> tuple[Path, str | None] | None:
 
 
 def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> Study:
-    """The study, with the raters and probes tables in the folder of its files added, except for `raters_source`."""
+    """The study with the raters and probes tables that lie next to its files; `raters_source` is not read again."""
     raters_file_and_part = _locate_source(raters_source)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)

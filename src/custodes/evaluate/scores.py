@@ -153,7 +153,7 @@ class HumanMeans(NamedTuple):
                 f"annotators rated few common outputs{suffix}, so their severity is uncertain"
                 + (
                     f": its largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
-                    "scores. Intervals of statistics within items and over outputs ignore this error"
+                    "scores. Only intervals of statistics over systems include this error"
                     if np.isfinite(self.standard_error)
                     else ", and mean human scores are not adjusted for severity"
                 )

@@ -164,3 +164,14 @@ def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int
     Source: Fisher 1935.
     """
     return (2 * rng.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1).astype(np.int8)
+
+
+def smallest_p_value(n_units: NDArray[Any] | float) -> Any:
+    """Smallest p-value (...) of a two-sided test that flips the signs of `n_units` (...) independent units, 2^(1 - n).
+
+    With all flips, no result has a smaller p-value. With random flips, the estimated p-value may be smaller.
+
+    >>> smallest_p_value(np.array([5, 6])).tolist()
+    [0.0625, 0.03125]
+    """
+    return np.exp2(1.0 - np.asarray(n_units))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, bisect_condition, deviations
+from custodes.stats.bootstrap import smallest_p_value
 from custodes.stats.normal_pairs import NormalMaximum
 
 Bounds = tuple[float, float]
@@ -291,7 +292,7 @@ class ResampledEstimate:
         from scipy.special import ndtr
 
         tail_probability = (1 - level) / 2
-        if self.n_units < 2 or 2.0 ** (1 - self.n_units) > 1 - level or not np.isfinite(self.value):
+        if self.n_units < 2 or smallest_p_value(self.n_units) > 1 - level or not np.isfinite(self.value):
             return np.nan, np.nan
         if self.population is not None:
             if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:

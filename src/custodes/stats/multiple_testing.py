@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
-from custodes.stats.bootstrap import sign_flips
+from custodes.stats.bootstrap import sign_flips, smallest_p_value
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.step_down import Batch, Statistics, step_down
 
@@ -206,7 +206,7 @@ def flip_tests(
 
         return len(flip_signs), statistics
 
-    smallest_p_values = np.exp2(1.0 - n_present_blocks)  # with all flips; with random flips, a p-value may be smaller
+    smallest_p_values = smallest_p_value(n_present_blocks)
     relative_statistic = np.where(
         is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
     )
@@ -344,8 +344,9 @@ def bootstrap_tests(
     )
     standard_error = np.sqrt(np.where(is_defined, resample_variance, 0.0) * (n_effective / max(1, n_effective - 1)))
     is_varying = standard_error > _SAME
-    can_be_significant = bool(np.exp2(1.0 - n_units) <= 1 - confidence)
-    is_testable = is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & can_be_significant
+    is_testable = (
+        is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & (smallest_p_value(n_units) <= 1 - confidence)
+    )
     standard_error_or_one = np.where(is_varying, standard_error, 1.0)
 
     def statistics(estimate_indices: Ints) -> Floats:

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, Ints, bisect_condition, chunks, make_read_only
+from custodes.stats.bootstrap import smallest_p_value
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.step_down import AdjustedPValues, Batch, step_down
 
@@ -68,7 +69,7 @@ def pair_tests(
 
     absolute_differences = np.abs(estimate[first_indices] - estimate[second_indices])
     difference_variances, is_varying_difference = variance_of_differences(covariance, first_indices, second_indices)
-    is_tested_pair = (is_varying_difference | (absolute_differences <= _SAME)) & can_be_significant(n_units, alpha)
+    is_tested_pair = (is_varying_difference | (absolute_differences <= _SAME)) & (smallest_p_value(n_units) <= alpha)
     standard_error = np.sqrt(np.where(is_varying_difference, difference_variances, 1.0))
     t_statistics = np.where(is_varying_difference, absolute_differences, 0.0) / standard_error
     z_scores = np.where(is_tested_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t_statistics)), np.nan)
@@ -99,17 +100,6 @@ def pair_tests(
     p_adjusted, at_threshold = np.full(len(z_scores), np.nan), np.zeros(len(z_scores), dtype=np.bool_)
     p_adjusted[pairs_by_ascending_z], at_threshold[pairs_by_ascending_z] = adjusted_results
     return AdjustedPValues(p_adjusted, at_threshold)
-
-
-def can_be_significant(n_units: float, alpha: float) -> bool:
-    """Whether a two-sided test of `n_units` independent units can be significant at level `alpha`.
-
-    The smallest p-value of a test that flips the signs of n units is 2^(1 - n).
-
-    >>> can_be_significant(5, 0.05), can_be_significant(6, 0.05)
-    (False, True)
-    """
-    return bool(np.exp2(1.0 - n_units) <= alpha)
 
 
 class _Directions:

@@ -65,8 +65,8 @@ class Ceiling(Result):
         ),
         score(
             "kendall_item",
-            "Kendall's tau-b within items, averaged over items; null at level system; also null with plain folds, "
-            "because several models then predict the outputs of an item",
+            "Kendall's tau-b within items, averaged over items; null at the level of systems; also null with plain "
+            "folds, because several models then predict the outputs of an item",
             "τ-b within items",
             interval=True,
             best="high",
@@ -74,7 +74,7 @@ class Ceiling(Result):
         score(
             "r2",
             "proportion of the variance of human rank sums that is predicted; each system is predicted "
-            "by a model fitted to all other systems; null at level output",
+            "by a model fitted to all other systems; null at the level of outputs",
             "R²",
             interval=True,
             best="high",

@@ -33,7 +33,7 @@ MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedAspect:
-    """One aspect to predict: the human rater at position `target_index` among the raters of `rater_scores`."""
+    """The human ratings of one aspect, which metrics predict: those at position `target_index` in `rater_scores`."""
 
     rater_scores: RaterScores
     target_index: int

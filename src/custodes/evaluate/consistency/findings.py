@@ -19,7 +19,7 @@ FEWEST = 12
 NEEDS = {
     POSITION: ("presentation order", "needs verdicts with a known order"),
     LENGTH: ("length", "needs texts of the outputs, and human ratings"),
-    OWN: ("own systems", "needs the judge's own systems in a raters file, and human ratings"),
+    OWN: ("own systems", "needs a raters file that names the judge's own systems, and human ratings"),
     FAILURES: ("missing verdicts", "needs recorded queries without a verdict"),
     CONFIDENCE: ("confidence", "needs probabilities of verdicts, and human ratings"),
     PROBE: ("form of the text", "needs verdicts on rewritten outputs"),

@@ -478,7 +478,8 @@ def _inconclusive_reason(
         is_simulated = resampled_estimate.population is not None
         return CONTAINED + ("" if is_simulated else more_data(resampled_estimate.value, low, high, threshold, "items"))
     n_clusters, is_defined_draw = resampled_estimate.n_units, np.isfinite(resampled_estimate.correlation_draws)
-    if 2.0 ** (1 - n_clusters) > 1 - interval_level or resampled_estimate.correlation_draws.size == 0:
+    is_too_small = bootstrap.smallest_p_value(n_clusters) > 1 - interval_level
+    if is_too_small or resampled_estimate.correlation_draws.size == 0:
         return f"{plural(n_clusters, 'cluster')} of items: too few for an interval"
     return (
         "the statistic is undefined in most resamples"

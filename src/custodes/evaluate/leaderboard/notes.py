@@ -19,7 +19,7 @@ from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedMod
 from custodes.evaluate.leaderboard.tables import is_testable, parts
 from custodes.evaluate.rater_scores import FEW, few_clusters_notes
 from custodes.stats.arrays import Bools
-from custodes.stats.normal_pairs import can_be_significant
+from custodes.stats.bootstrap import smallest_p_value
 
 
 def notes_on(
@@ -107,7 +107,7 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
         f" (like {n_effective_clusters:.1f} equal clusters)" if n_effective_clusters < n_clusters - 0.05 else ""
     )
     n_clusters_needed = next(
-        n_equal_clusters for n_equal_clusters in count(2) if can_be_significant(n_equal_clusters, 1 - confidence)
+        n_equal_clusters for n_equal_clusters in count(2) if smallest_p_value(n_equal_clusters) <= 1 - confidence
     )
     cycle_texts_and_win_rates = [
         (

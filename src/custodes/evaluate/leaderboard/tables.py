@@ -14,8 +14,8 @@ from custodes.evaluate.decision_graph import DECISION, format_decisions
 from custodes.evaluate.leaderboard.bradley_terry import FittedModel
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, round_for_sorting
+from custodes.stats.bootstrap import smallest_p_value
 from custodes.stats.graphs import letters
-from custodes.stats.normal_pairs import can_be_significant
 from custodes.stats.strength.strengths import interval, p_value
 from custodes.stats.strength.win_rates import PairRates
 
@@ -109,7 +109,7 @@ def _bounded_columns(column_name: str, draws: Floats, model: FittedModel, confid
 
 def is_testable(model: FittedModel, confidence: float) -> bool:
     """Whether differences between systems can be tested."""
-    return len(model.strengths.draws) > 1 and can_be_significant(model.strengths.n_units, 1 - confidence)
+    return len(model.strengths.draws) > 1 and bool(smallest_p_value(model.strengths.n_units) <= 1 - confidence)
 
 
 def _groups(model: FittedModel, component_of_system: Ints, row_order: Ints) -> np.ndarray:

@@ -33,7 +33,7 @@ from custodes.stats.stopping.power import human_power, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay
 
 MOST_ROUNDS = 50_000
-"""Maximum number of rounds. Every round analyses all pairs, even if only few studies are simulated."""
+"""Maximum number of rounds. Every round takes time, whatever the number of studies, because all pairs are analysed."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 """Numbers of annotations per pair in the power curve. Numbers above the number of items are left out."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, bisect_condition
-from custodes.stats.normal_pairs import NormalMaximum, can_be_significant, variance_of_differences
+from custodes.stats.bootstrap import smallest_p_value
+from custodes.stats.normal_pairs import NormalMaximum, variance_of_differences
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.davidson import strength_design
 from custodes.stats.strength.strengths import Strengths
@@ -40,7 +41,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     if (
         len(strengths.draws) < 3
         or n_pairs > MOST_PAIRS
-        or not can_be_significant(strengths.n_units, 1 - confidence)
+        or smallest_p_value(strengths.n_units) > 1 - confidence
         or not is_undecided_pair.any()
         or not n_untied.any()
     ):
