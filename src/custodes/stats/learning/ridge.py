@@ -123,8 +123,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
         np.add.reduceat(summed_values, fold_starts, axis=1).T for summed_values in (is_present, column_values)
     )
     fold_means = fold_sums / np.maximum(fold_counts, 1.0)
-    deviations = np.repeat(fold_means.T, fold_sizes, axis=1)
-    np.subtract(column_values, deviations, out=deviations)
+    deviations = column_values - np.repeat(fold_means.T, fold_sizes, axis=1)
     deviations *= is_present
     square_sums_in_folds = np.add.reduceat(np.square(deviations, out=deviations), fold_starts, axis=1).T
     n_present = is_training_fold @ fold_counts  # (parts, columns)
@@ -136,7 +135,6 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     half_widths = _LIMIT * _standard_deviations(square_sums, n_present, means)
     half_widths[:, n_columns:] = np.inf  # targets are not clipped
     lower_limits, upper_limits = means - half_widths, means + half_widths
-    lower_limits[n_present == 0] = upper_limits[n_present == 0] = np.nan
     training_products, held_out_products = np.empty((2, *means.shape, means.shape[1]))
     for part_index, (held_out_start, held_out_stop) in enumerate(
         [(0, 0), *pairwise([*fold_starts.tolist(), n_rows])][: len(means)]
@@ -158,16 +156,16 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
         )
     standard_deviations = _standard_deviations(np.diagonal(training_products, axis1=1, axis2=2), n_present, means)
     scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
-    means[n_present == 0] = np.nan
-    scaling_fields = np.stack([lower_limits, upper_limits, means, scales], axis=1)
+    scaling_fields = np.where(
+        n_present[:, np.newaxis] > 0, np.stack([lower_limits, upper_limits, means, scales], axis=1), np.nan
+    )
     scales[:, n_columns:] = 1.0  # targets are not scaled
     scale_products = scales[:, :, np.newaxis] * scales[:, np.newaxis]
     scale_products[np.isnan(scale_products)] = np.inf
-    n_training_rows = (is_training_fold @ fold_sizes)[:, np.newaxis, np.newaxis]
     return Products(
         [Scaling(*fields_of_part) for fields_of_part in scaling_fields[:, :, :n_columns]],
         means,
-        training_products / scale_products / n_training_rows,
+        training_products / scale_products / (is_training_fold @ fold_sizes)[:, np.newaxis, np.newaxis],
         held_out_products / scale_products,
     )
 

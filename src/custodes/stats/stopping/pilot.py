@@ -188,8 +188,9 @@ def _modes(
         )
         column_precision[:, np.arange(n_columns), np.arange(n_columns)] += prior_precision
         row_gradient = residuals - row_modes / deviation_sd_column**2
-        row_residuals = residuals - curvatures / row_precision * row_gradient
-        column_gradient = (transposed_design @ row_residuals.T).T - column_modes * prior_precision
+        column_gradient = (
+            transposed_design @ (residuals - curvatures / row_precision * row_gradient).T
+        ).T - column_modes * prior_precision
         column_step = np.linalg.solve(column_precision, column_gradient[:, :, np.newaxis])[:, :, 0]
         row_step = (row_gradient - curvatures * (design @ column_step.T).T) / row_precision
         largest_step = np.maximum(np.abs(column_step).max(axis=1), np.abs(row_step).max(axis=1))[:, np.newaxis]
