@@ -34,10 +34,7 @@ def formula_from_line(training: TrainingData, line: ridge.Linear) -> Formula:
     """
     column_scaling, weights, intercept = line
     # No score lies outside [0, 1], and the bounds in the model file must not be wider than the scale.
-    lower_limits, upper_limits, column_means = (
-        np.nan_to_num(np.clip(column_statistics, 0.0, 1.0), nan=0.0)
-        for column_statistics in (column_scaling.low, column_scaling.high, column_scaling.mean)
-    )
+    lower_limits, upper_limits, column_means = np.nan_to_num(np.clip(column_scaling[:3], 0.0, 1.0), nan=0.0)
     limit_widths = np.where(upper_limits > lower_limits, upper_limits - lower_limits, 1.0)
     slopes = np.nan_to_num(weights / column_scaling.scale, nan=0.0)
     formula = Formula(

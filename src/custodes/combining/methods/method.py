@@ -134,8 +134,7 @@ class TrainingData(ReadOnlyArrays):
         copy_of_row = np.repeat(np.arange(len(copy_sizes)), copy_sizes)
         row_shift_of_copy = group_starts[sampled_groups] - (np.cumsum(copy_sizes) - copy_sizes)
         resampled_data = self.part(rows_by_group[row_shift_of_copy[copy_of_row] + np.arange(len(copy_of_row))])
-        item_of_row = np.unique(resampled_data.items, return_inverse=True)[1]
-        item_of_copied_row = np.unique(copy_of_row * (item_of_row.max() + 1) + item_of_row, return_inverse=True)[1]
+        item_of_copied_row = copy_of_row * (self.items.max() + 1) + resampled_data.items
         return replace(resampled_data, items=item_of_copied_row, rng=rng)
 
     @cached_property

@@ -198,7 +198,7 @@ def _add_preferences(study: Study, preferences: RaterPreferences, setting: Prefe
         setting,
     )
     comparisons_of_all_raters = comparison.preferences.with_raters(comparison.annotators)
-    n_comparisons = len(np.unique(comparisons_of_all_raters.keys))
+    n_comparisons = pl.Series(comparisons_of_all_raters.keys).n_unique()
     if n_comparisons * len(preferences.raters) > MOST_SIGNS:
         raise InputError(
             f"{study.name}: {n_comparisons} comparisons x {len(preferences.raters)} raters do not fit into "

@@ -108,64 +108,70 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     """
     n_columns, used_rows = x.shape[1], np.flatnonzero(fold >= 0)
     sorted_rows = used_rows[np.argsort(fold[used_rows], kind="stable")]
-    fold_starts = np.unique(fold[sorted_rows], return_index=True)[1].tolist()
-    column_values = np.column_stack([x[sorted_rows], np.atleast_2d(y)[:, sorted_rows].T])
+    fold_sizes = np.unique(fold[used_rows], return_counts=True)[1]
+    fold_starts = np.cumsum(fold_sizes) - fold_sizes
+    n_folds, n_rows = len(fold_starts), len(sorted_rows)
+    # In the first part, no fold is held out; (parts, folds)
+    is_training_fold = 1.0 - np.eye(n_folds + 1, n_folds, -1)[: n_folds + 1 if n_folds > 1 else 1]
+    # The rows are on the last axis, along which NumPy is fastest. All parts share one array of deviations, because new
+    # arrays of this size would take most of the time.
+    column_values = np.concatenate([np.take(columns, sorted_rows, axis=1) for columns in (x.T, np.atleast_2d(y))])
     is_missing = np.isnan(column_values)
     is_present = (~is_missing).astype(np.float64)
     column_values[is_missing] = 0.0
-    part_results = []
-    for held_out_start, held_out_stop in [
-        (0, 0),
-        *(pairwise([*fold_starts, len(sorted_rows)]) if len(fold_starts) > 1 else ()),
-    ]:
-        training_weights = np.ones(len(sorted_rows))
-        training_weights[held_out_start:held_out_stop] = 0.0  # the held-out rows
-        n_present = training_weights @ is_present
-        means, deviations = _centre(column_values, is_missing, training_weights, n_present)
-        square_sums = np.einsum("r,rc,rc->c", training_weights, deviations, deviations)
-        half_widths = _LIMIT * _standard_deviations(square_sums, n_present, means)
-        half_widths[n_columns:] = np.inf  # targets are not clipped
-        lower_limits, upper_limits = means - half_widths, means + half_widths
-        clipped_values = np.fmin(np.fmax(column_values, lower_limits), upper_limits)
-        clipped_values[is_missing] = 0.0
-        means, deviations = _centre(clipped_values, is_missing, training_weights, n_present)
-        training_products = (
-            deviations[:held_out_start].T @ deviations[:held_out_start]
-            + deviations[held_out_stop:].T @ deviations[held_out_stop:]
+    fold_counts, fold_sums = (
+        np.add.reduceat(summed_values, fold_starts, axis=1).T for summed_values in (is_present, column_values)
+    )
+    fold_means = fold_sums / np.maximum(fold_counts, 1.0)
+    deviations = column_values - np.repeat(fold_means.T, fold_sizes, axis=1)
+    deviations *= is_present
+    square_sums_in_folds = np.add.reduceat(np.square(deviations, out=deviations), fold_starts, axis=1).T
+    n_present = is_training_fold @ fold_counts  # (parts, columns)
+    mean_divisors = np.maximum(n_present, 1.0)
+    means = is_training_fold @ fold_sums / mean_divisors
+    square_sums = is_training_fold @ square_sums_in_folds + np.einsum(
+        "pf,fc,pfc->pc", is_training_fold, fold_counts, np.square(fold_means - means[:, np.newaxis])
+    )
+    half_widths = _LIMIT * _standard_deviations(square_sums, n_present, means)
+    half_widths[:, n_columns:] = np.inf  # targets are not clipped
+    lower_limits, upper_limits = means - half_widths, means + half_widths
+    training_products, held_out_products = np.empty((2, *means.shape, means.shape[1]))
+    for part_index, (held_out_start, held_out_stop) in enumerate(
+        [(0, 0), *pairwise([*fold_starts.tolist(), n_rows])][: len(means)]
+    ):
+        np.fmax(column_values, lower_limits[part_index, :, np.newaxis], out=deviations)
+        np.fmin(deviations, upper_limits[part_index, :, np.newaxis], out=deviations)
+        before, held_out, after = (
+            slice(held_out_start),
+            slice(held_out_start, held_out_stop),
+            slice(held_out_stop, None),
         )
-        standard_deviations = _standard_deviations(np.diagonal(training_products), n_present, means)
-        scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
-        column_scaling = Scaling(
-            lower_limits[:n_columns], upper_limits[:n_columns], means[:n_columns], scales[:n_columns]
+        training_sums = sum(np.vecdot(deviations[:, rows], is_present[:, rows]) for rows in (before, after))
+        means[part_index] = training_sums / mean_divisors[part_index]
+        deviations -= means[part_index, :, np.newaxis]
+        deviations *= is_present
+        training_products[part_index], held_out_products[part_index] = (
+            sum(deviations[:, rows] @ deviations[:, rows].T for rows in row_slices)
+            for row_slices in ((before, after), (held_out,))
         )
-        scales[n_columns:] = 1.0  # targets are not scaled
-        scale_products = np.outer(scales, scales)
-        scale_products[np.isnan(scale_products)] = np.inf
-        held_out_products = (
-            deviations[held_out_start:held_out_stop].T @ deviations[held_out_start:held_out_stop] / scale_products
-        )
-        mean_training_products = training_products / scale_products / training_weights.sum()
-        part_results.append((column_scaling, means, mean_training_products, held_out_products))
-    scalings, *arrays_of_parts = zip(*part_results, strict=True)
-    return Products(list(scalings), *map(np.stack, arrays_of_parts))
-
-
-def _centre(
-    column_values: Floats, is_missing: Bools, training_weights: Floats, n_present: Floats
-) -> tuple[Floats, Floats]:
-    """Means (columns,) of the training rows, and deviations (rows, columns) of all rows from them.
-
-    `column_values` (rows, columns) are 0 for missing values, which have the deviation 0. `training_weights` (rows,) are
-    1 or 0. The mean of a column without training values is NaN.
-    """
-    means = ratio(training_weights @ column_values, n_present)
-    deviations = column_values - np.where(n_present > 0, means, 0.0)
-    deviations[is_missing] = 0.0
-    return means, deviations
+    standard_deviations = _standard_deviations(np.diagonal(training_products, axis1=1, axis2=2), n_present, means)
+    scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
+    scaling_fields = np.where(
+        n_present[:, np.newaxis] > 0, np.stack([lower_limits, upper_limits, means, scales], axis=1), np.nan
+    )
+    scales[:, n_columns:] = 1.0  # targets are not scaled
+    scale_products = scales[:, :, np.newaxis] * scales[:, np.newaxis]
+    scale_products[np.isnan(scale_products)] = np.inf
+    return Products(
+        [Scaling(*fields_of_part) for fields_of_part in scaling_fields[:, :, :n_columns]],
+        means,
+        training_products / scale_products / (is_training_fold @ fold_sizes)[:, np.newaxis, np.newaxis],
+        held_out_products / scale_products,
+    )
 
 
 def _standard_deviations(square_sums: Floats, n_present: Floats, means: Floats) -> Floats:
-    """Standard deviations (columns,) from sums of squared deviations; 0 if within rounding error."""
+    """Standard deviations (parts, columns) from sums of squared deviations; 0 if within rounding error."""
     standard_deviations = np.sqrt(ratio(square_sums, n_present))
     return np.where(standard_deviations > CONSTANT * np.abs(means), standard_deviations, 0.0)
 

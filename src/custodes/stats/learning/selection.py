@@ -183,7 +183,9 @@ def forward_order(
     while len(column_order) < steps and is_candidate_column.any():
         candidate_weights = _toggled_weights(swept_products, is_included)
         # the weight of the target is -1
-        weights_and_target = np.pad(candidate_weights, ((0, 0), (0, 0), (0, 1)), constant_values=-1.0)
+        weights_and_target = np.concatenate(
+            [candidate_weights, np.full_like(candidate_weights[:, :, :1], -1.0)], axis=2
+        )
         squared_errors = ((weights_and_target @ held_out_products) * weights_and_target).sum(axis=(0, 2))
         error_changes = np.where(is_candidate_column, squared_errors[1:] - squared_errors[0], np.inf)
         cost_divisors = np.where(error_changes < 0, costs, 1.0)

@@ -172,32 +172,33 @@ def _modes(
     the effects (grid, rows).
     """
     (n_points, n_columns), deviation_sd_column = effect_sds.shape, deviation_sds[:, np.newaxis]
-    products_of_design = row_products(design)
+    # A sparse matrix on the left: on the right, SciPy transposes it anew in every product.
+    transposed_design, transposed_products = design.T.tocsr(), row_products(design).T.tocsr()
     column_modes, row_modes = np.zeros((n_points, n_columns)), np.zeros((n_points, len(n_counted)))
     for _ in range(_STEPS):
-        hit_probabilities = 1 / (1 + np.exp(-(column_modes @ design.T + row_modes)))
+        hit_probabilities = 1 / (1 + np.exp(-((design @ column_modes.T).T + row_modes)))
         curvatures, residuals = (
             n_counted * hit_probabilities * (1 - hit_probabilities),
             n_hits - n_counted * hit_probabilities,
         )
         row_precision = curvatures + 1 / deviation_sd_column**2
         prior_precision = (_TAIL + 1) / (_TAIL * effect_sds**2 + column_modes**2)
-        column_precision = ((curvatures - curvatures**2 / row_precision) @ products_of_design).reshape(
+        column_precision = (transposed_products @ (curvatures - curvatures**2 / row_precision).T).T.reshape(
             n_points, n_columns, n_columns
         )
         column_precision[:, np.arange(n_columns), np.arange(n_columns)] += prior_precision
         row_gradient = residuals - row_modes / deviation_sd_column**2
         column_gradient = (
-            residuals - curvatures / row_precision * row_gradient
-        ) @ design - column_modes * prior_precision
+            transposed_design @ (residuals - curvatures / row_precision * row_gradient).T
+        ).T - column_modes * prior_precision
         column_step = np.linalg.solve(column_precision, column_gradient[:, :, np.newaxis])[:, :, 0]
-        row_step = (row_gradient - curvatures * (column_step @ design.T)) / row_precision
+        row_step = (row_gradient - curvatures * (design @ column_step.T).T) / row_precision
         largest_step = np.maximum(np.abs(column_step).max(axis=1), np.abs(row_step).max(axis=1))[:, np.newaxis]
         step_scale = np.minimum(1.0, _LONGEST / np.maximum(largest_step, _NEAR))
         column_modes, row_modes = column_modes + step_scale * column_step, row_modes + step_scale * row_step
         if (largest_step < _NEAR).all():
             break
-    logits = column_modes @ design.T + row_modes
+    logits = (design @ column_modes.T).T + row_modes
     log_marginal_likelihoods = (n_hits * logits - n_counted * np.logaddexp(0, logits)).sum(axis=1)
     log_marginal_likelihoods -= (_TAIL + 1) / 2 * np.log1p((column_modes / effect_sds) ** 2 / _TAIL).sum(
         axis=1
