@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -110,6 +111,15 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     # On coherence no other metric has a finding; on fluency the metrics that rate the mean of both aspects may have
     # one.
     assert {metric for metric, *_ in findings(result, "coherence")} == {"selfeval"}
+
+
+def test_every_sentence_on_the_demo_is_the_reviewed_one(results: dict[str, Any]) -> None:
+    """The file has all sentences, with # for numbers. If a sentence changes on purpose, review and replace its line."""
+    lines = [
+        f"{aspect or 'all aspects'}; {kind}: {re.sub(r'-?[0-9]+(?:[.][0-9]+)?', '#', text)}"
+        for aspect, kind, text in make_verdict(results).verdict.select("aspect", "kind", "text").rows()
+    ]
+    assert lines == (Path(__file__).parent / "demo_sentences.txt").read_text(encoding="utf-8").splitlines()
 
 
 def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict[str, Any]) -> None:
