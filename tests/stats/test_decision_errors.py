@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import entropy
 
-from custodes.stats.decision_errors import divergence, error_types
+from custodes.stats.decision_errors import divergence, error_types, outcome_probabilities
 
 decision = st.sampled_from([1.0, 0.0, -1.0, np.nan])
 decided = st.integers(1, 10).flatmap(lambda n: hnp.arrays(np.float64, (3, n), elements=decision))
@@ -38,7 +38,7 @@ def test_error_types_by_definition(table):
 def test_kld_is_scipys_entropy(counts):
     first, human = counts
     empty = (first.sum(-1) == 0) | (human.sum(-1) == 0)
-    mean = divergence(human, first)
+    mean = divergence(np.log(outcome_probabilities(human)), outcome_probabilities(first))
     np.testing.assert_array_equal(np.isnan(mean), empty)
     expected = np.array(
         [entropy((o + 1) / (o.sum() + 3), (h + 1) / (h.sum() + 3)) for o, h in zip(*counts, strict=True)]
@@ -50,4 +50,4 @@ def test_kld_by_hand():
     first, human = np.array([3, 1, 0]), np.array([4, 0, 1])
     # (4/7) ln((4/7)/(5/8)) + (2/7) ln((2/7)/(1/8)) + (1/7) ln((1/7)/(2/8))
     expected = 4 / 7 * np.log(32 / 35) + 2 / 7 * np.log(16 / 7) + 1 / 7 * np.log(4 / 7)
-    assert divergence(human, first) == pytest.approx(expected)
+    assert divergence(np.log(outcome_probabilities(human)), outcome_probabilities(first)) == pytest.approx(expected)

@@ -39,7 +39,7 @@ from custodes.stats import ABSENT, decision_errors, intervals
 from custodes.stats.arrays import Floats, Signs
 from custodes.stats.clusters import null_effect
 from custodes.stats.clusters import outcomes as outcome_codes
-from custodes.stats.decision_errors import ERRORS
+from custodes.stats.decision_errors import ERRORS, outcome_probabilities
 from custodes.stats.equal_clusters import sums_of
 from custodes.stats.ratios import mean_of_defined
 from custodes.stats.sign_test import Correction, SignTest, Test, adjust
@@ -259,6 +259,7 @@ def _errors(
         if resample_slice.start == 0:
             data_human_decisions = human_decisions[0]
         replication_rates[resample_slice] = decision_errors.error_types(data_human_decisions, human_decisions)[:, 0]
+        log_human_probabilities = np.log(outcome_probabilities(human_counts))
         for metric_index, (metric_counts, effective_metric_counts) in enumerate(counts_of_raters):
             metric_decisions = sign_test.decisions(effective_metric_counts)
             error_type_rates[resample_slice, metric_index] = decision_errors.error_types(
@@ -271,7 +272,7 @@ def _errors(
                 is_undecided_pair = np.isnan(human_decisions[0] * metric_decisions[0])
                 inversion_counts[metric_index, is_undecided_pair] = np.nan
             divergences[resample_slice, metric_index] = mean_of_defined(
-                decision_errors.divergence(human_counts, metric_counts)
+                decision_errors.divergence(log_human_probabilities, outcome_probabilities(metric_counts))
             )
     return error_type_rates, divergences, replication_rates[1:], inversion_counts / max(n_resamples, 1)
 

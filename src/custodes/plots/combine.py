@@ -86,7 +86,7 @@ def methods(data: Any, *, objective: str) -> Any:
         .transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
     )
     y_channel = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
-    colour_channel = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
+    colour_channel = alt.ColorValue(theme.BLUE, condition={"test": SINGLE, "value": theme.ORANGE})
     make_x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
     tooltip_fields = dict.fromkeys((objective, f"{objective}_low", f"{objective}_high", *STATISTICS))
     return alt.layer(
@@ -174,7 +174,7 @@ def weights(data: Any, *, has_intervals: bool, axis_title: str = WEIGHT) -> Any:
         defined_chart.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=alt.X("value:Q", title=axis_title),
             y=metric_channel,
-            stroke=alt.value(theme.BLUE),
+            stroke=alt.StrokeValue(theme.BLUE),
             fill=alt.Fill(
                 "clear:N",
                 title=None,
@@ -182,7 +182,7 @@ def weights(data: Any, *, has_intervals: bool, axis_title: str = WEIGHT) -> Any:
                 legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
             )
             if has_intervals
-            else alt.value(theme.BLUE),
+            else alt.FillValue(theme.BLUE),
             tooltip=[alt.Tooltip("metric:N"), *theme.number_tooltips(".3f", "value", "low", "high")],
         ),
         base_chart.transform_filter("isValid(datum.rest)")

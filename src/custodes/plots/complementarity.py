@@ -218,7 +218,7 @@ def variance_curve(data: Any) -> Any:
             color=colour_channel,
             tooltip=tooltips,
         ),
-        alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
+        alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.YDatum(SHARE)),
         base_chart.transform_calculate(line=f"'{line_labels[1]}'")
         .mark_line(strokeDash=[5, 4])
         .encode(x=x_channel, y=alt.Y("null_cumulative:Q"), color=colour_channel),

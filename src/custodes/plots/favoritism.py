@@ -115,7 +115,7 @@ def favoritism_box_plot(data: Any) -> Any:
         side_chart.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
             x=alt.X("favi_turned:Q", scale=favi_scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
             y=system_channel,
-            stroke=alt.value(theme.BLUE),
+            stroke=alt.StrokeValue(theme.BLUE),
             fill=alt.Fill(
                 "clear:N",
                 title=None,

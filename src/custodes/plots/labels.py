@@ -145,8 +145,8 @@ def layers(base_chart: Any, field_name: str, is_labelled_expression: str, **posi
             y2Offset=alt.expr(f"clamp(0, {dy_expression} - {LINE / 2}, {dy_expression} + {LINE / 2})"),
         ).encode(
             **position_channels,
-            x2=position_channels["x"].shorthand.partition(":")[0],
-            y2=position_channels["y"].shorthand.partition(":")[0],
+            x2=alt.X2(position_channels["x"].shorthand.partition(":")[0]),
+            y2=alt.Y2(position_channels["y"].shorthand.partition(":")[0]),
         ),
         label_chart.mark_text(**text_options, style="halo", aria=False),
         label_chart.mark_text(**text_options),

@@ -193,7 +193,9 @@ def table(data: Any) -> Any:
     return alt.layer(
         base_chart.mark_rect().encode(
             color=theme.category_colour("reading", COLOURS, legend=None),
-            opacity=alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45)),
+            opacity=alt.OpacityValue(
+                0.45, condition={"test": "datum.sign === '' && datum.reading === 'agree'", "value": 0}
+            ),
         ),
         base_chart.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
         width=alt.Step(CELL),

@@ -140,10 +140,11 @@ def diverging_colour(field: str, saturation: float) -> alt.Color:
 
 def reference_line(data: Any, **position: float) -> Any:
     """A dashed line at the position `x` or `y`."""
+    channels = {"x": alt.XDatum, "y": alt.YDatum}
     return (
         alt.Chart(data)
         .mark_rule(color=GREY, strokeDash=[3, 3])
-        .encode(**{axis_name: alt.datum(value) for axis_name, value in position.items()})
+        .encode(*(channels[axis_name](value) for axis_name, value in position.items()))
     )
 
 

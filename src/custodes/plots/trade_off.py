@@ -97,7 +97,7 @@ def trade_off(data: Any, *, objective: str) -> Any:
             x=x_channel,
             y=make_y("score:Q"),
             color=colour_channel,
-            size=alt.condition("datum.chosen", alt.value(160), alt.value(35)),
+            size=alt.SizeValue(35, condition={"test": "datum.chosen", "value": 160}),
             tooltip=[
                 alt.Tooltip("penalty:Q", format="~g"),
                 *theme.number_tooltips(".3f", "score", "score_low", "score_high"),

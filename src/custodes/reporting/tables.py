@@ -22,8 +22,8 @@ DIGITS = 5
 LEAST_DIGITS = 2
 """Minimum number of decimals in a column without intervals, for numbers below 10."""
 
-LEVEL = 6
-"""Compression level of deflate. Level 9 takes three times as long, and its output is only 1 % smaller."""
+LEVEL = 5
+"""Compression level of deflate. Level 6 takes nearly twice as long, and its output is only 4 % smaller."""
 
 SHOWN: Mapping[Kind, str] = {
     "count": "int",

@@ -57,21 +57,28 @@ def lower_rate(rates: NDArray[Any], critical_value: float) -> NDArray[np.float64
     return np.asarray(mean_of_defined(ndtr(ndtri(rates) - critical_value)))
 
 
-def divergence(human: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
-    """Kullback-Leibler divergence KLD(p_other || p_human) of outcome probabilities, in nats (...), from the counts
-    (..., 3) of annotators and of another rater.
+def outcome_probabilities(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Posterior means (n + 1) / (N + 3) of the probabilities of outcomes under a uniform prior, from counts (..., 3).
 
-    The probability of an outcome is the posterior mean (n + 1) / (N + 3) under a uniform prior. The divergence is NaN
-    if the other rater or the annotators have no comparisons.
+    The probabilities are NaN without comparisons.
 
-    >>> round(float(divergence(np.array([0, 1, 0]), np.array([1, 0, 0]))), 4)
+    >>> outcome_probabilities(np.array([0, 1, 0])).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    n_comparisons = counts.sum(axis=-1, keepdims=True)
+    return np.asarray((counts + 1) / np.where(n_comparisons > 0, n_comparisons + 3, np.nan))
+
+
+def divergence(log_human: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Kullback-Leibler divergence KLD(p_other || p_human) of outcome probabilities, in nats (...).
+
+    `log_human` (..., 3) are the logarithms of the probabilities by annotators, `other` (..., 3) the probabilities by
+    another rater. The divergence is NaN if a probability is NaN.
+
+    >>> p_human, p_other = (outcome_probabilities(np.array(counts)) for counts in ([0, 1, 0], [1, 0, 0]))
+    >>> divergence(np.log(p_human), p_other).round(4).item()
     0.1733
 
     Source: Deriu et al. 2023, as for `error_types`; the posterior mean is ours.
     """
-    from scipy.special import rel_entr
-
-    human, other = (np.asarray(counts, dtype=np.float64) for counts in (human, other))
-    p_human, p_other = ((counts + 1) / (counts.sum(axis=-1, keepdims=True) + 3) for counts in (human, other))
-    has_comparisons = (human.sum(axis=-1) > 0) & (other.sum(axis=-1) > 0)
-    return np.where(has_comparisons, rel_entr(p_other, p_human).sum(axis=-1), np.nan)
+    return np.asarray(np.einsum("...k,...k->...", other, np.log(other) - log_human))

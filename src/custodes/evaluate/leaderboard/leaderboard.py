@@ -378,8 +378,8 @@ def leaderboard(
         for label, fit in fit_of_label.items()
         if (model := fit.model if isinstance(fit, CorrectedModel) else fit) is not None
     }
-    table_columns_of_label = {
-        label: rows_of_model(rater, model_of_label[label], systems, confidence=confidence)
+    tables_of_label = {
+        label: Leaderboard.part("", **rows_of_model(rater, model_of_label[label], systems, confidence=confidence))
         for label, rater in {label: rater for _, rater, label, _ in model_specs}.items()
         if label in model_of_label
     }
@@ -397,29 +397,29 @@ def leaderboard(
         model_of_rater = {
             rater: model_of_label[label] for rater, label in label_of_rater.items() if label in model_of_label
         }
-        for rater in model_of_rater:
-            columns_of_table = dict(table_columns_of_label[label_of_rater[rater]])
-            if rater != HUMAN and HUMAN in model_of_rater:
-                columns_of_table.pop("leaders", None)
-            tables_of_aspects.append(Leaderboard.part(aspect, **columns_of_table))
-        tables_of_aspects.append(
-            Leaderboard.part(
-                aspect,
-                corrected=[
-                    {
-                        "metric": corrected_model.metric,
-                        "labels": corrected_model.labels,
-                        "battles": corrected_model.battles,
-                        "saving": corrected_model.saving,
-                        "p_random": corrected_model.p_random,
-                        "reason": corrected_model.reason,
-                    }
-                    for corrected_model in corrected_models
-                ],
-                reference=reference_rows_of_aspect.get(aspect, ()),
-                interim=interim_rows_of_aspect.get(aspect, ()),
-            )
+        aspect_tables = Leaderboard.part(
+            corrected=[
+                {
+                    "metric": corrected_model.metric,
+                    "labels": corrected_model.labels,
+                    "battles": corrected_model.battles,
+                    "saving": corrected_model.saving,
+                    "p_random": corrected_model.p_random,
+                    "reason": corrected_model.reason,
+                }
+                for corrected_model in corrected_models
+            ],
+            reference=reference_rows_of_aspect.get(aspect, ()),
+            interim=interim_rows_of_aspect.get(aspect, ()),
         )
+        for table_name in aspect_tables:
+            model_tables = [tables_of_label[label_of_rater[rater]][table_name] for rater in model_of_rater]
+            if table_name == "leaders" and HUMAN in model_of_rater:
+                model_tables = [tables_of_label[label_of_rater[HUMAN]][table_name]]
+            aspect_tables[table_name] = pl.concat([*model_tables, aspect_tables[table_name]]).with_columns(
+                pl.lit(aspect).alias(Leaderboard.BY)
+            )
+        tables_of_aspects.append(aspect_tables)
         model_notes += notes_on(
             aspect, model_of_rater, corrected_models, systems=systems, note_rules=note_rules, options=options
         )

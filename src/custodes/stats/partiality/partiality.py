@@ -58,7 +58,8 @@ If an interval is wider and the test is not significant, the result is inconclus
 """
 
 _STEPS = 100
-_SMALL = 1e-12  # Newton's method stops if its relative step is at most this
+_SMALL = 1e-7  # Newton's method stops after a smaller relative step, because the next would be about its square
+_NEGLIGIBLE = 1e-30  # components of a mixture with a smaller weight are left out
 
 
 class Reason(IntEnum):
@@ -314,7 +315,10 @@ def _tail_probability(
     from scipy.special import stdtr
 
     tail_probabilities = stdtr(
-        freedom_of_mixture[:, np.newaxis].astype(np.float64), -np.abs(distances)[:, np.newaxis] / standard_errors
+        freedom_of_mixture[:, np.newaxis].astype(np.float64),
+        -np.abs(distances)[:, np.newaxis] / standard_errors,
+        where=mixture_weights > _NEGLIGIBLE,
+        out=np.zeros_like(mixture_weights),
     )
     return np.asarray((2 * mixture_weights * tail_probabilities).sum(axis=1))
 

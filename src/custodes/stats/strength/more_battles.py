@@ -102,7 +102,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
 
     largest_gains = np.full(len(forecast_pairs), MOST_GAIN)
     n_further_battles = np.ceil(
-        n_more_battles(bisect_condition(is_undecided_after, np.zeros(len(forecast_pairs)), largest_gains))
+        n_more_battles(bisect_condition(is_undecided_after, np.zeros(len(forecast_pairs)), largest_gains, steps=36))
     )
     has_forecast = ~is_undecided_after(largest_gains) & (n_further_battles > 0)
     n_more_battles_of_pair[forecast_pairs] = np.where(has_forecast, n_further_battles, np.nan)
