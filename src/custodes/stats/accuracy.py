@@ -18,7 +18,7 @@ from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, make_read_
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.ratios import ratio
 
-_CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
+_CACHE = 16  # divisor of the size of temporary arrays, so that they fit the cache
 _SAME = 1e-12  # relative rounding error
 
 
@@ -76,13 +76,16 @@ def spa(
                 return _p_values(differences_by_pair, item_weights_by_pair, units=units, weights=weights, flips=flips)
 
             human_p_values = compute_p_values(human)[:, np.newaxis]
+            # Whether a p-value is defined does not depend on the scores.
+            is_compared_pair = ~np.isnan(human_p_values)
+            n_compared_pairs[:, group_metric_indices] += is_compared_pair.sum(axis=-1)
             for chunk_metric_indices in (
                 group_metric_indices[metric_slice]
                 for metric_slice in chunks(len(group_metric_indices), _CACHE * len(first_systems) * longest_axis_length)
             ):
-                p_value_distances = np.abs(compute_p_values(metrics[chunk_metric_indices]) - human_p_values)
-                p_value_distance_sums[:, chunk_metric_indices] += np.nansum(p_value_distances, axis=-1)
-                n_compared_pairs[:, chunk_metric_indices] += np.count_nonzero(~np.isnan(p_value_distances), axis=-1)
+                p_value_distance_sums[:, chunk_metric_indices] += np.abs(
+                    compute_p_values(metrics[chunk_metric_indices]) - human_p_values
+                ).sum(axis=-1, where=is_compared_pair)
     return np.asarray(1 - ratio(p_value_distance_sums, n_compared_pairs))
 
 
@@ -129,7 +132,7 @@ def _p_values(
     ):  # all units have the same weight for all pairs
         n_clusters = weights.sum(axis=1)[broadcast_index][..., np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
-            variance_of_sum -= difference_sums * difference_sums * (1 / n_clusters)
+            variance_of_sum -= np.square(difference_sums / np.sqrt(n_clusters))
     else:
         n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[broadcast_index]
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -161,13 +161,16 @@ def bisect_condition(is_below: Callable[[Any], Any], low: Any, high: Any, *, ste
 def deviations(x: Floats) -> Floats:
     """Deviations from the mean along the last axis. A deviation is 0 where the value is NaN or the deviation is
     rounding error."""
-    is_defined_value = ~np.isnan(x)
-    values_or_zero = np.where(is_defined_value, x, 0.0)
+    is_missing = np.isnan(x)
+    values_or_zero = np.where(is_missing, 0.0, x) if is_missing.any() else x
     deviation_from_mean = values_or_zero - values_or_zero.sum(axis=-1, keepdims=True) / np.maximum(
-        is_defined_value.sum(axis=-1, keepdims=True), 1
+        x.shape[-1] - is_missing.sum(axis=-1, keepdims=True), 1
     )
-    rounding_error = _CONSTANT * np.abs(values_or_zero).max(axis=-1, keepdims=True, initial=0.0)
-    return np.where(is_defined_value & (np.abs(deviation_from_mean) > rounding_error), deviation_from_mean, 0.0)
+    is_rounding_error = np.abs(deviation_from_mean) <= _CONSTANT * np.abs(values_or_zero).max(
+        axis=-1, keepdims=True, initial=0.0
+    )
+    deviation_from_mean[is_missing | is_rounding_error] = 0.0
+    return np.asarray(deviation_from_mean)
 
 
 def scaled_deviations(x: Floats) -> Floats:

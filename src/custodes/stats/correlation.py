@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from math import prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Bools, Floats, chunks, deviations, scaled_deviations, table_sums
+from custodes.stats.arrays import Bools, Floats, chunks, deviations, scaled_deviations, table_sums
 from custodes.stats.ranks import (
     SortedRows,
     count_earlier_lower,
@@ -215,43 +215,33 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     >>> [count.tolist() for count in pair_counts(np.array([1.0, 2, 3]), np.array([1.0, 3, 3]))]
     [2, 3, 2, 2, 3]
     """
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    x, y = _mask_missing(x, y)
     n, leading_shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
-    # The output is the first axis, followed by the axes of `leading_shape`.
-    x, y = (
-        np.ascontiguousarray(
-            np.moveaxis(values.reshape((1,) * (1 + len(leading_shape) - values.ndim) + values.shape), -1, 0)
-        )
-        for values in (x, y)
-    )
-    is_rated_output = ~(np.isnan(x) | np.isnan(y))
-    is_selected_pair = np.moveaxis(np.ones((n, n), dtype=bool) if pairs is None else pairs, (-2, -1), (0, 1))
-    is_selected_pair = is_selected_pair.reshape(
-        n, n, *(1,) * (len(leading_shape) + 2 - is_selected_pair.ndim), *is_selected_pair.shape[2:]
-    )
-    counts = np.zeros((5, *leading_shape), dtype=np.int32)
-    for first_output in range(n - 1):
-        for offset_slice in chunks(n - 1 - first_output, max(_CACHE * math.prod(leading_shape), CHUNK // _INT8)):
-            later_outputs = slice(first_output + 1 + offset_slice.start, first_output + 1 + offset_slice.stop)
-            is_counted_pair = (
-                is_rated_output[first_output]
-                & is_rated_output[later_outputs]
-                & is_selected_pair[first_output, later_outputs]
-            )
+    x, y = (np.broadcast_to(values, (*leading_shape, n)).reshape(prod(leading_shape), n) for values in (x, y))
+    pairs = np.ones((n, n), dtype=bool) if pairs is None or (pairs | np.eye(n, dtype=bool)).all() else pairs
+    n_masks = prod(pairs.shape[:-2])
+    pair_masks = np.moveaxis(pairs.reshape(n_masks, n, n), 0, -1).view(np.int8)
+    mask_of_row = np.broadcast_to(np.arange(n_masks).reshape(pairs.shape[:-2]), leading_shape).reshape(len(x))
+    counts = np.zeros((5, len(x)), dtype=np.int64)
+    for row_slice in chunks(len(x), _CACHE * n):
+        # The output is the first axis, so that all rows are compared at once.
+        x_columns, y_columns = (np.ascontiguousarray(values[row_slice].T) for values in (x, y))
+        is_rated = (~np.isnan(x_columns)).view(np.int8)
+        is_selected = pair_masks if n_masks == 1 else pair_masks[..., mask_of_row[row_slice]]
+        for output in range(n - 1):
+            is_counted_pair = is_rated[output] & is_rated[output + 1 :] & is_selected[output, output + 1 :]
             signs_x, signs_y = (
-                difference_signs(values[first_output], values[later_outputs]) * is_counted_pair for values in (x, y)
+                difference_signs(columns[output], columns[output + 1 :]) * is_selected[output, output + 1 :]
+                for columns in (x_columns, y_columns)
             )
             sign_products = signs_x * signs_y
-            summands_of_counts = (
-                sign_products,
-                np.abs(signs_x),
-                np.abs(signs_y),
-                np.abs(sign_products),
-                is_counted_pair.view(np.int8),
-            )
-            for count_index, summands in enumerate(summands_of_counts):  # in the order of `ConcordanceCounts`
-                counts[count_index] += np.add.reduce(summands, axis=0, dtype=np.int8)
-    return ConcordanceCounts(*counts.astype(np.int64))
+            for count_index, summands in enumerate(  # in the order of `ConcordanceCounts`
+                (sign_products, np.abs(signs_x), np.abs(signs_y), np.abs(sign_products), is_counted_pair)
+            ):
+                counts[count_index, row_slice] += np.add.reduce(
+                    summands, axis=0, dtype=np.int8 if n <= _INT8 else np.int32
+                )
+    return ConcordanceCounts(*counts.reshape(5, *leading_shape))
 
 
 def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
@@ -337,15 +327,24 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     """
     if kind == "kendall":
         return pair_counts(human, metrics, pairs=pairs).tau_b
-    block_of_system = blocks_of(pairs)
-    centred_human_and_metric_scores = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
-    for block_number in np.unique(block_of_system):
-        block_scores = _mask_missing(
-            *(np.where(block_of_system == block_number, scores, np.nan) for scores in (human, metrics))
+    block_of_system, correlations = blocks_of(pairs).T[:, np.newaxis], np.empty(metrics.shape[:2])
+    for resample_slice in chunks(len(metrics), _CACHE * prod(metrics.shape[1:])):
+        # With systems as the first axis, sums over systems are sums of whole arrays, which is several times as fast.
+        human_and_metric_scores = _mask_missing(
+            *(np.ascontiguousarray(np.moveaxis(scores[resample_slice], -1, 0)) for scores in (human, metrics))
         )
-        for rater_centred_scores, scores in zip(centred_human_and_metric_scores, block_scores, strict=True):
-            rater_centred_scores += deviations(mid_ranks(scores) if kind == "spearman" else scores)
-    return pearson(*centred_human_and_metric_scores)
+        centred_human_and_metric_scores = np.zeros((2, *human_and_metric_scores[1].shape))
+        for block_number in np.unique(block_of_system):
+            for centred_scores, scores in zip(centred_human_and_metric_scores, human_and_metric_scores, strict=True):
+                block_scores = np.where(block_of_system == block_number, scores, np.nan)
+                centred_scores += (
+                    # Sums of signs are twice the deviations of mid-ranks from their mean.
+                    np.stack([difference_signs(one_system, block_scores).sum(axis=0) for one_system in block_scores])
+                    if kind == "spearman"
+                    else np.moveaxis(deviations(np.moveaxis(block_scores, 0, -1)), -1, 0)
+                )
+        correlations[resample_slice] = pearson(*np.moveaxis(centred_human_and_metric_scores, 1, -1))
+    return correlations
 
 
 def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:

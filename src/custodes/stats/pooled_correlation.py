@@ -28,10 +28,9 @@ EXACT = 4096**2
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # number of bins into which a ranking of very many outputs is cut
 _INT8 = 127  # maximum number of signs whose sum fits int8
-_FEW = 32  # number of groups up to which dense counts are faster than sparse counts
 _STEPS = 16  # number of levels in a block of running sums
 _WIDTH = 64  # number of resamples at a time, so that arrays fit the cache
-_CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
+_CACHE = 32  # divisor of the size of temporary arrays, so that they fit the cache
 
 
 def pooled_correlation(
@@ -148,26 +147,15 @@ class _Levels:
         self.group_of_output, self.shape = group_of_output, (int(self.level_of_output.max()) + 1, n_groups)
 
     @cached_property
-    def counts(self) -> Any:
-        """Number of outputs in each level and group. Multiplied by weights of groups, it gives the sizes of levels in
-        resamples."""
-        return self._matrix(self.level_of_output, self.group_of_output, self.shape[0])
-
-    @cached_property
     def _steps(self) -> Any:
         """Number of outputs in each level and the level below together, by group; rows are in the order of `_row`."""
         level_of_entry = np.concatenate([self.level_of_output, self.level_of_output + 1])
         is_existing_level = level_of_entry < self.shape[0]
-        return self._matrix(
+        return _count_matrix(
             self._row(level_of_entry[is_existing_level]),
             np.tile(self.group_of_output, 2)[is_existing_level],
-            self._n_blocks * _STEPS,
+            (self._n_blocks * _STEPS, self.shape[1]),
         )
-
-    def _matrix(self, row: Ints, group: Ints, n_rows: int) -> Any:
-        from scipy.sparse import csr_array
-
-        return csr_array((np.ones(len(row)), (row, group)), shape=(n_rows, self.shape[1]))
 
     @property
     def _n_blocks(self) -> int:
@@ -196,39 +184,58 @@ class _Levels:
         level_blocks[:, 1:] += np.cumsum(level_blocks[-1, :-1], axis=0)
         return doubled_ranks.take(self._row_of_output, axis=0)
 
-    def power_sums(self, resample_weights: NDArray[Any], power: int) -> Floats:
-        """Sums of the sizes of levels, raised to a power, in resamples: (B,).
 
-        With few groups, the sum of squares is the quadratic form w' C' C w with the weights w of the groups and the
-        counts C. Otherwise, if all outputs of a level are in one group, the size of the level is proportional to the
-        weight of this group.
-        """
-        if power == 2 and self.shape[1] <= _FEW:
-            counts = table_sums(self.level_of_output, self.group_of_output, shape=self.shape).astype(np.float64)
-            pair_counts, float_weights = counts.T @ counts, np.asarray(resample_weights, dtype=np.float64)
-            n_equal_pairs_in_group = np.diagonal(pair_counts)
-            if np.count_nonzero(pair_counts) == np.count_nonzero(n_equal_pairs_in_group):  # groups share no level
-                return np.asarray(float_weights * float_weights @ n_equal_pairs_in_group)
-            return np.asarray(np.einsum("bu,bu->b", float_weights @ pair_counts, float_weights))
-        level_starts, n_groups_of_level = self.counts.indptr[:-1], np.diff(self.counts.indptr)
-        shared_level_counts = self.counts[np.flatnonzero(n_groups_of_level > 1)]
-        single_group_entries = level_starts[n_groups_of_level == 1]
+def _count_matrix(row: Ints, column: Ints, shape: tuple[int, int]) -> Any:
+    """Sparse matrix with the number of entries in each row and column."""
+    from scipy.sparse import csr_array
 
-        def raise_to_power(values: Floats) -> Floats:  # several times as fast as **
-            return values * values if power == 2 else values * values * values
+    return csr_array((np.ones(len(row)), (row, column)), shape=shape)
 
-        powers_by_group = np.bincount(
-            self.counts.indices[single_group_entries],
-            raise_to_power(self.counts.data[single_group_entries]),
-            self.shape[1],
+
+def _level_power_sums(levels_of_rater: list[_Levels], resample_weights: NDArray[Any], power: int) -> Floats:
+    """Sums of the sizes of levels, raised to a power, in resamples: (raters, B).
+
+    If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
+    """
+
+    def raise_to_power(values: Floats) -> Floats:  # several times as fast as **
+        return values * values if power == 2 else values * values * values
+
+    group_of_output, n_groups = levels_of_rater[0].group_of_output, resample_weights.shape[1]
+    power_sums = np.empty((len(levels_of_rater), len(resample_weights)))
+    for rater_slice in chunks(len(levels_of_rater), _WIDTH * len(group_of_output)):
+        n_levels_of_rater = [levels.shape[0] for levels in levels_of_rater[rater_slice]]
+        rater_of_level = np.repeat(np.arange(len(n_levels_of_rater)), n_levels_of_rater)
+        rows_of_rater = [
+            first_row + levels.level_of_output
+            for first_row, levels in zip(np.cumsum([0, *n_levels_of_rater]), levels_of_rater[rater_slice], strict=False)
+        ]
+        counts = _count_matrix(
+            np.concatenate(rows_of_rater),
+            np.tile(group_of_output, len(rows_of_rater)),
+            (len(rater_of_level), n_groups),
         )
-        power_sums = np.empty(len(resample_weights))
+        n_groups_of_level = np.diff(counts.indptr)
+        shared_levels, single_group_levels = (
+            np.flatnonzero(n_groups_of_level > 1),
+            np.flatnonzero(n_groups_of_level == 1),
+        )
+        single_group_entries = counts.indptr[single_group_levels]
+        powers_by_group = table_sums(
+            rater_of_level[single_group_levels],
+            counts.indices[single_group_entries],
+            shape=(len(rows_of_rater), n_groups),
+            weights=raise_to_power(counts.data[single_group_entries]),
+        )
+        shared_level_counts = counts[shared_levels]
+        levels_by_rater = _count_matrix(
+            rater_of_level[shared_levels], np.arange(len(shared_levels)), (len(rows_of_rater), len(shared_levels))
+        )
         for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * max(shared_level_counts.shape)):
-            level_sizes = np.asarray(shared_level_counts @ group_weights)
-            power_sums[resample_slice] = raise_to_power(level_sizes).sum(axis=0) + powers_by_group @ raise_to_power(
-                group_weights
-            )
-        return power_sums
+            power_sums[rater_slice, resample_slice] = levels_by_rater @ raise_to_power(
+                shared_level_counts @ group_weights
+            ) + powers_by_group @ raise_to_power(group_weights)
+    return power_sums
 
 
 def _pooled_spearman(
@@ -253,9 +260,7 @@ def _pooled_spearman(
     cubed_total_weights = (
         weighted_sums(resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1])) ** 3
     )
-    squared_deviation_sums = (
-        cubed_total_weights - [ranking_levels.power_sums(resample_weights, 3) for ranking_levels in levels_of_rater]
-    ) / 3
+    squared_deviation_sums = (cubed_total_weights - _level_power_sums(levels_of_rater, resample_weights, 3)) / 3
     squared_deviation_sums[squared_deviation_sums <= _CONSTANT * cubed_total_weights] = np.nan
     return ratio(covariances, np.sqrt(squared_deviation_sums[1:] * squared_deviation_sums[0])).T.clip(-1.0, 1.0)
 
@@ -273,9 +278,7 @@ def _pooled_kendall(
         )
         ** 2
     )
-    n_untied_ordered_pairs = n_ordered_pairs - [
-        ranking_levels.power_sums(resample_weights, 2) for ranking_levels in levels_of_rater
-    ]
+    n_untied_ordered_pairs = n_ordered_pairs - _level_power_sums(levels_of_rater, resample_weights, 2)
     n_untied_ordered_pairs[n_untied_ordered_pairs <= _CONSTANT * n_ordered_pairs] = np.nan
     compute_concordance = (
         _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _binned_concordance

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, chunks, unit_of
+from custodes.stats.arrays import Floats, chunks
 from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 3
 
 _RIDGE = 1e-10  # relative to the variance between systems; makes matrices invertible if scores have no noise
+_CACHE = 16  # divisor of the size of temporary arrays, so that they fit the cache
 _SEED = 0  # seed of the nodes of an integral over covariances; fixed, so that it adds no randomness
 
 
@@ -39,51 +40,57 @@ def population_values(human: Floats, metrics: Floats, *, n_units: float) -> tupl
 
     Source: Lindley and Smith 1972; Everson and Morris 2000 for the posterior of T + V truncated at V.
     """
-    draws_shape = (max(len(metrics) - 1, 0), *metrics.shape[1:])
-    population_draws = np.full((2, *draws_shape), np.nan)
+    n_samples, n_metrics, n_systems = metrics.shape
+    # Computations are several times as fast with resamples as the last axis in memory.
+    population_draws = np.full((2, n_systems, n_metrics, max(n_samples - 1, 0)), np.nan)
     distinct_rated_masks, mask_index_of_metric = np.unique(
         np.isfinite(human[0]) & np.isfinite(metrics[0]), axis=0, return_inverse=True
     )
     for mask_index, is_rated_system in enumerate(distinct_rated_masks):
         metric_indices = np.flatnonzero(mask_index_of_metric.reshape(-1) == mask_index)
-        for metric_slice in chunks(len(metric_indices), 4 * len(metrics) * max(1, int(is_rated_system.sum()))):
-            score_indices = np.ix_(np.arange(len(metrics)), metric_indices[metric_slice], is_rated_system)
-            mask_draws = _draws_of_pattern(np.stack([human[score_indices], metrics[score_indices]]), n_units)
-            resample_indices, metric_positions, system_indices = np.ix_(
-                np.arange(draws_shape[0]), metric_indices[metric_slice], is_rated_system
+        rated_system_indices = np.flatnonzero(is_rated_system)[:, np.newaxis]
+        for metric_slice in chunks(len(metric_indices), _CACHE * n_samples * max(1, len(rated_system_indices))):
+            score_indices = rated_system_indices, metric_indices[metric_slice]
+            population_draws[:, *score_indices] = _draws_of_pattern(
+                np.stack([human.T[score_indices], metrics.T[score_indices]]), n_units
             )
-            population_draws[:, resample_indices, metric_positions, system_indices] = mask_draws
-    return population_draws[0], population_draws[1]
+    return population_draws[0].T, population_draws[1].T
 
 
 def _draws_of_pattern(scores: Floats, n_units: float) -> Floats:
-    """Draws for metrics that lack the same systems: (2, 1 + B, metrics, systems) -> (2, B, metrics, systems).
+    """Draws for metrics that lack the same systems: (2, systems, metrics, 1 + B) -> (2, systems, metrics, B).
 
     The first axis is annotators and metric. The missing systems must be left out of the arrays.
     """
     is_defined_score = np.asarray(np.isfinite(scores).all(axis=0))
-    n_systems, is_undefined_resample_score = scores.shape[3], ~is_defined_score[1:]
-    scores = np.where(is_defined_score, scores, 0.0)
-    mean_scores = scores.sum(axis=3, keepdims=True) / np.maximum(is_defined_score.sum(axis=2, keepdims=True), 1)
-    scores = np.where(is_defined_score, scores - mean_scores, 0.0)
-    # Scores of each rater are scaled, which avoids overflow of squares.
-    scale_of_rater = np.array(
-        [[unit_of(scores_for_metric) for scores_for_metric in rater_scores.swapaxes(0, 1)] for rater_scores in scores]
+    n_systems, n_resamples, is_undefined_score = scores.shape[1], scores.shape[3] - 1, ~is_defined_score
+    scores[:, is_undefined_score] = 0.0
+    scores -= scores.sum(axis=1, keepdims=True) / np.maximum(is_defined_score.sum(axis=0), 1)
+    scores[:, is_undefined_score] = 0.0
+    # Scores of each rater are scaled by a power of two, which avoids overflow of squares.
+    scale_of_rater = np.exp2(np.frexp(np.abs(scores).max(axis=(1, 3), keepdims=True, initial=0.0))[1])
+    scores /= scale_of_rater
+    observed_scores, resampled_scores, is_undefined_resample_score = (
+        scores[..., 0],
+        scores[..., 1:],
+        is_undefined_score[..., 1:],
     )
-    scale_of_rater = scale_of_rater[:, np.newaxis, :, np.newaxis]
-    scores = scores / scale_of_rater
-    if n_systems < FEWEST_SYSTEMS or len(is_undefined_resample_score) < 2 or n_units < 2:
-        return np.where(is_undefined_resample_score, np.nan, scores[:, 1:] * scale_of_rater)
-    n_defined_resamples = is_defined_score[1:].sum(axis=0)
-    observed_scores = scores[:, 0]  # (2, metrics, systems)
-    resample_errors = scores[:, 1:] - scores[:, 1:].sum(axis=1, keepdims=True) / np.maximum(n_defined_resamples, 1)
-    resample_errors = np.where(is_undefined_resample_score, 0.0, resample_errors) * np.sqrt(n_units / (n_units - 1))
+    if n_systems < FEWEST_SYSTEMS or n_resamples < 2 or n_units < 2:
+        return np.where(is_undefined_resample_score, np.nan, resampled_scores * scale_of_rater)
+    n_defined_resamples, error_factor = is_defined_score[..., 1:].sum(axis=2), n_units / (n_units - 1)
+    resample_errors = (
+        resampled_scores - (resampled_scores.sum(axis=3) / np.maximum(n_defined_resamples, 1))[..., np.newaxis]
+    )
+    resample_errors[:, is_undefined_resample_score] = 0.0
     # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
-    scaled_errors = resample_errors / np.maximum(n_defined_resamples - 1, 1)
-    noise_covariance = np.einsum("ibms,jbms->mij", resample_errors, scaled_errors) / (n_systems - 1)
+    noise_covariance = np.einsum(
+        "ijsm,sm->mij",
+        np.einsum("ismb,jsmb->ijsm", resample_errors, resample_errors),
+        error_factor / (np.maximum(n_defined_resamples - 1, 1) * (n_systems - 1)),
+    )
     diagonal_indices = np.arange(2)
     ridge_of_metric = _RIDGE * (
-        np.einsum("ims,ims->mi", observed_scores, observed_scores)
+        np.einsum("ism,ism->mi", observed_scores, observed_scores)
         + noise_covariance[:, diagonal_indices, diagonal_indices]
     )
     noise_covariance[:, diagonal_indices, diagonal_indices] += ridge_of_metric + np.finfo(np.float64).tiny ** 0.5
@@ -91,27 +98,33 @@ def _draws_of_pattern(scores: Floats, n_units: float) -> Floats:
     # The shrinkage is computed on the scale where the noise has variance 1 in every direction.
     whitening_matrix = np.linalg.inv(noise_cholesky)
     value_and_error_shrinkage = _shrinkage(
-        np.einsum("mij,jms->ims", whitening_matrix, observed_scores), n_systems - 1, len(is_undefined_resample_score)
+        np.einsum("mij,jsm->ims", whitening_matrix, observed_scores), n_systems - 1, n_resamples
     )
     population_draws = np.zeros(resample_errors.shape)
-    for triangle_entries, values_to_shrink in zip(
-        value_and_error_shrinkage, (observed_scores[:, np.newaxis], resample_errors), strict=True
+    for triangle_entries, values_to_shrink, factor in zip(
+        value_and_error_shrinkage,
+        (observed_scores[..., np.newaxis], resample_errors),
+        (1.0, np.sqrt(error_factor)),
+        strict=True,
     ):
-        symmetric_matrices = np.array([triangle_entries[:2], triangle_entries[1:]])  # (row, column, B, metrics)
+        symmetric_matrices = np.array([triangle_entries[:2], triangle_entries[1:]])  # (row, column, metrics, B)
         shrinkage_matrices = np.einsum(
-            "mai,abnm,mjb->ijnm", whitening_matrix, symmetric_matrices, noise_cholesky, optimize=True
+            "mjb,bimn->jimn",
+            noise_cholesky * factor,
+            np.einsum("mai,abmn->bimn", whitening_matrix, symmetric_matrices),
         )
-        for rater_index in range(2):
-            population_draws[rater_index] += (
-                shrinkage_matrices[:, rater_index, ..., np.newaxis] * values_to_shrink
-            ).sum(axis=0)
-    return np.where(is_undefined_resample_score, np.nan, population_draws * scale_of_rater)
+        for rater_draws, shrinkage_of_values in zip(population_draws, shrinkage_matrices, strict=True):
+            for shrinkage, values in zip(shrinkage_of_values, values_to_shrink, strict=True):
+                rater_draws += shrinkage * values
+    population_draws *= scale_of_rater
+    population_draws[:, is_undefined_resample_score] = np.nan
+    return population_draws
 
 
 def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -> tuple[list[Floats], list[Floats]]:
     """Shrinkage of values, and shrinkage of their errors, for draws of the covariance.
 
-    Each shrinkage is a symmetric matrix, given by its entries 11, 12 and 22, (n_draws, metrics) each. `observed_scores`
+    Each shrinkage is a symmetric matrix, given by its entries 11, 12 and 22, (metrics, n_draws) each. `observed_scores`
     (2, metrics, systems) are in units of the noise. Their scatter matrix has `degrees_of_freedom`. In a
     direction with true variance s and noise variance 1, values are multiplied by s / (s + 1), and errors by the square
     root of this factor. If the scores by one of the two raters are a linear function of the scores by the other rater,
@@ -119,20 +132,22 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
     """
     rng = np.random.default_rng(_SEED)
     first_diagonal_draws, second_diagonal_draws = (
-        np.sqrt(rng.chisquare(degrees_of_freedom - column, (n_draws, 1))) for column in range(2)
+        np.sqrt(rng.chisquare(degrees_of_freedom - column, n_draws)) for column in range(2)
     )
-    below_diagonal_draws = rng.normal(size=(n_draws, 1))
+    below_diagonal_draws = rng.normal(size=n_draws)
     smallest_float = np.finfo(np.float64).tiny
-    (scatter_11, scatter_12), (_, scatter_22) = np.einsum("ims,jms->ijm", observed_scores, observed_scores)
+    (scatter_11, scatter_12), (_, scatter_22) = np.einsum("ims,jms->ijm", observed_scores, observed_scores)[
+        ..., np.newaxis
+    ]
     ridge = _RIDGE * (scatter_11 + scatter_22) + smallest_float**0.5  # positive even if all values are equal
     # Cholesky factor of the scatter and the ridge. The second diagonal entry is computed from residuals. A
     # difference of products would be rounding error of either sign if the scores by one rater are nearly a linear
     # function of the scores by the other rater.
     slope = np.nan_to_num(ratio(scatter_12, scatter_11))
-    residual_scores = observed_scores[1] - slope[:, np.newaxis] * observed_scores[0]
+    residual_scores = observed_scores[1] - slope * observed_scores[0]
     scatter_root_11 = np.sqrt(scatter_11 + ridge)
     scatter_root_22 = np.sqrt(
-        np.einsum("ms,ms->m", residual_scores, residual_scores)
+        np.einsum("ms,ms->m", residual_scores, residual_scores)[:, np.newaxis]
         + ridge
         + slope * scatter_12 * (ridge / (scatter_11 + ridge))
     )
