@@ -381,15 +381,10 @@ class Study:
         rated_aspects: Sequence[str],
         has_default_raters: bool,
     ) -> list[Note]:
-        """Notes on raters that may be read wrongly. There are four kinds of such raters.
-
-        - Metrics of undeclared kind that look human, or whose name differs from the name of an annotator only in the
-          aspect.
-        - Metrics that may be human, because neither their declaration nor their label shows the kind. They are noted
-          only if `has_default_raters`. If there are annotators, labels such as `alpha-judge` are not noted.
-        - Annotators named after several aspects.
-        - Metrics of an aspect that no annotator rated.
-        """
+        """Notes on four kinds of raters that may be read wrongly: metrics of undeclared kind that look human, or whose
+        name differs from that of an annotator only in the aspect; metrics that may be human by declaration and label
+        (only if `has_default_raters`; if there are annotators, not labels such as `alpha-judge`); annotators named
+        after several aspects; metrics of an aspect that no annotator rated."""
         metrics_without_kind = [rater for rater, kind in self.raters.kind.items() if not kind and rater in metric_names]
         annotator_like_metrics = aspect_variants(metrics_without_kind, annotators)
         human_like_metrics = [

@@ -296,8 +296,7 @@ class Columns:
             (
                 unmatched_pattern and not _unmapped_columns([*all_column_names, *self.roles]),
                 f"columns: pattern {unmatched_pattern!r} is not used, because the table already has verdicts (column "
-                "winner or preference) or scores (columns rater and score); remove the pattern, or rename the column "
-                "winner, preference or score",
+                "winner or preference) or scores (columns rater and score); remove the pattern, or rename that column",
             ),
             (
                 unmatched_pattern,
