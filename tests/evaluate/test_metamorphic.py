@@ -45,6 +45,8 @@ IN_UNITS = (*MOVED, "mse_both", "weight", "label", "expected")
 """Columns in units of scores."""
 SLOW = ("ceiling", "combine", "plan", "protocol")
 FROM_RESAMPLES = {"group", "side", "decision", "may_be_best", "rank_low", "rank_high"}
+RANDOM_IN_CHUNKS = ("favi", "mean_abs_favi", "flip_probability", "note")
+"""Columns from posterior draws of Favi-Scores, which are drawn chunk by chunk."""
 SHIFTS = {"h0": -64.0, "h1": -64.0, "h2": -64.0, "m0": -256.0, "m1": -8.0, "m2": -1024.0}
 """People share a scale, so they move together. Powers of two: sums of halves stay exact."""
 
@@ -188,6 +190,21 @@ def test_the_order_of_rows_changes_nothing(question: str, frame: Any) -> None:
     shuffled = frame().sample(fraction=1, shuffle=True, seed=2)
     result = answer(question, shuffled, **{name: options[name] for name in ("metric", "require") if name in options})
     assert_same(result, usual(question, frame))
+
+
+@pytest.mark.parametrize(
+    ("question", "frame"),
+    [(q, f) for q in OF_A_STUDY for f in (ratings, verdicts) if q != "verdict" and (f is ratings or q in OF_VERDICTS)],
+)
+def test_the_size_of_temporary_arrays_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, question: str, frame: Any
+) -> None:
+    """With small arrays, all loops over chunks of items, pairs, raters and resamples take several steps."""
+    expected = usual(question, frame)
+    options = expected.provenance.options if question == "gate" else {}
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 50)
+    result = answer(question, frame(), **{name: options[name] for name in ("metric", "require") if name in options})
+    assert_same(result, expected, without=RANDOM_IN_CHUNKS if question == "favoritism" else ())
 
 
 @pytest.mark.parametrize(
