@@ -280,3 +280,9 @@ def test_sixteen_systems_are_columns(n_systems: int, *, is_matrix: bool) -> None
         assert view.numeric == (False, *[True] * 16)
         assert [row[0] for row in view.rows] == ["m1", "m2"]
         assert set(view.rows[1][1:]) == {UNDEFINED}
+
+
+def test_each_aspect_has_its_matrices_and_the_last_one_has_the_note() -> None:
+    views = [view for view in favoritism(cu.read("demo"), resamples=0).views() if view.title.startswith("partiality")]
+    assert [view.title.rpartition("(")[2] for view in views] == ["coherence)", "fluency)"]
+    assert [bool(view.more) for view in views] == [False, True]

@@ -138,6 +138,19 @@ REFUSED: dict[str, Case] = {
         verdicts(annotator="ann"),
         *(["item=prompt", "rater=annotator", "system_a=assistant_a", "system_b=assistant_b"], ["ann"], []),
     ),
+    "the source is the item": (
+        pl.DataFrame(
+            {
+                "source": [f"What is the capital of country number {k // 2}?" for k in range(12)],
+                "model": ["gpt", "llama"] * 6,
+                "output": [f"the answer of this model is number {k}" for k in range(12)],
+                "alice": [1, 2, 3, 4, 5, 1] * 2,
+                "bleu": [k / 10 for k in range(12)],
+            }
+        ),
+        ["item=source", "system=model", "text=output", "source=source", "--columns={rater}"],
+        *([], []),
+    ),
     "names to quote": (
         wide("alice", "bleu", text=False).rename({"doc_id": "doc id"}),
         *(["item=doc id", "system=model"], [], []),

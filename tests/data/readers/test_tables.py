@@ -116,7 +116,10 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
             {name: values[:3] for name, values in REWARDS.items()},
             "the number of rows is odd (3); a pair needs two rows",
         ),
-        (LLMBAR | {"winner_swapped_order": ["2", "tie"]}, "1 of 5 verdicts cannot be read ('tie' in row 2);"),
+        (
+            LLMBAR | {"winner_swapped_order": ["2", "tie"]},
+            "1 of 5 verdicts cannot be read ('tie' in row 2); allowed: 1 (output_1), 2 (output_2)",
+        ),
         (LLMBAR | {"item": [0, 0], "repeat": [0, 1]}, "item 'D/x/0' has a different gold label in row 2; give"),
         (LLMBAR | {"gold": [1, 3]}, "gold '3' in row 2; allowed: 1, 2"),
         (LLMBAR | {"item": [0, 0], "gold": [1, 1]}, "the same judgment occurs twice, in rows 1, 2 (dataset"),

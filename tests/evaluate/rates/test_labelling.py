@@ -290,6 +290,17 @@ def test_a_plan_is_the_smallest_number_with_the_best_mixture_of_allocations() ->
     assert cu.labelling(planned(), width=0.16, target="tpr").allocation["add"].sum() == 0
 
 
+def test_labels_for_an_error_rate_are_allocated_by_its_variance_over_all_systems() -> None:
+    result = cu.labelling(planned(), width=0.1, target="tnr", accuracy=0.8, confidence=0.9)
+    prior = (N_POSITIVE.sum(axis=0) + 2 * np.array([0.2, 0.8])) / (N_LABELLED.sum(axis=0) + 2)
+    n, rates = N_OUTPUTS.sum(axis=0), (N_POSITIVE + 2 * prior) / (N_LABELLED + 2)
+    pooled = (N_OUTPUTS * rates).sum(axis=0) / n
+    shares = best_shares(error_rate_shares(n / n.sum(), pooled, positive=False), pooled, n, specificity)
+    added = result.allocation.sort("system", "label")["add"].to_numpy().reshape(3, 2)
+    expected = needed(result, "tnr")["by_judge"] * N_OUTPUTS / n * shares
+    np.testing.assert_allclose(added + N_LABELLED, expected, atol=1)
+
+
 def test_the_smallest_number_of_each_label_and_unreachable_targets() -> None:
     few = cu.labelling(planned(), add=8).allocation.sort("system", "label")
     assert few["add"].sum() == 8
