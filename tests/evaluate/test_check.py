@@ -393,6 +393,8 @@ def test_problems_that_differ_in_the_aspect_name_the_aspects_in_order() -> None:
         {"severity": "info", "rule": "r", "aspect": list("cabfed"), "message": "m", "examples": [["x"]] * 6}
     )
     assert merge_aspects(problems)["aspect"].to_list() == ["c, a, b, f, e, d"]
+    for unchanged in (problems.drop("aspect").head(1), problems.clear()):
+        assert merge_aspects(unchanged).equals(unchanged)
 
 
 def compared(rated: dict[str, set[int]], *, metrics: dict[str, int] | None = None) -> dict[str, Any]:

@@ -57,6 +57,7 @@ PROPOSALS = {
     ],
     "*[[{winner}]]*": ["First some thoughts. So: [[A]]", "Other thoughts.\n[[B]]", "Much more. [[A]] indeed"],
     "I prefer {winner}*": ["I prefer 1", "I prefer 2, as it is longer", "I prefer 1!"],
+    "X: I prefer {winner}*": ["X: I prefer 1", "X: I prefer 2, as it is longer", "X: I prefer 1!"],
     "": ["Summary A is worse than the other.", "Summary B is worse than the other.", "It depends."],
 }
 
