@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Pytest creates many objects and little garbage: it collects tests without garbage collection, then collections are rare.
+# Tests leave little garbage: they are collected without garbage collection, which is rare after that.
 gc.set_threshold(50_000, 20, 50)
 gc.disable()
 
