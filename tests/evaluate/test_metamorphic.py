@@ -23,12 +23,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "consistency": {"resamples": 20},
     "correction": {"estimator": ["mixture", "ppi"]},
     "favoritism": {"resamples": 20},
-    "gate": {"metric": "m0", "require": "kendall_item>=0.1", "resamples": 20},
+    "gate": {"metric": "m0", "require": "kendall_item>=0.1", "resamples": 100},
     "leaderboard": {"resamples": 20},
     "plan": {"replications": 2, "items": 60},
     "protocol": {"replications": 2, "resamples": 20},
     "ranking": {"resamples": 20},
-    "verdict": {"resamples": 20},
+    "verdict": {"resamples": 100},
 }
 OF_A_STUDY = [
     name for name in QUESTIONS if name not in ("validate", "rates", "labelling", "route")
