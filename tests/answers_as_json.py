@@ -35,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "verdict": {"resamples": 50},
 }
 ITERATIVE: dict[str, dict[str, Any]] = {
-    "combine": {"resamples": 20, "method": ["gp", "xgboost"], "repeats": 1},
+    "combine": {"resamples": 20, "method": ["gp", "xgboost"], "repeats": 1, "folds": "group"},
     "ceiling": {"resamples": 20, "model": "xgboost", "steps": 2},
 }
 """Iterative fits, compared with a larger tolerance."""
@@ -67,6 +67,7 @@ if __name__ == "__main__":
             options.pop(name)
         options["rates"] = {"metrics": "rouge-1-f1,s3-resp"}  # all 34 metrics take minutes
     else:
+        options["rates"] = {"metrics": "judge"}
         for name in ("agreement", "favoritism", "consistency"):
             options[name] = options[name] | {"by": "group"}
     setting = {"human": human[0]} if human else {}

@@ -18,6 +18,10 @@ from tests.waiting import PATIENCE
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# Tests leave little garbage: they are collected without garbage collection, which is rare after that.
+gc.set_threshold(50_000, 20, 50)
+gc.disable()
+
 # No deadline: examples must not fail on a busy machine. Examples are the same in every run; only `make test-slow` draws
 # new and more ones, and prints how to reproduce failures.
 settings.register_profile("fixed", deadline=None, database=None, derandomize=True, max_examples=40)
@@ -44,6 +48,7 @@ def pytest_collection_finish() -> None:
     """Exclude objects that exist before the first test from garbage collection, which would scan them every time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

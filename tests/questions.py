@@ -16,11 +16,11 @@ DEMO: Mapping[str, dict[str, Any]] = {
     "correction": {"metrics": "judge,distance", "estimator": ["mixture", "ppi"]},
     "protocol": {"metrics": "learned", "estimator": "ppi", "replications": 2},
     "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 90},
-    "rates": {"positive": ">=4", "metrics": "judge,learned", "by": "system"},
+    "rates": {"positive": ">=4", "metrics": "judge,learned", "by": "system", "aspect": "fluency"},
     "labelling": {"positive": ">=4", "metric": "judge", "human": "ann1", "add": 20},
     "route": {"positive": ">=4", "metric": "judge", "signal": "learned", "disagreement": 0.3, "systems": "Birch"},
     "ceiling": {"model": "ridge", "steps": 3, "resamples": 20},
-    "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
+    "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 1, "resamples": 20},
     "validate": {"model": "model.json", "aspect": "coherence"},
     "gate": {"metric": "judge", "require": "kendall_item>=0.2", "not_worse_than": "distance"},
 }

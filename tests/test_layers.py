@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -86,20 +87,15 @@ NAMED = re.compile(r"custodes(?:\.\w+)+\.?")
 """Module name, or package name followed by a module name computed at run time."""
 
 
-class WithoutTypes(ast.NodeTransformer):
-    """Remove code for type checkers only, and string statements such as docstrings."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
-
-
-@cache
-def tree_of(module: str) -> ast.Module:
-    tree: ast.Module = WithoutTypes().visit(ast.parse(MODULES[module].read_text(encoding="utf-8")))
-    return tree
+def nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a tree without code for type checkers only, and without string statements such as docstrings."""
+    rest = [tree]
+    while rest:
+        node = rest.pop()
+        for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        if not for_types and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            yield node
+            rest += ast.iter_child_nodes(node)
 
 
 @cache
@@ -119,7 +115,7 @@ def imported(module: str) -> set[str]:
     Imports of the public package can reach any module; `BELOW` restricts who may use it.
     """
     names: set[str] = set()
-    for node in ast.walk(tree_of(module)):
+    for node in nodes(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} - {"custodes"} | {f"{node.module}.{alias.name}" for alias in node.names}
             names |= {lazy_names(node.module).get(alias.name, "") for alias in node.names}

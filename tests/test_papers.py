@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 SMALL = {
     "ceiling": "--resamples 20 --steps 1",
     "annotators": "--resamples 20",
-    "combine": "--resamples 0",
+    "combine": "--resamples 0 --folds group",
     "complementarity": "--resamples 20",
     "consistency": "--resamples 20",
     "favoritism": "--resamples 20",

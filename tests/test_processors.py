@@ -45,9 +45,15 @@ def output(arguments: list[str], core_type: str, threads: int) -> Any:
 @cache
 def core_types() -> tuple[str, str]:
     """Two core types with different kernels, or one type twice if the processor supports only one."""
-    kernels = {name: taken for name in CORE_TYPES if (taken := kernels_of(name))}
-    first, *others = kernels
-    return first, next((name for name in others if kernels[name] != kernels[first]), first)
+    first: tuple[str, Any] | None = None
+    for name in CORE_TYPES:
+        kernels = kernels_of(name)
+        if first is None:
+            first = (name, kernels) if kernels else None
+        elif kernels and kernels != first[1]:
+            return first[0], name
+    assert first is not None
+    return first[0], first[0]
 
 
 def kernels_of(core_type: str) -> Any:

@@ -41,9 +41,12 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "--covariates": (("leaderboard", *DEMO, *QUICK), ("judge", "learned")),
     "--require": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("kendall_item>=0.1", "pearson_item>=0.1")),
     "--not-worse-than": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("learned", "overlap")),
-    "--method": (("combine", "fit", "demo", "--target", "fluency", *TWO, "--repeats", "1", *QUICK), ("best", "equal")),
+    "--method": (
+        ("combine", "fit", "demo", "--target", "fluency", *TWO, "--repeats", "1", "--resamples", "0"),
+        ("best", "equal"),
+    ),
     "--target": (
-        ("combine", "fit", "demo", "--method", "equal", *TWO, "--repeats", "1", *QUICK),
+        ("combine", "fit", "demo", "--method", "equal", *TWO, "--repeats", "1", "--resamples", "0"),
         ("coherence", "fluency"),
     ),
 }

@@ -37,7 +37,7 @@ def assigned(
         for who in rng.permutation(annotators)[:per_item]:
             scores = np.clip(np.round(3 + outputs + tastes[who] + rng.normal(0, 1, systems)), 1, 5)
             rows += [(f"i{item}", f"S{k}", f"a{who}", score) for k, score in enumerate(scores)]
-            pairs += [
+            pairs += verdicts * [
                 (f"i{item}", f"S{a}", f"S{b}", f"a{who}", "human", int(np.sign(scores[a] - scores[b])))
                 for a in range(systems)
                 for b in range(a + 1, systems)

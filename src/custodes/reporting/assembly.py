@@ -174,7 +174,7 @@ def report(
     Examples
     --------
     >>> import custodes as cu
-    >>> page = cu.report(cu.read("demo"), resamples=50)
+    >>> page = cu.report(cu.read("demo"), aspect="fluency", resamples=20)
     >>> page.html[:15]
     '<!doctype html>'
     """

@@ -32,7 +32,7 @@ def many_systems(n: int = SYSTEMS) -> Planted:
 
 @pytest.fixture(scope="module")
 def result() -> Ceiling:
-    return ceiling_of(many_systems(), level="system", resamples=200)
+    return ceiling_of(many_systems(), level="system", resamples=50)
 
 
 def test_metrics_predict_systems_by_what_they_know(result: Ceiling) -> None:
