@@ -137,7 +137,7 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
 
 def merge_clusters(items: Items, item_groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The table of items (see `Items`) in which each group of items and the clusters of these items form one cluster.
-    Items of groups are added to the table."""
+    Items of the groups that the table lacks are added to it."""
     grouped_items = pl.Series("item", list(chain.from_iterable(item_groups)), dtype=pl.String)
     item_rows = items.item_rows(pl.concat([items.frame["item"], grouped_items]).unique(maintain_order=True))
     unit_expression = pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")

@@ -60,7 +60,7 @@ def counting_origin(
     systems: Sequence[str] | None,
     **settings: Any,
 ) -> Origin:
-    """The origin of counts with these options. Options that are None are omitted.
+    """The `Origin` of counts that were made with these options of `custodes count`; options that are None are omitted.
 
     >>> counting_origin(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
     {'human': ['ann'], 'ties': 0.0}
