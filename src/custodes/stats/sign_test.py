@@ -99,14 +99,7 @@ class SignTest:
     def decisions(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
         """Better system of each pair: 1 (the first system), 0 (no significant difference) or -1; NaN without
         ratings."""
-        from scipy.special import ndtri
-
         # Written out: a sum over an axis of three is several times slower.
         wins, ties, losses = (np.asarray(outcomes[..., outcome], dtype=np.float64) for outcome in range(3))
-        if (self.test, self.correction) == ("asymptotic", "none"):
-            # the same decisions without the computation of p-values
-            critical_value = -ndtri(self.alpha / 2)
-            is_significant = np.abs(wins - losses) >= critical_value * np.sqrt(np.maximum(wins + losses, 1))
-        else:
-            is_significant = self.p_values(outcomes) <= self.alpha
+        is_significant = self.p_values(outcomes) <= self.alpha
         return np.where(wins + ties + losses > 0, np.sign(wins - losses) * is_significant, np.nan)
