@@ -21,6 +21,7 @@ from custodes.data.ties_and_orders import Aggregate
 from custodes.errors import OptionError
 from tests.data.equal_counts import assert_equal_counts
 from tests.data.input_errors import input_error
+from tests.messages import exactly
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -146,7 +147,11 @@ def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> Non
     with pytest.raises(OptionError, match=r"^count_pairs: directions='other': no such rater"):
         count_pairs(hand, human="ann", directions={"other": -1.0})
     with pytest.raises(
-        OptionError, match=r"^count_pairs: there is no metric, as all raters are human \(ann, bleu\); name"
+        OptionError,
+        match=exactly(
+            "count_pairs: there is no metric, as all raters are human (ann, bleu); name fewer raters in "
+            "human=..., or add scores of a metric"
+        ),
     ):
         count_pairs(hand, human=["ann", "bleu"])
 

@@ -13,6 +13,7 @@ import custodes as cu
 from custodes.data.outputs import Outputs
 from tests.data.mapping.tables import proposed, rows
 from tests.data.study_parts import note_counts
+from tests.messages import exactly
 
 SYSTEMS = ("Aster", "Birch")
 ITEMS = range(12)
@@ -155,7 +156,15 @@ def test_conversations_that_end_with_the_user_are_not_proposed_as_outputs() -> N
     ask = {"role": "user", "content": "What is the sum of these many numbers, please?"}
     table = rows("sample=item, engine=system, stuff=messages", SYSTEMS)
     table = [{**row, "sample": f"s{row['sample']}", "stuff": json.dumps([*row["stuff"], ask])} for row in table]
-    with pytest.raises(cu.InputError, match="match no reader") as problem:
+    with pytest.raises(
+        cu.InputError,
+        match=exactly(
+            "table: columns sample, engine, stuff match no reader; the most similar reader is wide, which "
+            "also needs 'item' and 'system'; similar readers: wide (item, system); outputs (item, system, "
+            "text); ratings (item, system, rater, score). Map your columns, as in --column item=NAME "
+            "--column system=NAME"
+        ),
+    ) as problem:
         cu.read(pl.DataFrame(table))
     assert "text=stuff" not in str(problem.value)
 

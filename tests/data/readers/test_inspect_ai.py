@@ -18,6 +18,7 @@ from custodes.evaluate.rates.rates import rates
 from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, inspect_log, inspect_sample, write_eval, write_json
 from tests.data.study_parts import note_counts, outputs_of
+from tests.messages import exactly
 
 SAMPLES = [
     inspect_sample(1, "C"),
@@ -166,8 +167,10 @@ def test_without_zstd_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(
         MissingExtraError,
         match=(
-            r"^z\.eval, samples/1_epoch_1\.json: compressed with zstd; run pip install "
-            r"'custodes\[logs\]', use Python 3\.14, or write the log uncompressed"
+            exactly(
+                "z.eval, samples/1_epoch_1.json: compressed with zstd; run pip install 'custodes[logs]', use "
+                "Python 3.14, or write the log uncompressed (Inspect: inspect log convert --to json)"
+            )
         ),
     ):
         read(path)

@@ -19,6 +19,7 @@ from custodes import cli
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.gate.ledger import LabelEntry, Ledger
 from custodes.stats.stopping.reused_labels import spending_share
+from tests.messages import exactly
 
 RULE = "accuracy>=0.8"
 
@@ -121,7 +122,10 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     with pytest.raises(InputError, match="5 human labels of earlier runs are missing"):
         ask(data[5:], ledger)
     with pytest.raises(
-        OptionError, match=r"confidence=0\.9 differs from the confidence of earlier .*; use confidence=0\.95"
+        OptionError,
+        match=exactly(
+            "confidence=0.9 differs from the confidence of earlier runs on these labels; use confidence=0.95"
+        ),
     ):
         ask(candidate(0.78, 1), ledger, confidence=0.9)
     assert ledger.read_bytes() == before
@@ -269,9 +273,11 @@ def test_an_undefined_statistic_spends_no_level(ledger: Path) -> None:
 def test_options_without_effect_are_refused(ledger: Path) -> None:
     with pytest.raises(OptionError, match="a ledger is for rules on labels"):
         cu.gate(cu.read("demo"), metric="judge", require="kendall_item>=0.3", ledger=ledger)
-    with pytest.raises(OptionError, match="status=True has no effect"):
+    with pytest.raises(OptionError, match=exactly("status=True has no effect: it applies only with a ledger")):
         cu.gate(candidate(0.9, 0), require=RULE, status=True)
-    with pytest.raises(InputError, match="the study has no human labels"):
+    with pytest.raises(
+        InputError, match=exactly("ledger: the study has no human labels; add human labels, or omit the ledger")
+    ):
         ask(candidate(0.9, 0).with_columns(expert=pl.lit(None, dtype=pl.String)), ledger, metric="judge")
 
 
