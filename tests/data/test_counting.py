@@ -232,12 +232,22 @@ def test_mistakes_are_named(hand: pl.DataFrame, setting: dict[str, Any], message
 
 def test_bad_tables_are_refused(hand: pl.DataFrame, connection: Any) -> None:
     for table, message in (
-        ({}, "a dict is not a table that can be counted; give a lazy or eager dataframe (Polars, DuckDB, pandas, "),
-        (hand.drop("score"), "column 'score' is missing"),
+        (
+            {},
+            "a dict is not a table that can be counted; give a lazy or eager dataframe (Polars, DuckDB, pandas, "
+            "PySpark)",
+        ),
+        (
+            hand.drop("score"),
+            "column 'score' is missing; columns: item, system, rater; needed: item, system, rater, score",
+        ),
         (hand.cast({"score": pl.String}), "column 'score' holds String, expected numbers; convert the column first"),
-        (hand.with_columns(score=pl.col("score") / 0), "a score is infinite; a score must be finite"),
+        (
+            hand.with_columns(score=pl.col("score") / 0),
+            "a score is infinite; a score must be finite (empty where not rated)",
+        ),
     ):
-        assert input_error(count_pairs, table, human="ann").startswith(f"count_pairs: {message}")
+        assert input_error(count_pairs, table, human="ann") == f"count_pairs: {message}"
     message = "count_pairs: batches=2 applies only to tables that Polars counts; leave batches out"
     with pytest.raises(OptionError, match=message):
         count_pairs(connection.from_arrow(hand.to_arrow()), human="ann", batches=2)

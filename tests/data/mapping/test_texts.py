@@ -193,19 +193,35 @@ def test_facts_of_items_beside_texts() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"item": "id", "text": "{system}_{aspect}"}, "a pattern of texts needs {system} and must not have other"),
-        ({"item": "id", "text": "reply_{system}"}, "text='reply_{system}' matches no column"),
-        ({"item": "id", "output_a": "out_A"}, "output_a is mapped without output_b; map both"),
-        ({"item": "same", "text": "out_A"}, "the same output occurs twice"),
-        ({"item": "id", "text": "out_{system}", "reader": "wide"}, "reader='wide' accepts no columns of texts"),
-        ({"item": "id", "text": "out_{system}", "score": "metric:{rater:chrf}"}, "pattern 'metric:{rater:chrf}' match"),
+        (
+            {"item": "id", "text": "{system}_{aspect}"},
+            "columns: text='{system}_{aspect}': a pattern of texts needs {system} and must not have other placeholders",
+        ),
+        (
+            {"item": "id", "text": "reply_{system}"},
+            "columns: text='reply_{system}' matches no column that is still without a role; columns: id, same, "
+            "out_A, out_B",
+        ),
+        ({"item": "id", "output_a": "out_A"}, "columns: output_a is mapped without output_b; map both"),
+        (
+            {"item": "same", "text": "out_A"},
+            "table: the same output occurs twice, in rows 1, 2 (item 's', system 'table'); one row per output",
+        ),
+        (
+            {"item": "id", "text": "out_{system}", "reader": "wide"},
+            "reader='wide' accepts no columns of texts; leave out the reader or the mapping of texts",
+        ),
+        (
+            {"item": "id", "text": "out_{system}", "score": "metric:{rater:chrf}"},
+            "columns: pattern 'metric:{rater:chrf}' matches no column that is still without a role; columns: same",
+        ),
     ],
 )
 def test_mappings_of_texts_that_do_not_fit(columns: dict[str, Any], message: str) -> None:
     frame = pl.DataFrame({"id": [1, 2], "same": "s", "out_A": ["x", "y"], "out_B": ["z", "w"]})
     with pytest.raises(cu.CustodesError) as error:
         cu.read(frame, reader=columns.pop("reader", None), columns=columns)
-    assert message in str(error.value)
+    assert str(error.value) == message
 
 
 def test_scores_of_a_column_for_each_system() -> None:

@@ -141,15 +141,25 @@ LINES = "lines, expected 2 (one per line of the source)"
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        (DA, "S1\t1\nS1\t2\nS2\t3\n", "system 'S2' has 1 lines, expected 2 (the source has 2 lines; this file"),
+        (
+            DA,
+            "S1\t1\nS1\t2\nS2\t3\n",
+            "system 'S2' has 1 lines, expected 2 (the source has 2 lines; this file has 3 lines for 2 systems "
+            "and should have 4)",
+        ),
         (
             "metric-scores/en-de/only.sys-refA.sys.score",
             "S1\t1\nS1\t2\n",
-            "system 'S1' has 2 lines, expected 1 (the source has 2 lines; this file has 2 lines for 1 systems and ",
+            "system 'S1' has 2 lines, expected 1 (the source has 2 lines; this file has 2 lines for 1 systems "
+            "and should have 1)",
         ),
         (BLEU, "S1\t1\nS1\n", "line 2 is not SYSTEM<TAB>SCORE"),
-        (BLEU, "S1\t1\nS1\tgood\n", "score 'good' in row 2 is not a number; if nothing was rated, leave the cell"),
-        (BLEU, "S1\t1\nS1\tinf\n", "score is infinite in row 2; a score must be finite"),
+        (
+            BLEU,
+            "S1\t1\nS1\tgood\n",
+            "score 'good' in row 2 is not a number; if nothing was rated, leave the cell empty",
+        ),
+        (BLEU, "S1\t1\nS1\tinf\n", "score is infinite in row 2; a score must be finite (empty where not rated)"),
         ("system-outputs/en-de/S1.txt", "a\nb\nc\n", f"3 {LINES}"),
         ("references/en-de.refA.txt", "a\n", f"1 {LINES}"),
         ("documents/en-de.docs", "news\tx\n", f"1 {LINES}"),
@@ -157,7 +167,7 @@ LINES = "lines, expected 2 (one per line of the source)"
     ],
 )
 def test_files_that_do_not_fit_raise(tmp_path: Path, name: str, text: str, message: str) -> None:
-    assert reading_error(folder(tmp_path / "data", FILES | {f"wmt/{name}": text})).startswith(f"{name}: {message}")
+    assert reading_error(folder(tmp_path / "data", FILES | {f"wmt/{name}": text})) == f"{name}: {message}"
 
 
 def test_a_rater_of_both_kinds_raises(tmp_path: Path) -> None:

@@ -187,11 +187,12 @@ def test_a_name_of_a_system_may_end_like_a_margin() -> None:
 
 def test_an_unknown_statistic_is_answered_with_the_known_ones() -> None:
     message = (
-        "require='specificity>=0.5': unknown statistic 'specificity'; allowed: sample_accuracy, system_accuracy, "
+        "require='kendal_item>=0.3': unknown statistic 'kendal_item' (did you mean 'kendall_item'?); allowed: "
+        "sample_accuracy, system_accuracy, "
         "pairwise_accuracy, pearson_system, pearson_item, pearson_global, spearman_system, spearman_item, "
         "spearman_global, kendall_system, kendall_item, kendall_global, acc_eq, spa; for labels tpr, tnr, ppv, npv, "
         "accuracy, balanced_accuracy, f1, corrected_rate, mcc, kappa, ac1, alpha; without human ratings consistency, "
         "flip_rate, first_rate, agreement_within_order, repeat_agreement, failure_rate, judge_rate"
     )
     with pytest.raises(OptionError, match=exactly(message)):
-        requirement("specificity>=0.5")
+        requirement("kendal_item>=0.3")

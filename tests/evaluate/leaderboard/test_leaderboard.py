@@ -258,7 +258,8 @@ def strangers() -> pl.DataFrame:
             one_system,
             {},
             InputError,
-            "only 1 system (A); a leaderboard needs two or more systems; for rates of whole-number scores, use rates",
+            "table: only 1 system (A); a leaderboard needs two or more systems; for rates of whole-number "
+            "scores, use rates, which needs only one",
         ),
         (
             strangers,
@@ -270,18 +271,37 @@ def strangers() -> pl.DataFrame:
             ),
         ),
         (None, {"tie_model": "rao"}, OptionError, "tie_model='rao'; allowed: davidson, half"),
-        (None, {"covariates": "length"}, OptionError, "demo has no texts whose words could be counted"),
-        (None, {"covariates": "lenght"}, OptionError, "did you mean 'length'?"),
-        (None, {"covariates": ["lerned"]}, OptionError, "did you mean 'learned'?"),
-        (None, {"confidence": 1}, OptionError, "confidence=1: must lie between 0 and 1"),
-        (None, {"human": "x"}, OptionError, "human='x'"),
+        (
+            None,
+            {"covariates": "length"},
+            OptionError,
+            "covariates='length': demo has no texts whose words could be counted; add a file of outputs",
+        ),
+        (
+            None,
+            {"covariates": "lenght"},
+            OptionError,
+            "covariates='lenght': no rater with this name gave scores (did you mean 'length'?); allowed are "
+            "length (needs texts) and raters with scores (ann1, ann2, ann3, learned, selfeval, overlap, "
+            "overlap-stem, judge and 2 more)",
+        ),
+        (
+            None,
+            {"covariates": ["lerned"]},
+            OptionError,
+            "covariates='lerned': no rater with this name gave scores (did you mean 'learned'?); allowed are "
+            "length (needs texts) and raters with scores (ann1, ann2, ann3, learned, selfeval, overlap, "
+            "overlap-stem, judge and 2 more)",
+        ),
+        (None, {"confidence": 1}, OptionError, "confidence=1: must lie between 0 and 1, both excluded"),
+        (None, {"human": "x"}, OptionError, "human='x': no such rater; raters: ann1, ann2, ann3"),
     ],
 )
 def test_bad_input_is_one_line(table: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     study = cu.read("demo") if table is None else cu.read(table())
     with pytest.raises(error) as raised:
         cu.leaderboard(study, **options)
-    assert message in str(raised.value)
+    assert str(raised.value) == message
     assert "\n" not in str(raised.value)
 
 
