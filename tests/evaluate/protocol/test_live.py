@@ -125,14 +125,20 @@ def test_answers_not_asked_or_changed() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "mixture"}, "needs a metric"),
-        ({"clusters": ["d"]}, "clusters"),
-        ({"seed": -1}, "seed"),
-        ({"seed": None}, "give a whole number"),
+        (
+            {"estimator": "mixture"},
+            "estimator='mixture' needs a metric, but metrics='none'; select metrics, or use human or pooled",
+        ),
+        ({"clusters": ["d"]}, "clusters: 1 labels for 30 items; give one label per item"),
+        (
+            {"seed": -1},
+            "rng=-1: must be a seed (a whole number from 0 to 18446744073709551615), a NumPy generator or None",
+        ),
+        ({"seed": None}, "seed=None cannot be saved in a state file; give a whole number"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(OptionError, match=exactly(message)):
         live.start(SYSTEMS, ITEMS, **options)
 
 
