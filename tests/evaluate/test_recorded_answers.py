@@ -1,4 +1,4 @@
-"""The answers of all questions to four small studies: options, tables, notes and errors equal the recorded ones.
+"""The answers of all questions to six small studies: options, tables, notes and errors equal the recorded ones.
 
 A change of an answer must be intended. Review it, and record the new answers with
 
@@ -63,11 +63,51 @@ def two_systems() -> Study:
     return cu.read(pl.DataFrame(rows), raters=raters)
 
 
+def separate_annotators() -> Study:
+    """Two annotators without common outputs, a metric that is constant, and a metric that contradicts them."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for item in range(32):
+        for system in "ABC":
+            quality = 2 + "ABC".index(system) + rng.normal()
+            scores = {"ann" if item % 2 else "bob": float(np.round(quality)), "constant": 1.0, "contrary": -quality}
+            rows += [
+                {"item": f"i{item}", "system": system, "rater": rater, "score": score, "group": "xy"[item % 2]}
+                for rater, score in scores.items()
+                if system != "C" or item % 4
+            ]
+    kinds = {"ann": "human", "bob": "human", "constant": "metric", "contrary": "metric"}
+    return cu.read(pl.DataFrame(rows), raters=pl.DataFrame({"rater": list(kinds), "kind": list(kinds.values())}))
+
+
+def judges_alone() -> Study:
+    """Two judges that compared three systems in both orders, without human ratings."""
+    rng = np.random.default_rng(4)
+    rows = [
+        {
+            "item": f"i{item}",
+            "system_a": first,
+            "system_b": second,
+            "rater": judge,
+            "order": order,
+            "preference": int(rng.choice([1, 0, -1], p=[0.6, 0.1, 0.3])),
+            "kind": "metric",
+        }
+        for item in range(30)
+        for judge in ("judge", "rival")
+        for order in ("ab", "ba")
+        for first, second in (("A", "B"), ("A", "C"), ("B", "C"))
+    ]
+    return cu.read(pl.DataFrame(rows))
+
+
 STUDIES: dict[str, Callable[[], Study]] = {
     "demo": lambda: cu.read("demo"),
     "gaps": lambda: random_studies.study(3, n_items=24, per_cluster=2, orders=True),
     "labels": pass_or_fail,
     "two": two_systems,
+    "separate": separate_annotators,
+    "judges": judges_alone,
 }
 QUICK_CEILING = {"model": "ridge", "resamples": 20}
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
@@ -91,12 +131,25 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "ceiling": QUICK_CEILING,
         "gate": {"require": "kendall_item>=0.2", "resamples": 200},
     },
+    "separate": {"agreement": {"by": "group", "resamples": 20}, "favoritism": {"by": "group", "resamples": 20}},
 }
 """Options of each study and question that are not the default ones."""
+FEW = (
+    "check",
+    "leaderboard",
+    "agreement",
+    "annotators",
+    "favoritism",
+    "consistency",
+    "ranking",
+    "verdict",
+    "correction",
+)
+"""Questions to the last two studies."""
 CASES = [
     (study, question)
     for study in STUDIES
-    for question in questions.QUESTIONS
+    for question in (FEW if study in ("separate", "judges") else questions.QUESTIONS)
     if question not in ("combine", "validate") and (study, question) != ("demo", "verdict")
 ]
 
@@ -114,7 +167,7 @@ def lines(study: str, question: str) -> Iterator[str]:
     """Yield the options, the rows of the tables and the notes of an answer, or the message of the error."""
     function = questions.QUESTIONS[question]
     quick = {"resamples": 20, "replications": 2}
-    options = OPTIONS[study].get(
+    options = OPTIONS.get(study, {}).get(
         question, {name: quick[name] for name in quick if name in signature(function).parameters}
     )
     try:
