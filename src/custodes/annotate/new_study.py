@@ -457,7 +457,7 @@ SELECT max(n) FROM (
     UNION ALL SELECT max(exclusion) FROM exclusion UNION ALL SELECT max(event) FROM event
 )
 """
-"""Query of the last id in the numbering that these tables share."""
+"""Query of the largest id that occurs in the tables of activity, which share one numbering."""
 
 
 def add_notes(

@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 
 NOTHING: Mapping[int, int] = MappingProxyType({})
 NOBODY: frozenset[int] = frozenset()
-"""Empty containers, which are shared, because there is one `Unit` for every possible question."""
+"""Empty containers that all objects of `Unit` share to save memory, because there is one `Unit` per possible
+question."""
 
 
 @dataclass(slots=True, eq=False)

@@ -63,7 +63,7 @@ class Rehearsal(Result):
         score("work", "working hours, summed over annotators", interval=True, essential=False),
         score("cost", "cost in the currency of the plan; null without a price", interval=True),
         score("annotators", "number of annotators who took part", essential=False),
-        score("idle", "number of annotators for whom no question was left before the end", "Without work"),
+        score("idle", "number of annotators who got no more questions before the rehearsal ended", "Without work"),
         share(
             "right",
             "proportion of pairs decided for the better system; if the margin is 0, proportion of undecided pairs",
@@ -187,7 +187,7 @@ def _habits(**habit_values: float) -> Habits:
         ),
         (
             habit_values["careless"] + habit_values["sided"] > 1,
-            "the sum of careless and sided is above 1; give smaller proportions",
+            "careless + sided is above 1; give two proportions with a sum of at most 1",
         ),
         (
             not 0 < habit_values["reliability"] <= 1,

@@ -120,7 +120,8 @@ PROBLEM_QUERIES = {
     LACKING: "outputs of comparisons are missing",
     NOT_JSON: "{} does not hold the expected JSON",
 }
-"""Queries that find errors: a query returns no rows for a valid file. Each has the message for a returned row."""
+"""Queries that find errors in a study file, each with the message for a returned row. No row means that the file is
+valid."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;

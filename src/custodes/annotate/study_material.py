@@ -213,7 +213,7 @@ TYPES = {
 }
 """Allowed formats by Pillow's name. SVG is not allowed, because an SVG file may contain programs."""
 KEPT = ("icc_profile", "transparency", "duration", "loop", "background")
-"""Metadata that are kept. They describe colours and animation."""
+"""Metadata of images that are kept, because these metadata describe colours and animation."""
 REMOTE = ("http://", "https://", "data:", "ftp://")
 
 

@@ -140,7 +140,7 @@ def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
             dataclass_field.name for dataclass_field in fields(parameter.default)
         }:
             return (
-                f"unknown argument {name!r}: it is a field of the argument {parameter.name}; write "
+                f"unknown argument {name!r}: this is a field of the argument {parameter.name}; write "
                 f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
             )
     _, *known_argument_names = signature.parameters

@@ -38,7 +38,7 @@ reached, but at least `LEAST_CLUSTERS` clusters. The reason is time: resampled c
 more outputs."""
 MEAN = "mean:"
 SAMPLED = "outputs-sampled"
-"""Code of the note that not all rated outputs were used."""
+"""Code of the note which says that only a part of the rated outputs was used."""
 
 
 @dataclass(frozen=True, kw_only=True)

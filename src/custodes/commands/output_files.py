@@ -220,5 +220,5 @@ def _win_rates(study: Study) -> Iterator[str]:
         )
         yield (
             f"{order_row['rater']} reverses its preference in {flip_rate_text} of {n_both_orders} comparisons if the "
-            "order is reversed (a change from or to a tie is not counted)"
+            "presentation order is reversed (a change from or to a tie is not counted)"
         )

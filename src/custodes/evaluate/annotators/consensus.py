@@ -31,7 +31,7 @@ ENOUGH = 20
 FEWEST_ANNOTATORS, FEWEST_DOUBLED = 3, 30
 """Minimum number of annotators, and of tasks with several answers, for an estimate of competence."""
 LEAST = 5.0
-"""Competence is estimated only if at least this number of wrong answers is expected from random answers."""
+"""Minimum number of errors that random answers would be expected to contain. Otherwise, competence is not estimated."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 FEWEST_SHARED = 30
 """Minimum number of shared answers for an estimate of competence.

@@ -79,8 +79,9 @@ def decisions(view: AspectResults) -> Iterator[str]:
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would reach "
-        f"the same decision on {undecided_text}. {metric} reverses {reversed_text} of the pairs, misses a difference "
+        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would "
+        f"reach the same decision on {undecided_text} of the pairs. {metric} reverses {reversed_text} of the pairs, "
+        "misses a difference "
         f"in {missed_text} and finds a difference that the annotators do not confirm in "
         f"{percent(error_row['insertion'])}.{other_pairs_text}"
     )
