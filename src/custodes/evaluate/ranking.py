@@ -61,7 +61,11 @@ class Ranking(Result):
         count("wins", "wins of system_a", "A better"),
         count("ties", "ties of system_a and system_b"),
         count("losses", "losses of system_a", "B better"),
-        p_value("p_value", "p-value of a sign test, adjusted by `correction`; the test accounts for clusters", "p"),
+        p_value(
+            "p_value",
+            "p-value of a sign test, adjusted by the method of the option `correction`; the test accounts for clusters",
+            "p",
+        ),
         label(
             "decision",
             "`+` system_a is better, `-` system_b is better, `=` no significant difference; null without comparisons",

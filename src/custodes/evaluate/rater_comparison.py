@@ -221,7 +221,7 @@ def compare_selection(study: Study, setting: PreferenceOptions, min_systems: int
     """Return the comparisons of a study to which the selection was already applied."""
     if len(study.systems) < min_systems:
         raise NotComparableError(
-            too_few(study, "systems cannot be compared; with metrics, agreement compares the outputs")
+            too_few(study, "systems cannot be compared; with metrics, use agreement, which compares outputs")
         )
     return tuple(compare_aspect(study, aspect, setting) for aspect in study.aspects)
 

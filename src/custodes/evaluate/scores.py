@@ -31,7 +31,8 @@ CALIBRATION_FOLDS = 5
 _SNAPPED = 3.0  # standard errors within which an adjusted mean is rounded to a mean of ratings
 _ORIGINS = 512  # number of candidates for the origin of rounded means
 MOST_UNCERTAIN = 0.1
-"""Largest standard error of a difference of adjustments without a warning, in standard deviations of human scores."""
+"""Largest standard error of the difference between two adjustments for severity that causes no warning. The unit is the
+standard deviation of human scores."""
 UNCERTAIN_RULE = "few-common-outputs"
 UNLINKED_RULE = "unlinked-annotators"
 """Rule on outputs without a mean human score, because their annotators are not comparable with others."""

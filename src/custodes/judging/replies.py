@@ -24,7 +24,8 @@ Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"
 empty; the reply has no verdict; or the verdict is not among the allowed ones."""
 
 UNREAD: Mapping[str, Why] = {"content_filter": "filtered", "length": "truncated"}
-"""Reasons by the server's `finish_reason`. A truncated reply is not parsed, because its end may change the verdict."""
+"""Reason for a missing answer, for each `finish_reason` of the server. A truncated reply is not parsed, because its end
+may change the verdict."""
 
 AGAIN: tuple[Why, ...] = ("truncated", "empty", "no-verdict", "label")
 """Reasons for which a request is repeated once."""

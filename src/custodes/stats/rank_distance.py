@@ -24,7 +24,8 @@ Rule = Literal["tau-b", "strict", "half"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 MOST_COMPARED = 127
-"""Maximum number of things for comparing all pairs of things, which is faster than sorting; counts then fit int8."""
+"""Maximum number of ranked objects up to which all pairs are compared, which is faster than sorting; counts then fit
+int8."""
 
 _CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
 

@@ -30,7 +30,7 @@ AGAINST_CONFIDENCE = 0.99
 FLIPS = 1000
 """Number of sign flips in this test."""
 COVERAGE_GAP = 0.1
-"""A metric is reported if its coverage is below the highest coverage of a metric by more than this fraction."""
+"""A metric is reported if its coverage is lower than the highest coverage of all metrics by more than this fraction."""
 ROUNDING = 1e-9
 """Two numbers are equal up to rounding if their relative difference is smaller than this value."""
 

@@ -57,8 +57,8 @@ def space_columns(
         (
             "unconnected-raters",
             n_unconnected_pairs,
-            f"{n_unconnected_pairs} pairs of raters ranked nothing in common; for the clusters, these pairs have the "
-            "average similarity",
+            f"{n_unconnected_pairs} pairs of raters ranked no common outputs, so their similarity is unknown; "
+            "communities are computed with the average similarity for these pairs",
         )
     )
     return {"components": component_columns, "coordinates": coordinate_columns}, left_out_raters, notes

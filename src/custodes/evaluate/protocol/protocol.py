@@ -82,14 +82,14 @@ class Protocol(Result):
         STOPPING,
         share(
             "share",
-            "annotations used, as a proportion of those available; mean over pairs",
+            "annotations used, as a proportion of the available annotations; mean over pairs",
             "Annotations used",
             sd=True,
             best="low",
         ),
         *error_columns(
             "proportion of pairs with the same decision as with all annotations",
-            "proportion of pairs decided for one system, but for the other system with all annotations",
+            "proportion of pairs that are decided for one system, although all annotations decide for the other system",
             "proportion of pairs that are undecided, but decided with all annotations",
             "proportion of pairs that are decided, but undecided with all annotations",
             sd=True,

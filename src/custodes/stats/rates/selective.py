@@ -25,7 +25,7 @@ p + (1 - p) r.
 """
 
 START_EVERY = 25
-"""Number of labels between the moments at which a rise may begin."""
+"""Number of labels between two moments at which a rise of the disagreement may begin."""
 
 LARGEST_LOG = 700.0
 
