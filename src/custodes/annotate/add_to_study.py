@@ -368,8 +368,8 @@ FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 
 
 def _joint_level(connection: sqlite3.Connection, gamma: float, n_pairs: int) -> tuple[int, float]:
-    """Return the number of analysed pairs and the joint level of all `n_pairs` pairs. Each analysed pair keeps the
-    level of its first analysis."""
+    """Return the number of analysed pairs and the joint significance level of all `n_pairs` pairs. Each analysed pair
+    keeps the level of its first analysis."""
     analysed_pair_levels = [
         gamma / n_pairs_at_first_analysis for (n_pairs_at_first_analysis,) in connection.execute(_FIRST_LOOKS)
     ]

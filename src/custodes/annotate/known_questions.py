@@ -34,7 +34,8 @@ class ControlQuestion:
     """A control question.
 
     `expected` is the correct answer from the view of the first output (1, 0 or -1), or a rating. If the question uses a
-    comparison of the study, `comparison` is its item and pair; it is then used only as a control question.
+    comparison of the study, `comparison` is the item and pair of this comparison, which is then used only as a control
+    question.
     """
 
     kind: Kind

@@ -75,7 +75,7 @@ def new(
     are excluded and counted in a note. All notes are stored in the file (see `check`).
 
     Raises `InputError` if the texts give no question or the file of the plan is invalid, and `OptionError` for an
-    invalid `StudyPlan` or another invalid argument. In these cases, no file is created.
+    invalid `StudyPlan` or another invalid argument. If an error is raised, no file is created.
 
     >>> import polars as pl, tempfile
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})

@@ -207,8 +207,8 @@ def annotator_standing(
     on the counts of the whole study (`totals`).
 
     `typical_seconds` is the typical median time of a comparison in the study, in visible seconds that the browser
-    measured. `n_annotators` is the number of annotators. Probabilities are adjusted for this number, so that only one
-    study in a thousand flags a careful annotator for position or ties.
+    measured. `n_annotators` is the number of annotators. Probabilities are adjusted for the number of annotators, so
+    that only one study in a thousand flags a careful annotator for position or ties.
 
     >>> from array import array
     >>> work = Work(gold_asked=4, gold_right=1, answers=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))

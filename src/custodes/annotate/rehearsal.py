@@ -112,11 +112,12 @@ def rehearse(
 ) -> Rehearsal:
     """Run a copy of a study with simulated annotators several times, and count answers, hours, cost and decisions.
 
-    At the beginning, `annotators` annotators are present; when one leaves, another one arrives. `margins` are the
-    margins (wins minus losses) by which careful annotators prefer each system to the next one. A proportion `careless`
-    of annotators answers at random, and a proportion `sided` always chooses the first output. These annotators are four
-    times as fast as careful ones. `leaving` is the probability of leaving after an answer. `seconds` is the median time
-    of an answer. `reliability` is the correlation between a careful annotator's impression and the true quality.
+    At the beginning, `annotators` annotators are present; when an annotator leaves, another annotator arrives.
+    `margins` are the margins (wins minus losses) by which careful annotators prefer each system to the next system. A
+    proportion `careless` of annotators answers at random, and a proportion `sided` always chooses the first output.
+    Both kinds of annotators are four times as fast as careful annotators. `leaving` is the probability of leaving after
+    an answer. `seconds` is the median time of an answer. `reliability` is the correlation between a careful annotator's
+    impression and the true quality.
 
     `plans` are further plans to compare, by name; items and orders stay the same. The study does not change, and its
     answers are not used. Raises `InputError` for files that are not a study, and `OptionError` for arguments that are

@@ -218,7 +218,7 @@ class WorkerRow(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """A visit began. `params` has the parameters of its link as JSON."""
+    """A visit began. `params` has the parameters of the visit's link as JSON."""
 
     session: int
     worker: int
@@ -366,7 +366,7 @@ def connect(path: Path, *, durable: bool) -> sqlite3.Connection:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Provide a connection to a study file that cannot write."""
+    """Provide a read-only connection to a study file."""
     with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as connection:
         connection.execute("PRAGMA query_only = ON")
         yield connection

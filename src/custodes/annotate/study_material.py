@@ -219,8 +219,8 @@ REMOTE = ("http://", "https://", "data:", "ftp://")
 
 @dataclass(frozen=True, kw_only=True)
 class Medium:
-    """An image as it is served. Its name consists of the SHA-256 hash of its content and the extension of its type, so
-    the name does not reveal the author."""
+    """An image as it is served. The name of an image consists of the SHA-256 hash of the content and the extension of
+    the type, so the name does not reveal the author."""
 
     name: str
     type: str

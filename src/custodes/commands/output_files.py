@@ -140,7 +140,7 @@ def print_lower_is_better(raters: pl.DataFrame, reason: str) -> None:
 
 
 def summary_lines(file: Path) -> Iterator[str]:
-    """The summary lines for a new file. There are no lines if reading the file needs further files."""
+    """The summary lines for a new file. The result has no lines if further files are needed to read the file."""
     with suppress(CustodesError):
         study = read(file)
         result_lines = [*(_labels(study) if study.labels else _means(study)), *_win_rates(study)]

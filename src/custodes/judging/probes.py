@@ -131,7 +131,8 @@ def toggle_markdown(text: str) -> Form:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences or lines of a text. Each has at least `SHORTEST` characters, unless the whole text is shorter."""
+    """The sentences or lines of a text. Each sentence has at least `SHORTEST` characters, unless the whole text is
+    shorter."""
     sentences = [""]
     for sentence in filter(None, ENDS.split(text.strip())):
         if len(sentences[-1]) >= SHORTEST:

@@ -121,7 +121,7 @@ def combination_weights(
     A model that consists only of boosted trees has importances instead of weights.
 
     Hollow points have an interval that contains 0. Importances have no intervals. Weights of methods that are too slow
-    to refit have no intervals either. If no weight has an interval, all points are filled.
+    to refit have no intervals. If no weight has an interval, all points are filled.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def is_clustered(units: NDArray[np.integer[Any]]) -> bool:
 def effective_clusters(sizes: NDArray[Any]) -> float:
     """Effective number of clusters with these sizes: the number of equal clusters with the same variance of a mean.
 
-    It is at least 2 if several clusters have a positive size.
+    The effective number is at least 2 if several clusters have a positive size.
 
     >>> effective_clusters(np.array([5, 5, 5, 0])), round(effective_clusters(np.array([100] + [5] * 25)), 2)
     (3.0, 4.76)

@@ -56,7 +56,7 @@ def student_quantile(confidence: float, n_units: float) -> float:
 def student_inference(estimate: float, standard_error: float, *, n_units: float, confidence: float) -> Inference:
     """Estimate with Student's t interval, and the p-value of the t test that the true value is 0.
 
-    There are `n_units` - 1 degrees of freedom.
+    Student's t has `n_units` - 1 degrees of freedom.
 
     >>> [round(float(value), 3) for value in student_inference(2.0, 1.0, n_units=12, confidence=0.95)]
     [2.0, -0.201, 4.201, 0.071]
@@ -283,11 +283,11 @@ class ResampledEstimate:
         """Student's t interval, or the expanded percentile interval of `population`; NaN with too few clusters or
         draws.
 
-        With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). There
-        is also no interval if, with G equal clusters, a percentile lies beyond the most extreme draws. If no resample
-        differs from the estimate, the error is unknown, but not 0. The interval then extends by `width` times 1 - ((1 -
-        level) / 2)^(1 / G). This factor is the upper confidence bound of the proportion of deviating clusters if none
-        of G sampled clusters deviates.
+        With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). The
+        interval is also undefined if, with G equal clusters, a percentile lies beyond the most extreme draws. If no
+        resample differs from the estimate, the error is unknown, but not 0. The interval then extends by `width` times
+        1 - ((1 - level) / 2)^(1 / G). This factor is the upper confidence bound of the proportion of deviating clusters
+        if none of G sampled clusters deviates.
         """
         from scipy.special import ndtr
 

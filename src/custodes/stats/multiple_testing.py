@@ -110,9 +110,10 @@ def flip_tests(
     have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
     contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval has
     all values d for which |t| of the pseudo-values minus d times the relative sizes of their blocks is at most the
-    critical t. For blocks of equal size, it is the estimate +- the critical t times the jackknife standard error. If an
-    estimate has too few blocks to be significant at 1 - `confidence`, it has no p-value and no interval, and is not in
-    the family. If these values are not bounded, because few blocks have nearly all units, there is no interval.
+    critical t. For blocks of equal size, the interval is the estimate +- the critical t times the jackknife standard
+    error. If an estimate has too few blocks to be significant at 1 - `confidence`, it has no p-value and no interval,
+    and is not in the family. If the values d are not bounded, because few blocks have nearly all units, there is no
+    interval.
 
     Parameters
     ----------
@@ -285,10 +286,10 @@ def bootstrap_tests(
 ) -> Family:
     """Bootstrap tests of estimates, for statistics that are not smooth.
 
-    The statistic t is the estimate divided by the standard deviation of its resamples. It is transformed from Student's
-    t to a normal quantile. This quantile is compared with the resamples, centred and divided by the same standard
-    deviation. The critical value is transformed back to Student's t. The interval is the estimate +- this critical
-    value times the standard deviation.
+    The statistic t is the estimate divided by the standard deviation of its resamples. The statistic is transformed
+    from Student's t to a normal quantile. The normal quantile is compared with the resamples, centred and divided by
+    the same standard deviation. The critical value is transformed back to Student's t. The interval is the estimate +-
+    this critical value times the standard deviation.
 
     Parameters
     ----------

@@ -60,8 +60,8 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
 def decisions(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the decisions of the metric that agrees best.
 
-    A second sentence follows if leaving all pairs undecided would be at least as close to the human decisions. It is
-    omitted if annotators decide no pair.
+    A second sentence follows if leaving all pairs undecided would be at least as close to the human decisions. The
+    second sentence is omitted if annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
     error_row = decisions_of(view, metric)
@@ -96,9 +96,9 @@ def decisions(view: AspectResults) -> Iterator[str]:
 def decisions_of(view: AspectResults, metric: str) -> Row:
     """Return the decision errors of a metric on the pairs of systems that annotators and metric compared.
 
-    The row of the table `errors` of ranking has three further values. `pairs` is the number of these pairs, `undecided`
-    the proportion of them that annotators leave undecided, and `other_pairs` the number of pairs without a decision of
-    the metric. The row is empty if the errors are undefined.
+    The row of the table `errors` of ranking has three further values. `pairs` is the number of compared pairs,
+    `undecided` the proportion of these pairs that annotators leave undecided, and `other_pairs` the number of pairs
+    without a decision of the metric. The row is empty if the errors are undefined.
     """
     human_decision_rows = view.decisions.filter(rater=HUMAN)
     common_pair_rows = human_decision_rows.join(

@@ -27,7 +27,7 @@ _ROUNDING = 1e-12
 class Moves(NamedTuple):
     """A statistic of predictions (m,), NaN if undefined, with influences.
 
-    There are influences of each cluster of items (units, m), system (systems, m), output (outputs, m) and block
+    The influences are those of each cluster of items (units, m), system (systems, m), output (outputs, m) and block
     (blocks, m). The sum of the squared influences of one kind estimates the variance of the statistic over samples of
     this kind. `freedom` contains the degrees of freedom of the variances over units, over systems, and over blocks.
     """

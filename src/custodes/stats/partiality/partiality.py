@@ -102,10 +102,10 @@ def partiality(
 
     The tested system is left out, and a curve of metric means over human means is fitted to the remaining systems, with
     errors in both variables. The distance of the tested system from the curve is compared with the predictive
-    distribution for a fair system. This distribution contains the sampling error and the misfit of the remaining
-    systems around their curve. The most significant system is flagged first and removed from the curve. Then the next
-    system is tested in the same way (Holm over all metrics and systems). A flagged system must remain significant if
-    any one more system is left out of the curve.
+    distribution for a fair system. The predictive distribution contains the sampling error and the misfit of the
+    remaining systems around their curve. The most significant system is flagged first and removed from the curve. Then
+    the next system is tested in the same way (Holm over all metrics and systems). A flagged system must remain
+    significant if any one more system is left out of the curve.
 
     Parameters
     ----------
@@ -224,9 +224,9 @@ class _Search:
     flagged. `rival_p_values` (systems,) has the p-value of each system whose distance may be explained by favoritism
     for another system, NaN for all other systems.
 
-    `shifts` (systems,) are the distances of systems from the curve of the remaining systems, with `p_values`. Their
-    null distributions are mixtures of Student's t distributions with `standard_errors` and `mixture_weights` (systems,
-    misfits). A flagged system keeps its results, and has a value in `p_adjusted`.
+    `shifts` (systems,) are the distances of systems from the curve of the remaining systems, with `p_values`. The null
+    distributions of the distances are mixtures of Student's t distributions with `standard_errors` and
+    `mixture_weights` (systems, misfits). A flagged system keeps its results, and has a value in `p_adjusted`.
     """
 
     def __init__(self, placement: Placement, systems: Sequence[int] | None) -> None:
