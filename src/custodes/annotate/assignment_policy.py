@@ -62,7 +62,7 @@ def control_kinds(
 
 
 def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
-    """Return a random control question that this annotator has not seen, or None if there is none."""
+    """Return a random control question that this annotator has not seen, or None if no such question exists."""
     unseen_question_ids = [
         question_id
         for question_id, (question_kind, _) in state.gold.items()

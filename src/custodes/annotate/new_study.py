@@ -159,8 +159,8 @@ def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan)
 
 
 def _check_options(plan: StudyPlan, metric_name: str | None) -> None:
-    """Raise `OptionError` for a metric that would have no effect, and for an aspect with a description. `judge` accepts
-    descriptions, but the plan has only names."""
+    """Raise `OptionError` for a metric that would have no effect, and for an aspect with a description. The command
+    `judge` accepts descriptions of aspects, but a plan has only names of aspects."""
     estimator_name = plan.stopping.estimator
     aspect_checks = (
         (
@@ -315,8 +315,9 @@ def empty_output_notes(material: StudyMaterial) -> list[Note]:
     empty_output_keys = [item_and_system for item_and_system, output in material.outputs.items() if output.is_empty]
     system_names_text = join_labels(sorted({system for _, system in empty_output_keys}), limit=3)
     note_message = (
-        f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): annotators see (empty) and "
-        "judge it like any other output; leave out outputs that are empty only because their collection failed"
+        f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): annotators "
+        "see (empty) and judge (empty) like any other output; leave out outputs that are empty only "
+        "because their collection failed"
     )
     return build_notes(("outputs-empty", len(empty_output_keys), note_message))
 

@@ -148,7 +148,7 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             le=0.9,
             description="proportion of second opinions (answers to a question that another annotator has answered); "
             "second opinions measure the reliability of annotators and do not affect decisions; idle annotators may "
-            "get a few more",
+            "get a few more second opinions",
         ),
     ] = 0.12
     gold_every: Annotated[

@@ -119,9 +119,9 @@ def rehearse(
     an answer. `seconds` is the median time of an answer. `reliability` is the correlation between a careful annotator's
     impression and the true quality.
 
-    `plans` are further plans to compare, by name; items and orders stay the same. The study does not change, and its
-    answers are not used. Raises `InputError` for files that are not a study, and `OptionError` for arguments that are
-    not allowed.
+    `plans` are further plans to compare, by name; these plans use the same items and orders. The study does not change,
+    and its answers are not used. Raises `InputError` for files that are not a study, and `OptionError` for arguments
+    that are not allowed.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")

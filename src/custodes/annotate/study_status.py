@@ -84,7 +84,7 @@ class Status(Result):
         ),
         count(
             "impossible",
-            "comparisons that ended without an answer, because annotators could not judge them",
+            "number of comparisons that annotators could not judge, so that these comparisons ended without an answer",
             essential=False,
         ),
         count(

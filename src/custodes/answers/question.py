@@ -33,7 +33,9 @@ UNRECORDED = ("rng", "progress")
 """Arguments that are not among the recorded options: `rng` has a field of its own in the provenance, and `progress`
 does not change any number of a result."""
 
-COUNTED = "numbers of equal outputs (n_outputs), and only rates can use them; pass the table with one row per output"
+COUNTED = (
+    "numbers of equal outputs (n_outputs), and only rates can use these numbers; pass the table with one row per output"
+)
 NOT_ENOUGH = "this question needs the ratings of single items; pass the study instead of its counts"
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)

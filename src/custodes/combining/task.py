@@ -154,8 +154,8 @@ def task(selected_study: Study, target: str | None) -> Task:
         (
             "missing-metric-scores",
             n_missing_scores,
-            f"{n_missing_scores} metric scores of rated outputs are missing; all methods except boosted trees replace "
-            "them by the training mean",
+            f"{n_missing_scores} metric scores of rated outputs are missing; all methods except boosted trees "
+            "replace missing scores by the training mean",
         ),
         (
             "more-features-than-rows",

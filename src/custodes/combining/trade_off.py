@@ -94,8 +94,8 @@ def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
         (
             "no-partiality",
             np.isnan(largest_partiality),
-            "partiality is undefined, because it needs five systems with ten rated items (or clusters) each, so "
-            "even-handed equals ridge",
+            "partiality is undefined, because the estimate needs five systems with ten rated items (or clusters) "
+            "each; without it, even-handed equals ridge",
         ),
         (
             "bound-not-satisfied",

@@ -156,7 +156,7 @@ class RaterComparison(ReadOnlyArrays):
         """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
         Such a metric shares no pair of outputs with the annotators. At least two systems have scores by annotators and
-        metric. For each of these systems, at least one of the two scores is a system-level score of the file.
+        metric. At least one of the two scores of such a system is a system-level score of the file.
         """
         is_metric_in_file, is_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         has_human_system_score = is_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & is_metric_in_file)

@@ -263,7 +263,7 @@ def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: F
 
     A mean is not rounded if it differs from the nearest multiple by more than its tolerance. The arrays are (items,
     systems). Without this rounding, adjusted means would never tie, although means of ratings on a scale with few
-    values often tie. The origin is the candidate that is closest to the means modulo their steps.
+    values often tie. The origin is chosen such that the means are as close as possible to multiples.
     """
     is_defined = np.isfinite(means)
     if not step or not is_defined.any():

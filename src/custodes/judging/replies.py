@@ -268,8 +268,8 @@ def _chances(
     """The normalised probabilities of the labels at the first token of the answer. If the server did not return the
     probability of every label, the result is None, because a missing probability is unknown and not 0.
 
-    If a schema is requested, some servers return the probabilities of the unconstrained model, in which words other
-    than labels may be more likely.
+    If a schema is requested, some servers return the probabilities of the unconstrained model, in which words that are
+    not labels may be more likely.
     """
     token_texts = [_text(token_entry.get("token")) for token_entry in token_entries]
     token_ends = [*accumulate(map(len, token_texts))]

@@ -160,7 +160,7 @@ class Judgements(Result):
         count("sent", "number of times that requests were sent in this run, retries included"),
         count("tokens_in", "input tokens of all replies; estimated if the server reports no numbers"),
         count("tokens_out", "output tokens of all replies; estimated if the server reports no numbers"),
-        score("dollars", "cost of all replies, cached ones included; null without a price"),
+        score("dollars", "cost of all replies, including cached replies; null without a price"),
     )
     details: pl.DataFrame = table(
         "One row per query with a reply.",

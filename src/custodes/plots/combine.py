@@ -22,7 +22,8 @@ LABELS = {method.name: method.label for method in METHODS.values()}
 SINGLE = f"datum.method === '{BEST.name}'"
 WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion of the gain of all splits"
 MOST = 25
-"""Maximum number of weights in the figure. The largest absolute weights are shown, and the number of the others."""
+"""Maximum number of weights in the figure. The figure shows the largest absolute weights, and the number of the
+remaining weights."""
 CLEAR = ("interval excludes 0", "not significant")
 HOLLOW = "rgba(0,114,178,0.08)"
 

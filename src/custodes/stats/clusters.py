@@ -73,7 +73,7 @@ class DesignEffect(NamedTuple):
         """Divisor of counts (...): the design effect, increased if there are few clusters, because the design effect is
         then uncertain.
 
-        The factor of this increase is the squared ratio of two quantiles: of t with clusters - 1 degrees of freedom,
+        For few clusters, the factor is the squared ratio of two quantiles: of t with clusters - 1 degrees of freedom,
         and of the normal distribution. So an interval from effective counts is as wide as an interval from t. The
         divisor is at least 1, and it is 1 without ratings.
         """

@@ -1,4 +1,4 @@
-"""Communities of raters. Raters are more similar within communities than between them."""
+"""Communities of raters. Raters are more similar within communities than between communities."""
 
 from __future__ import annotations
 

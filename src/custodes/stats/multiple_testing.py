@@ -22,7 +22,7 @@ STREAM = 20_240_229
 """Seed of the random numbers of tests. It is fixed, so that decisions do not depend on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
-"""Maximum number of flips for a p-value that is close to the level; fewer in a large family."""
+"""Maximum number of sign flips for a p-value that is close to the level. Large families of tests use fewer flips."""
 
 _FLIP_WORK = 5_000_000_000  # maximum of hypotheses x blocks x flips
 _SECOND = 3000  # flips of the second stage
@@ -249,7 +249,7 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
     """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
 
     The pseudo-value of a mean is the sum over the block's units, divided by the mean of `block_sizes` (blocks, k).
-    Pseudo-values are 0 for blocks of size 0, and 0 instead of rounding errors.
+    Pseudo-values of blocks of size 0 are 0, and rounding errors are replaced by 0.
 
     >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
     [[1.5, 2.5]]

@@ -731,7 +731,7 @@ def test_the_best_metric_of_each_aspect_is_named(results: dict[str, Any]) -> Non
     partial = replace(agreement, standing=agreement.standing.filter(~is_missing))
     assert text_of(make_verdict(results, agreement=partial), "", "trust").endswith(
         "If only one aspect matters, the metric with the highest agreement is judge (coherence), learned (fluency). "
-        "Its lead over all other metrics is significant on fluency."
+        "The lead of such a metric over all other metrics is significant on fluency."
     )
     assert "If only one aspect matters" not in text_of(make_verdict(results, agreement=agreement), "", "trust")
 

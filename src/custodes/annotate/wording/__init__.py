@@ -22,7 +22,7 @@ NO_NOUN = {"is", "one", "of", "do", "does", "would", "ist", "von", "der", "beide
 
 
 def noun_of(question: str) -> str:
-    """Return the noun that a question uses for an output, or '' if the question uses none.
+    """Return the noun that a question uses for an output, or '' if the question contains no such noun.
 
     >>> noun_of("Which summary is better?"), noun_of("How good is this answer?"), noun_of("Which is better?")
     ('summary', 'answer', '')

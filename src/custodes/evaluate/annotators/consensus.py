@@ -61,12 +61,12 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
     if median_n_shared_tasks >= ENOUGH:
         return (
             "dawid-skene",
-            f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and {ENOUGH} are "
-            "enough",
+            f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and {ENOUGH} shared "
+            "tasks are enough",
         )
     return "mace", (
-        f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and dawid-skene needs "
-        f"{ENOUGH}"
+        f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, but dawid-skene needs "
+        f"{ENOUGH} shared tasks"
     )
 
 

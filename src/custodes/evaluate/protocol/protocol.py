@@ -111,7 +111,8 @@ class Protocol(Result):
         ),
         score(
             "kld_mode",
-            "as `kld`, but from the posterior mode (rates without smoothing) of all annotations, as in the paper; "
+            "like `kld`, but computed from the posterior mode (rates without smoothing) of all annotations, as in "
+            "the paper; "
             "infinite if a pair has an outcome that annotators never chose",
             "KLD of the mode",
             best="low",

@@ -1,6 +1,6 @@
 """Posterior of the mixture model by sequential Monte Carlo, for tables whose weighted draws are too uneven.
 
-The symbols are those of `custodes.stats.correction.mixture`.
+The symbols are explained in `custodes.stats.correction.mixture`.
 """
 
 from __future__ import annotations

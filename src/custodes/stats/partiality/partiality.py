@@ -24,7 +24,8 @@ from custodes.stats.partiality.placement import Placement
 from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 5
-"""Minimum number of systems: the tested system, three systems that fix a line, and one that may be favoured as well."""
+"""Minimum number of systems: the tested system, three systems that fix a line, and one more system that may be
+favoured."""
 
 FEWEST_UNITS = 10
 """Minimum number of clusters with outputs of a system from which the system's sampling error is estimated."""
@@ -371,7 +372,7 @@ def _distances_from_curves(
         return np.asarray((first * second * curve_weights).sum(axis=1))
 
     def reciprocal(values: Floats) -> Floats:
-        """Return 1 / values; 0 if a value is 0 because all systems of the curve have equal means."""
+        """Return 1 / values. If a value is 0, because all systems of the curve have equal means, the result is 0."""
         return np.nan_to_num(ratio(np.ones(len(values)), values))
 
     human_deviations, metric_deviations = curve_deviations(placement.human), curve_deviations(placement.metric)

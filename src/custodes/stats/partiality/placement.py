@@ -125,8 +125,8 @@ def sign_placement(
     """Return the placement from the verdicts (n,) of annotators and of a metric on the same comparisons.
 
     `pair_of_comparison`, `items` and `units` (n,) are the pair, item and cluster of each comparison; `pair_systems`
-    (pairs, 2) are the two systems of each pair. The position of a system is the probit of its mean win rate. On this
-    scale, the link is straight if outputs vary normally.
+    (pairs, 2) are the two systems of each pair. The position of a system is the probit of its mean win rate. On the
+    probit scale, the link is straight if outputs vary normally.
     """
     from scipy.sparse import csr_array
     from scipy.special import ndtri
