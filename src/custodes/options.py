@@ -217,7 +217,8 @@ class Output:
 
     @property
     def shape(self) -> Format:
-        """The format of the output. The suffix of the output file determines it; without a file, `--format` does."""
+        """The format of the output. The suffix of the output file determines the format; without a file, `--format`
+        determines the format."""
         return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:

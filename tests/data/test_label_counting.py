@@ -163,7 +163,9 @@ def test_a_table_with_a_column_of_counts_is_read_like_the_rows_it_stands_for() -
 def test_other_questions_refuse_counts() -> None:
     counts = cu.count_labels(traces().lazy())
     for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route):
-        with pytest.raises(OptionError, match="and only rates can use them; pass the table with one row per output"):
+        with pytest.raises(
+            OptionError, match="and only rates can use these numbers; pass the table with one row per output"
+        ):
             question(counts)
 
 

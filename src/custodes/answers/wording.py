@@ -86,7 +86,7 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, min_decimals
 
 
 def decimal(value: float, digits: int) -> str:
-    """A number with this many decimals, or with two significant digits if it would be displayed as 0.
+    """A number with `digits` decimals, or with two significant digits if the number would be displayed as 0.
 
     >>> decimal(0.126, 2), decimal(0.00012, 2), decimal(-1e-17, 2)
     ('0.13', '0.00012', '0.00')

@@ -252,7 +252,7 @@ def estimate_lines(
         n_answer_tokens = cost.answer_tokens(judge_settings)
         reason_tokens_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge_settings.reason == "first" else ""
         token_basis_text = (
-            f"the JSON answer{reason_tokens_text}; a model that reasons before it answers needs more tokens"
+            f"the JSON answer{reason_tokens_text}; a model that reasons before its answer needs more tokens"
         )
     cost_estimate = cost.estimate(unsent_requests, tokens_per_answer=n_answer_tokens)
     yield (

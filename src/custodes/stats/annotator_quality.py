@@ -19,11 +19,11 @@ class PeerAgreement(NamedTuple):
     """Agreement of each answer (n,) with other answers to the same task.
 
     The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
-    with the peers, and `others` is the agreement of the peers among themselves. Both values are proportional to rank
-    correlations. The constant of proportionality is the same for both values and for all answers of an annotator. Signs
-    and ratios of sums over an annotator's answers are therefore meaningful. `agreement` and `others` are NaN for an
-    answer with fewer than two peers. `spread` (workers,) is the variance of an annotator's scores; it is NaN if all
-    answers of the annotator are equal.
+    with the peers, and `others` is the agreement of the peers among themselves. `agreement` and `others` are
+    proportional to rank correlations. The constant of proportionality is the same for both values and for all answers
+    of an annotator. Signs and ratios of sums over an annotator's answers are therefore meaningful. `agreement` and
+    `others` are NaN for an answer with fewer than two peers. `spread` (workers,) is the variance of an annotator's
+    scores; it is NaN if all answers of the annotator are equal.
     """
 
     agreement: Floats

@@ -33,7 +33,8 @@ MOST_LABELS = 12
 AnnotatorType = Literal["auto", "persons", "slots"]
 
 MOST_OF_TASKS = 0.9
-"""Raters with similar names are slots if each answered at least this proportion of the tasks of all of them."""
+"""Raters with similar names are slots if each of these raters answered at least this proportion of their joint
+tasks."""
 
 SLOT = "a slot, which several persons may share"
 

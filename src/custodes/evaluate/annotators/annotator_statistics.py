@@ -48,8 +48,8 @@ class AnnotatorTests(NamedTuple):
     """Tests of every annotator (a person or a slot); each array has shape (workers,).
 
     `position` has the tests of position preference. `p_careless` are p-values of the hypothesis that the agreement of
-    the annotator with the others is at least half of the agreement among the others, and `untested_reason` is the
-    reason why this is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the others
+    the annotator with the others is at least half of the agreement among the others, and `untested_reason` says why
+    this hypothesis is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the others
     no more than random answers do. `p_reversed` are p-values of the hypothesis that agreement is at least that of
     random answers; NaN if not tested, or if labels have no order.
     """

@@ -45,7 +45,11 @@ class Consistency(Result):
         "One row per rater and kind of fault that was tested.",
         RATER,
         label("kind", f"`{'`, `'.join(SAID)}`"),
-        label("factor", "own system, probe, or factor on which failures depend (`system`, `order` or `length`)"),
+        label(
+            "factor",
+            "subject of the test: own system of the judge, probe, or factor on which missing verdicts depend "
+            "(`system`, `order` or `length`)",
+        ),
         points(
             "estimate",
             "estimate in points, by kind: margin of the first position; margin of the longer output, adjusted for "
@@ -310,8 +314,8 @@ def consistency(
     ]
     n_excluded_ties = selected_study.preferences.frame.height - selected_study.preferences.queried_verdicts.frame.height
     message = (
-        f"{n_excluded_ties} ties between identical outputs are excluded, because the judge was not queried for these "
-        "ties"
+        f"{n_excluded_ties} comparisons of identical outputs are excluded, because the judge was not queried "
+        "about these comparisons"
     )
     notes = [*selected_study.notes, *(note for *_, aspect_notes in answers_of_aspects for note in aspect_notes)]
     notes += build_notes(("not-asked", n_excluded_ties, message))

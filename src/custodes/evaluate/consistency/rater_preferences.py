@@ -91,8 +91,9 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
         for aspect_preferences in preferences_of_aspects
     ):
         raise InputError(
-            f"{study.name}: there is nothing to compare: no verdicts, no item with scores of two outputs, and no "
-            "output that a rater labelled several times; give verdicts, scores or repeated labels (judge --repeats 3)"
+            f"{study.name}: there is nothing to compare, because the study has no verdicts, no item with scores of "
+            "two outputs, and no output that a rater labelled several times; give verdicts, scores or repeated "
+            "labels (judge --repeats 3)"
         )
     return preferences_of_aspects
 

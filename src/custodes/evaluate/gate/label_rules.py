@@ -67,9 +67,9 @@ class LabelTest:
     trials if the statistic is a proportion of outputs that were selected at random. `objection` says why the interval
     must not decide the rule; it is empty if the interval may decide. `advice` is empty if more data of the same kind
     would make the interval shorter; otherwise it says which data would. If outputs were left out of a corrected rate,
-    `extremes` has the smallest and the largest values that labels of these outputs permit, `influence` is the influence
-    on the smallest value, and `left_out` says why the left-out outputs may prevent a decision. `label` is the positive
-    label if the statistic depends on it.
+    `extremes` has the smallest and the largest values that labels of these outputs permit. `influence` is then the
+    influence on the smallest value, and `left_out` says why the left-out outputs may prevent a decision. `label` is the
+    positive label if the statistic depends on it.
     """
 
     rule: GateRule

@@ -45,7 +45,7 @@ TYPICAL_CORRELATION = 0.5
 
 
 LedgerAnswer = tuple[str, str, dict[str, Any], list[Note]]
-"""Outcome of a candidate, the reason for the outcome, row of the table `ledger`, and notes; there is no estimate."""
+"""Outcome of a candidate, reason for the outcome, row of the table `ledger`, and notes. Estimates are not included."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -319,7 +319,7 @@ def _standing_statistic(sample: Sample) -> str:
 
 
 def _cluster_sizes(sample: Sample, is_used_item: Bools) -> Floats:
-    """Return the weights of marked items by cluster. With system-level scores in the file, all items count."""
+    """Return the weights of marked items by cluster. If the file has system-level scores, all items count as marked."""
     comparison, design = sample.comparison, sample.comparison.design
     has_system_scores = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
     used_item_weights = design.weights * (is_used_item | has_system_scores)

@@ -162,7 +162,7 @@ def sampling_p_value(outputs: LabelledOutputs, judge_labels: Floats) -> float:
 
     If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label.
     Each label has Fisher's exact test of counts divided by the design effect of clusters. The smallest p-value over
-    labels is adjusted by Bonferroni's method. NaN if all outputs, or no outputs, have human labels.
+    labels is adjusted by Bonferroni's method. The result is NaN if all outputs, or no outputs, have human labels.
     """
     judge_labels = (
         judge_labels if has_only_judged(outputs, judge_labels, "random") else np.nan_to_num(judge_labels, nan=-1.0)

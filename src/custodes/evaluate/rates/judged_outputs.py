@@ -200,7 +200,7 @@ def _certainty(
     roc_curve = roc(signal_values[has_signal_value], label_codes[has_signal_value] == 1)
     is_signal_separating = np.nan_to_num(roc_curve.tpr - roc_curve.fpr).max(initial=0.0) >= SEPARATING
     if is_confidence(signal_name) or not is_signal_separating:
-        return signal_values, f"{signal_name} is read as the confidence in the label"
+        return signal_values, f"{signal_name} is read as the confidence of the judge in its label"
     score_cutoff = ThresholdTarget.parse("youden").threshold(
         signal_values[has_signal_value], label_codes[has_signal_value] == 1
     )

@@ -56,7 +56,7 @@ PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
 MOST_OUTSIDE = 0.05
-"""Maximum proportion of scores outside the range of the labels of a metric on the scale of the labels."""
+"""A metric has the scale of the labels if at most this proportion of its scores lies outside the range of labels."""
 
 FEW_LABELS = 3
 """Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""
@@ -368,8 +368,8 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         (
             "no-human-labels",
             not n_labelled,
-            "no output has a human label, so rates are those of the judge and may be wrong; label a random part of "
-            "the outputs",
+            "no output has a human label, so rates use the judge's labels alone and may be wrong; label a random "
+            "part of the outputs",
         ),
         (
             "all-labelled",

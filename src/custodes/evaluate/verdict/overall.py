@@ -187,8 +187,8 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
             else "not significant on any aspect"
         )
         yield (
-            f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
-            f"over all other metrics is {lead_text}."
+            f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. The lead "
+            f"of such a metric over all other metrics is {lead_text}."
         )
 
 

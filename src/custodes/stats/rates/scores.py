@@ -117,8 +117,9 @@ def roc(scores: Floats, is_positive: Bools) -> Roc:
 class ThresholdTarget(NamedTuple):
     """Criterion for choosing a threshold.
 
-    With the rate `youden`, the threshold has the largest TPR + TNR. With `tpr`, it has the largest TNR at which the TPR
-    is at least `least`; with `tnr`, the largest TPR at which the TNR is at least `least`.
+    With the rate `youden`, the threshold has the largest TPR + TNR. With `tpr`, the threshold has the largest TNR at
+    which the TPR is at least `least`. With `tnr`, the threshold has the largest TPR at which the TNR is at least
+    `least`.
     """
 
     rate: str
