@@ -236,6 +236,8 @@ def test_a_name_of_a_system_may_end_like_a_margin() -> None:
             r"rules on scores or preferences .* and on labels \(tpr\) cannot be tested together; use a gate",
         ),
         ({"require": "tpr>=1.5"}, "tpr lies between 0 and 1"),
+        ({"require": "tpr>=0,9"}, r"require='tpr>=0,9': a comma separates requirements; write tpr>=0\.9 with"),
+        ({"require": "corrected_rate>=v1-0,02"}, r"write corrected_rate>=v1-0\.02 with a decimal point"),
         ({"require": "specificity>=0.5"}, "for labels tpr, tnr, ppv"),
         ({"not_worse_than": "judge_old", "statistic": "corrected_rate"}, "name a measure of agreement"),
         ({"require": "tpr>=0.9", "sampling": "some"}, "allowed: random, by-judge, by-label"),
