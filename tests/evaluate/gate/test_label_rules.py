@@ -239,6 +239,15 @@ def test_outputs_left_out_of_one_version_may_prevent_a_decision_on_a_difference(
             "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa",
         ),
         ({"require": "tpr>=0.9", "sampling": "some"}, "sampling='some'; allowed: random, by-judge, by-label"),
+        (
+            {"require": "tpr>=0,9"},
+            "require='tpr>=0,9': a comma separates requirements; write tpr>=0.9 with a decimal point",
+        ),
+        (
+            {"require": "corrected_rate>=v1-0,02"},
+            "require='corrected_rate>=v1-0,02': a comma separates requirements; write corrected_rate>=v1-0.02 with a "
+            "decimal point",
+        ),
     ],
 )
 def test_bad_rules_have_one_clear_line(options: dict[str, Any], message: str) -> None:

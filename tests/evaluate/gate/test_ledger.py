@@ -131,6 +131,28 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     assert ledger.read_bytes() == before
 
 
+def test_a_majority_after_a_tie_is_no_changed_label(ledger: Path) -> None:
+    rng = np.random.default_rng(0)
+    first, judge = rng.integers(1, 6, 200), rng.integers(1, 6, 200)
+    second = np.where(first == 4, 5, first)  # annotators tie on the label, but not on the label >=4
+    data = pl.DataFrame({"id": np.arange(200), "judge": judge, "expert_1": first, "expert_2": second})
+
+    def ask_with(*more_labels: int) -> cu.Gate:
+        """Test the candidate with more annotators, who labelled only the tied outputs."""
+        more = {
+            f"expert_{k}": pl.when(pl.col("expert_1") == 4).then(label) for k, label in enumerate(more_labels, start=3)
+        }
+        columns = {"item": "id", "score": ["human:{rater:expert_*}", "metric:{rater:judge}"]}
+        return ask(cu.read(data.with_columns(**more), columns=columns), ledger, positive=">=4")
+
+    ask_with()
+    assert ask_with(5).ledger["candidate"].item() == 1
+    with pytest.raises(InputError, match="annotators are tied now"):
+        ask_with(1, 1)
+    with pytest.raises(InputError, match="human labels changed since earlier runs"):
+        ask_with(1, 1, 1)
+
+
 def test_two_branches_are_merged_by_keeping_the_lines_of_both(ledger: Path, tmp_path: Path) -> None:
     ask(candidate(0.75, 0), ledger)
     common = ledger.read_text()

@@ -198,6 +198,10 @@ def test_labels_that_are_not_two_and_annotators_alone_are_refused() -> None:
         ),
     ):
         cu.labelling(pl.DataFrame({"id": range(9), "expert": ["pass", "fail", "pass"] * 3}))
+    scored = pl.DataFrame({"id": range(9), "judge": np.arange(9) / 10, "expert": ["pass", "fail", "pass"] * 3})
+    for question in (cu.labelling, cu.route):
+        with pytest.raises(InputError, match="but judge gives scores; add a column with its labels, such as pass if"):
+            question(scored)
 
 
 N_OUTPUTS = np.array([[90, 310], [200, 100], [30, 170]])  # outputs of systems A, B, C that the judge fails and passes

@@ -300,9 +300,10 @@ def test_ties_of_annotators_are_no_missing_labels() -> None:
     assert row(vote.rates)["corrected_rate_low"] < probability.mean() < row(vote.rates)["corrected_rate_high"]
     assert {note.rule for note in vote.notes} == {"label-columns", "annotators-undecided"}
     scores = data.with_columns(judge_score=np.where(hard, 0.3, 0.9) + 0.05 * rng.random(1000)).drop("judge")
-    ties = scores.filter(pl.col("expert_1") != pl.col("expert_2"))
-    decided = pl.concat([scores.join(ties, on="id", how="anti"), ties.with_columns(expert_1=None, expert_2=None)])
-    assert row(cu.rates(scores).judges)["auc"] == pytest.approx(row(cu.rates(decided).judges)["auc"])
+    result = cu.rates(scores, threshold="0.6")
+    chosen = result.roc.row(by_predicate=pl.col("chosen"), named=True)
+    assert row(result.judges)["tpr"] == pytest.approx(chosen["tpr"])
+    assert row(result.judges)["tnr"] == pytest.approx(1 - chosen["fpr"])
 
 
 @pytest.mark.parametrize("consensus", ["vote", "dawid-skene", "kept"])
@@ -543,7 +544,7 @@ def test_scores_are_refused_with_the_question_that_answers_them() -> None:
         for r, kind in (("ann", "human"), ("m", "metric"))
     ]
     study = cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
-    with pytest.raises(InputError, match="for scores, use leaderboard or agreement"):
+    with pytest.raises(InputError, match="replace the scores by labels, .* or use leaderboard or agreement"):
         cu.rates(study)
 
 
