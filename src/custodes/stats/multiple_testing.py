@@ -289,7 +289,7 @@ def bootstrap_tests(
     The statistic t is the estimate divided by the standard deviation of its resamples. The statistic is transformed
     from Student's t to a normal quantile. The normal quantile is compared with the resamples, centred and divided by
     the same standard deviation. The critical value is transformed back to Student's t. The interval is the estimate +-
-    this critical value times the standard deviation.
+    the transformed critical value times the standard deviation.
 
     Parameters
     ----------
