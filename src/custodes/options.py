@@ -41,7 +41,7 @@ from custodes.files import check_distinct_files, check_writable, is_folder, is_s
 from custodes.progress import Progress, silent
 
 FILE_WIDTH = 120
-"""Maximum number of characters of a text column in a table written to a file."""
+"""Width of a table in a file or a pipe, in characters."""
 
 Inputs = Annotated[
     str,

@@ -9,6 +9,8 @@ from math import floor, inf, log10
 from statistics import median_low
 from typing import Any
 
+from custodes.errors import join_labels
+
 UNDEFINED = "–"
 FLAG = {True: "yes", False: "no"}
 
@@ -231,7 +233,7 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
     ('a, b and c', 'a, b and 1 more')
     """
     if len(labels) > limit:
-        return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
+        return join_labels(labels, limit=limit)
     return " and ".join(filter(None, (", ".join(labels[:-1]), *labels[-1:])))
 
 

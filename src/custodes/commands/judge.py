@@ -263,7 +263,10 @@ def estimate_lines(
         f"{cost_estimate.characters} characters, about {cost_estimate.tokens_in} input tokens; about "
         f"{cost_estimate.expected_out} output tokens expected, at most {cost_estimate.tokens_out}"
     )
-    yield f"assumptions: one request per query, and {n_answer_tokens:.0f} tokens per answer ({token_basis_text})"
+    yield (
+        f"assumptions: no request is sent again because of an unreadable reply, and {n_answer_tokens:.0f} tokens per "
+        f"answer ({token_basis_text})"
+    )
     if price is None:
         yield f"the price of {judge_settings.model} is unknown; {PRICES}"
     else:

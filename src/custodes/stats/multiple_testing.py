@@ -94,6 +94,15 @@ class Flips:
                 yield sign_flips(n_blocks, n_flips, np.random.default_rng([STREAM, stage]))
 
 
+def wallace_factor(degrees_of_freedom: Floats) -> Floats:
+    """Factor of the approximate normal quantile of Student's t, factor * sqrt(df * log(1 + t**2 / df)) (Wallace 1959).
+
+    >>> wallace_factor(np.array([1.0, 100.0])).round(3).tolist()
+    [0.818, 0.998]
+    """
+    return (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
+
+
 def flip_tests(
     estimate: Floats,
     jackknife_estimates: Floats,
@@ -169,7 +178,7 @@ def flip_tests(
     relative_statistic = np.abs(scaled_pseudo_values.sum(axis=1))
     degrees_of_freedom = n_blocks_or_two - 1.0
     has_equal_block_counts = len(np.unique(n_blocks_or_two[is_defined])) < 2
-    wallace_factor = (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
+    normal_factor = wallace_factor(degrees_of_freedom)
 
     def to_common_scale(relative_statistic: Floats, hypotheses: Ints | slice) -> Floats:
         """Statistics (k', n) on a common scale: unchanged with equal numbers of blocks, else normal quantiles."""
@@ -177,7 +186,7 @@ def flip_tests(
             return relative_statistic
         with np.errstate(divide="ignore"):
             return np.asarray(
-                wallace_factor[hypotheses, np.newaxis]
+                normal_factor[hypotheses, np.newaxis]
                 * np.sqrt(
                     -degrees_of_freedom[hypotheses, np.newaxis] * np.log1p(-(np.minimum(relative_statistic, 1.0) ** 2))
                 )
@@ -188,7 +197,7 @@ def flip_tests(
         relative_statistic = (
             common_scale_values
             if has_equal_block_counts
-            else np.sqrt(-np.expm1(-((common_scale_values / wallace_factor) ** 2) / degrees_of_freedom))
+            else np.sqrt(-np.expm1(-((common_scale_values / normal_factor) ** 2) / degrees_of_freedom))
         )
         relative_statistic = np.minimum(relative_statistic, 1.0)  # rounding error
         with np.errstate(divide="ignore"):

@@ -101,8 +101,9 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     ) in text_of(result, "coherence", "decisions")
     weaknesses = text_of(result, "coherence", "weaknesses")
     assert (
-        "judge does not significantly over-rate or under-rate any system, but some partiality may exist." in weaknesses
-    )
+        "judge does not significantly over-rate or under-rate any system, but this does not show that it rates all "
+        "systems fairly."
+    ) in weaknesses
     assert "Whether judge prefers longer outputs is not tested: the test needs texts of the outputs" in weaknesses
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
     # Random errors raise the weakest system against every other one, which is no favoritism.
@@ -258,7 +259,7 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
         return replace(favoritism, partiality=favoritism.partiality.with_columns(finding=pl.lit(value), **more))
 
     without = make_verdict(results, favoritism=finding(""))
-    assert text_of(without, "coherence", "favours") == "No metric is significantly partial to a system."
+    assert text_of(without, "coherence", "favours") == "No metric significantly over-rates or under-rates a system."
     assert "both aspects" not in text_of(without, "", "favours")
     favoured = finding("favoured")
     metrics = [metric for metric, *_ in findings(make_verdict(results, favoritism=favoured), "coherence")]
@@ -270,7 +271,7 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     )
     inconclusive = finding("inconclusive", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
     assert text_of(make_verdict(results, favoritism=inconclusive), "coherence", "favours") == (
-        "Whether a metric is partial to a system is inconclusive: too few."
+        "Whether a metric over-rates or under-rates a system is inconclusive: too few."
     )
 
 
@@ -838,7 +839,7 @@ def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results:
         finding=pl.when(is_unclear).then(pl.lit("inconclusive")).otherwise("finding")
     )
     text = text_of(make_verdict(results, favoritism=replace(favoritism, partiality=changed)), "", "weaknesses")
-    assert "Whether judge is partial is inconclusive for Elm on coherence and Elm on fluency." in text
+    assert "Whether judge over-rates or under-rates Elm on coherence and Elm on fluency is inconclusive." in text
     assert text.endswith("Whether judge prefers longer outputs is not tested: the test needs texts of the outputs.")
 
 

@@ -89,6 +89,18 @@ class AnnotatorAnswers:
         )
 
     @property
+    def n_deviating(self) -> Ints:
+        """(workers,): number of the annotator's answers to shared tasks that differ from the most frequent one."""
+        shared_workers, shared_values = self.answers.worker[self.is_shared_answer], self.value[self.is_shared_answer]
+        distinct_values, value_codes = np.unique(shared_values, return_inverse=True)
+        worker_value_codes, answer_counts = np.unique(
+            shared_workers * len(distinct_values) + value_codes, return_counts=True
+        )
+        n_most_frequent = np.zeros(len(self.raters), dtype=np.int64)
+        np.maximum.at(n_most_frequent, worker_value_codes // max(len(distinct_values), 1), answer_counts)
+        return np.bincount(shared_workers, minlength=len(self.raters)) - n_most_frequent
+
+    @property
     def is_shared_answer(self) -> Bools:
         """(n,): for each answer, whether other annotators answered the same task."""
         return np.asarray(self.has_several_answers[self.answers.task])

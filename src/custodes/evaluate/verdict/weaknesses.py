@@ -43,11 +43,12 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
         ),
         (
             not finding_rows and is_partiality_tested(view, metric),
-            f"{metric} does not significantly over-rate or under-rate any system, but some partiality may exist.",
+            f"{metric} does not significantly over-rate or under-rate any system, but this does not show that it rates "
+            "all systems fairly.",
         ),
         (
             reason_of_unclear_system,
-            f"Whether {metric} is partial to {names([*reason_of_unclear_system])} is inconclusive"
+            f"Whether {metric} over-rates or under-rates {names([*reason_of_unclear_system])} is inconclusive"
             f"{f': {reasons_text}' if reasons_text else ''}.",
         ),
         (
