@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 
 UNFINISHED: set[str] = set()
-"""Temporary files and folders that are being written. They are renamed when they are complete."""
+"""Temporary files and folders that are being written. Complete files and folders are renamed."""
 
 CHILDREN: set[int] = set()
 """Process groups that this process started. The groups are ended when this process exits."""

@@ -180,7 +180,11 @@ class Combine(Result):
         "Shift of the saved model for each kind of output; empty if `calibrate_by` is not set.",
         label("kind", "value of the column, or range of the metric"),
         count("outputs", "number of rated outputs of the kind"),
-        score("shift", "number added to the prediction: mean residual of this kind, with ten residuals of 0 added"),
+        score(
+            "shift",
+            "number added to the predictions of this kind of output: the mean residual of the kind, with ten "
+            "residuals of 0 added",
+        ),
         essential=False,
     )
     weights: pl.DataFrame = table(

@@ -94,7 +94,7 @@ class Validate(Result):
     model="Model file.",
     rename="OLD=NEW: OLD is the name of a rater in the data, NEW the name in the model; comma list or repeated.",
     objective="Statistic of the gains (default: the objective of the model).",
-    scales="Bounds of the metric scores: those of the model, or of these data.",
+    scales="Bounds of the metric scores: from the model, or from the given data.",
 )
 def validate(
     study: Study,

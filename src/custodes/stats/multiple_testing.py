@@ -19,7 +19,7 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.step_down import Batch, Statistics, step_down
 
 STREAM = 20_240_229
-"""Seed of the random numbers of tests. It is fixed, so that decisions do not depend on the seed of an analysis."""
+"""Fixed seed of the random numbers of tests, so that decisions do not depend on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
 """Maximum number of sign flips for a p-value that is close to the level. Large families of tests use fewer flips."""

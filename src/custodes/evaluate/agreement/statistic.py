@@ -290,8 +290,8 @@ class Statistic:
     def chance_column(self) -> Column | None:
         """The declaration of the column with the chance level; None if all metrics have the same chance level."""
         doc = (
-            f"chance level of `{self.name}`: expected value if human and metric preferences with these tie rates were "
-            "independent"
+            f"chance level of `{self.name}`: expected value if human and metric preferences were independent, "
+            "with the same proportions of ties"
         )
         return (
             score(f"{self.name}_chance", doc, f"{self.label} by chance", essential=False)

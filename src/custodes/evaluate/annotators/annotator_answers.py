@@ -140,7 +140,8 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
         if aspect_ratings.height:
             answers_of_aspects.append(_rating_answers(selected_study, aspect, aspect_ratings))
     message = (
-        f"{n_repeated_scores} repeated scores of an output by the same annotator are excluded; the first score counts"
+        f"{n_repeated_scores} repeated scores of an output by the same annotator are excluded; only the first "
+        "score of an output counts"
     )
     return answers_of_aspects, [*order_notes, *build_notes(("scored-again", n_repeated_scores, message))]
 
