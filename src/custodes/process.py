@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 
 UNFINISHED: set[str] = set()
-"""Temporary files and folders that are being written. They are renamed when they are complete."""
+"""Temporary files and folders that are being written. Complete files and folders are renamed."""
 
 CHILDREN: set[int] = set()
 """Process groups that this process started. The groups are ended when this process exits."""
@@ -77,11 +77,11 @@ def exit_on_signals() -> None:
 def use_one_heap() -> None:
     """Let all threads allocate from one heap, so that memory freed by one thread can be used by another.
 
-    The GNU C library gives each thread a separate heap, and returns little of a heap to the system. With other C
-    libraries this function has no effect. With one heap, the report on SummEval needs 526 MB instead of 638 MB, in the
-    same time. The GNU C library also returns a freed array of a few hundred kilobytes to the system at once, so the
-    allocation of the next array of this size takes time. Ridge regression on SummEval takes a third less time if this
-    memory is kept.
+    The GNU C library gives each thread a separate heap, and returns little of a heap to the system. With C libraries
+    other than GNU, `use_one_heap` has no effect. With one heap, the report on SummEval needs 526 MB instead of 638 MB,
+    in the same time. The GNU C library also returns a freed array of a few hundred kilobytes to the system at once, so
+    the allocation of the next array of this size takes time. Ridge regression on SummEval takes a third less time if
+    this memory is kept.
     """
     _call_allocator("mallopt", ARENA_MAX, 1)
     _call_allocator("mallopt", MMAP_THRESHOLD, KEPT_BYTES)

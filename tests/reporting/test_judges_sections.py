@@ -244,10 +244,12 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert second.endswith("ratings of other aspects: x.")
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
     (sentence,) = halo_sentences(halo(0.31, 0.3, 0.1))
-    assert "do not predict a rating significantly better" in sentence
+    assert "are not significantly better than other annotators’ ratings" in sentence
     assert sentence.endswith(": x.")
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
-    assert worse.startswith("No halo effect. On these aspects, the ratings of the other aspects by other annotators")
+    assert worse.startswith(
+        "No halo effect. To predict an annotator’s rating of these aspects, other annotators’ ratings"
+    )
 
 
 def test_halo_is_not_told_without_intervals_or_sources() -> None:

@@ -2,8 +2,8 @@
 erasure.
 
 The same procedure serves all platforms. The plan names the link parameter that contains the worker's id. If a link
-lacks this parameter, the worker types the id. At the end, a visit displays the completion code. If the plan has a
-return link, the visit also displays this link with the code.
+lacks the parameter for the worker's id, the worker types the id. At the end, a visit displays the completion code. If
+the plan has a return link, the visit also displays this link with the code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Selection of the next question of an annotator. The probability of the selection is stored.
 
 The random order of the items of a pair is drawn when the study is created. A primary comparison uses the first free
-position of its pair whose item is new to the annotator. If there is no such position, the comparison uses the first
-free position that the annotator never got. So the first positions of an order are a simple random sample of the items,
-no matter which annotators answer. Only the pair and the role of a question are drawn here.
+position of its pair whose item is new to the annotator. If the annotator has seen all these items, the comparison uses
+the first free position that the annotator never got. So the first positions of an order are a simple random sample of
+the items, no matter which annotators answer. Only the pair and the role of a question are drawn here.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | 
 
 
 def count_able_annotators(state: StudyState) -> int | None:
-    """Return the number of annotators who may answer. If annotators arrive by an open link, this number is unknown, and
-    None is returned."""
+    """Return the number of annotators who may answer. If annotators arrive by an open link, the number of annotators is
+    unknown, and None is returned."""
     return (
         sum(worker.is_able for worker in state.workers.values()) if state.plan.annotators.recruit == "links" else None
     )
@@ -158,8 +158,8 @@ def primary_candidates(state: StudyState, worker: Annotator) -> list[Unit]:
 
 
 def _first_free_unit(state: StudyState, worker: Annotator, pair_index: int) -> Unit | None:
-    """Return the first free unit whose item this annotator has not seen. If there is no such unit, return the first
-    free unit that this annotator never got, or None."""
+    """Return the first free unit whose item this annotator has not seen. If the annotator has seen all items, return
+    the first free unit that this annotator never got, or None."""
     fallback_unit = None
     for unit in state.assignments.iterate_free_units(pair_index):
         if unit.item not in worker.seen_items:

@@ -49,7 +49,7 @@ class Forecast:
     The reason 'annotators' means that the current interim analyses need more answers than the current annotators may
     give, and 'nobody' means that nobody has answered for a day. `spent`: cost so far. `cost`: expected further cost.
     The cost so far and the expected cost include the platform's fee. `wage`: hourly wage, or None if there are too few
-    timed answers. `is_low`: whether this wage is below the target wage of the plan.
+    timed answers. `is_low`: whether the hourly wage is below the target wage of the plan.
     """
 
     answers: Range

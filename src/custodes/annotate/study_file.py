@@ -3,8 +3,8 @@
 Every event is a row. `assignment` holds the questions that annotators saw, and `judgment` holds their answers. A
 correction is another assignment of the same unit; its column `again` names the assignment that it replaces. An interim
 analysis (`look`) is written together with the answer that completed it, and is never changed. Workers, sessions,
-assignments, judgments, exclusions and events share one numbering. The numbers give the order of these rows
-independently of the clock.
+assignments, judgments, exclusions and events share one numbering. The numbers give the order of the rows independently
+of the clock.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ PASSES = {
     "combine": 5,
     "report": 10,
 }
-"""Relative cost of each question; it is 1 for a question that reads the data once."""
+"""Relative cost of each question: 1 for a question that reads the data once."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -285,7 +285,7 @@ def refuse_ignored_argument(function: Callable[..., Any], why: str, **values: An
 def resolve_seed(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
     """The seed or generator to pass to a question, and the seed to record.
 
-    The recorded seed is None for a generator of the caller, since such a result cannot be replayed.
+    The recorded seed is None for a generator of the caller, since a result with a generator cannot be replayed.
     """
     rng = seed_or_generator("rng", rng)
     if isinstance(rng, np.random.Generator):

@@ -132,8 +132,8 @@ class Combine(Result):
         score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "objective on the same comparisons as `score`, reached by models that were also trained on other items "
-            "of the held-out systems or data sets; null if items are held out",
+            "objective on the comparisons of `score`, but for models whose training data contain other items of the "
+            "held-out systems or data sets; null if items are held out",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(
@@ -180,7 +180,11 @@ class Combine(Result):
         "Shift of the saved model for each kind of output; empty if `calibrate_by` is not set.",
         label("kind", "value of the column, or range of the metric"),
         count("outputs", "number of rated outputs of the kind"),
-        score("shift", "number added to the prediction: mean residual of this kind, with ten residuals of 0 added"),
+        score(
+            "shift",
+            "number added to the predictions of this kind of output: the mean residual of the kind, with ten "
+            "residuals of 0 added",
+        ),
         essential=False,
     )
     weights: pl.DataFrame = table(

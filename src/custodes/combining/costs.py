@@ -29,8 +29,8 @@ Costs = Mapping[str, float] | str
 def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     """Return the costs (metrics,), and notes that explain why costs of raters files were not used.
 
-    Costs come from `costs`, a mapping or the path of a table. If `costs` is None, they come from the raters files if
-    these have a positive cost for each metric, all in one unit; otherwise each metric costs 1.
+    Costs come from `costs`, a mapping or the path of a table. If `costs` is None, costs come from the raters files if
+    these files have a positive cost for each metric, all in one unit; otherwise each metric costs 1.
 
     Raises `InputError` or `OptionError` for a metric without a cost, an unknown metric, a cost that is not positive, or
     a table with different units.

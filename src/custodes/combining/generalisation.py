@@ -153,7 +153,7 @@ def without_systems(
 ) -> WithoutSystems | str:
     """Return predictions by models that are fitted without the held-out items and without some systems.
 
-    If such models cannot be fitted, return the reason.
+    If models without some systems cannot be fitted, return the reason.
     """
     task = trial.of
     rated_system_indices = np.flatnonzero(task.rated.any(axis=0))
@@ -222,7 +222,8 @@ def _groups(
 ) -> dict[str, Any] | str:
     """Return table rows for unseen data sets (or groups), predicted by models fitted without them.
 
-    If such models cannot be tested, return the reason; the reason is empty if there are no data sets (or groups).
+    If unseen data sets (or groups) cannot be tested, return the reason; the reason is empty if there are no data sets
+    (or groups).
     """
     task, unit_noun = trial.of, GROUPS[column_name]
     label_of_item = {"dataset": task.design.dataset, "group": task.design.group}[column_name]

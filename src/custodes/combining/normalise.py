@@ -184,8 +184,8 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
 
     Some files contain negated scores of a metric. For example, WMT published MetricX from -25 to 0, where higher is
     better. `x` (rows, p) are the scores, already multiplied by the directions. Negated scores are detected: the mean
-    raw score then lies outside the known scale, but inside the mirror image of this scale. The known direction of such
-    a metric is reversed.
+    raw score then lies outside the known scale, but inside the mirror image of this scale. For negated scores, the
+    known direction of the metric is reversed.
 
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']

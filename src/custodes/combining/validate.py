@@ -94,7 +94,7 @@ class Validate(Result):
     model="Model file.",
     rename="OLD=NEW: OLD is the name of a rater in the data, NEW the name in the model; comma list or repeated.",
     objective="Statistic of the gains (default: the objective of the model).",
-    scales="Bounds of the metric scores: those of the model, or of these data.",
+    scales="Bounds of the metric scores: from the model, or from the given data.",
 )
 def validate(
     study: Study,
@@ -340,8 +340,8 @@ def _rivals(
 ) -> tuple[list[_Rival], str]:
     """Return the single metrics for the comparison, and a reason if the best single metric of the fit is missing.
 
-    The metrics are the best single metric of the fit, if it is known and in these data, and the best single metric on
-    these data.
+    The metrics are the best single metric of the fit (if this metric is known and in the study) and the best single
+    metric in the study.
     """
     rivals: list[_Rival] = []
     why_no_best_single = ""

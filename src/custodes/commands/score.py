@@ -60,8 +60,8 @@ def score(
 ) -> int:
     """Compute metric scores of texts, and write them as ratings with a table of the metrics and their costs.
 
-    Every other verb reads these ratings. The exit status is 1 if a metric failed or has no score for an output. The
-    file is written also in this case, and notes list the missing scores.
+    Every other verb reads the written ratings. The exit status is 1 if a metric failed or has no score for an output.
+    The file is written even if scores are missing, and notes list the missing scores.
 
     Example: `custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv`
     """

@@ -108,7 +108,8 @@ class Ranking(Result):
         labels("metrics", "metrics that decide the opposite", "Reversed by"),
         p_value(
             "p_adjusted",
-            "largest adjusted p-value of these metrics. The p-value of a metric is the larger of the human p-value and "
+            "largest adjusted p-value of the contradicting metrics. The p-value of a metric is the larger of the "
+            "human p-value and "
             "the metric's p-value. Holm's adjustment covers all combinations of a pair and a metric whose margin for "
             "this pair is opposite to the human margin",
             "p, all tested",

@@ -183,9 +183,9 @@ def human_means(annotator_scores: Floats) -> HumanMeans:
     If annotators rated different outputs, the mean level of the annotators of an output (see `annotator_levels`) is
     subtracted from its mean. Ties are kept if only the errors of levels would break these ties. Annotators are
     comparable if a chain of outputs with several ratings connects them. On an item, only the outputs of one set of
-    comparable annotators have a mean: the set that rated most outputs of the item. Of several such sets, the set with
-    more ratings counts, then the set with higher ratings, so that the order of annotators does not matter. If the error
-    of levels cannot be estimated, means are not adjusted.
+    comparable annotators have a mean: the set that rated most outputs of the item. If several sets rated equally many
+    outputs, the set with more ratings counts, then the set with higher ratings, so that the order of annotators does
+    not matter. If the error of levels cannot be estimated, means are not adjusted.
 
     >>> harsh, lenient = np.array([[1.0, 2.0, 1.0, 2.0, 3.0, 4.0, np.nan], [3.0, 4.0, 3.0, 4.0, 5.0, 6.0, 5.0]])
     >>> human_means(np.array([[harsh], [lenient]])).values.round(2).tolist()
@@ -262,8 +262,8 @@ def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: F
     """Return means of `n_ratings` ratings, rounded to multiples of step / n_ratings from an origin.
 
     A mean is not rounded if it differs from the nearest multiple by more than its tolerance. The arrays are (items,
-    systems). Without this rounding, adjusted means would never tie, although means of ratings on a scale with few
-    values often tie. The origin is chosen such that the means are as close as possible to multiples.
+    systems). Without rounding, adjusted means would never tie, although means of ratings on a scale with few values
+    often tie. The origin is chosen such that the means are as close as possible to multiples.
     """
     is_defined = np.isfinite(means)
     if not step or not is_defined.any():

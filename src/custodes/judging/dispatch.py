@@ -79,8 +79,9 @@ class Window:
         self.size = min(float(self.most), self.size + 1)
 
     def decrease(self, sent_time: float, now: float) -> None:
-        """Halve the maximum, unless it was halved after this request was sent. So the failures of concurrent requests
-        halve the maximum only once. `sent_time` is the time at which this request was sent."""
+        """Halve the maximum number of concurrent requests, unless this maximum was halved after the request was sent.
+        So the failures of concurrent requests halve the maximum only once. `sent_time` is the time at which this
+        request was sent."""
         if sent_time > self.cut:
             self.size, self.cut = max(1.0, self.size / 2), now
 

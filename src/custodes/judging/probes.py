@@ -114,7 +114,7 @@ def toggle_markdown(text: str) -> Form:
     """The text with added Markdown (sentences as bullets, or one sentence in bold). If the text has Markdown, the
     Markdown is removed instead.
 
-    The words are the same in both forms. A text that cannot be converted in this way is returned unchanged.
+    The words are the same in both forms. A text whose Markdown cannot be added or removed is returned unchanged.
 
     >>> toggle_markdown("Lima is the capital of Peru. It lies on the coast of the Pacific.").text
     '- Lima is the capital of Peru.\\n- It lies on the coast of the Pacific.'

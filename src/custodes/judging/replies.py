@@ -124,7 +124,7 @@ class _UnclearError(Exception):
 
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
     """The answer in the last JSON object that has the key of the answer; None if this answer is ambiguous. If no object
-    has this key, the answer is the whole text, provided that this text is a label."""
+    has the key of the answer, the answer is the whole text, provided that the text is a label."""
     thought_end = text.rfind(THOUGHT)
     try:
         verdicts = [verdict for verdict in _answers(text, judge) if verdict.end > thought_end]

@@ -31,7 +31,8 @@ LANE = 14
 """Width of a prediction bar in pixels."""
 HEIGHT = 260
 NAMED = 5
-"""Number of labelled metrics on the lasso paths: those with the largest weights. Human aspects are all labelled."""
+"""Number of labelled metrics on the lasso paths: the metrics with the largest weights. All human aspects are
+labelled."""
 BESIDE = 14
 """Distance in pixels between the end of the lasso paths and the labels."""
 CLEAR = ("interval of the gain above 0", "contains 0, or no interval", "below 0")

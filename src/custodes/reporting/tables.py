@@ -23,7 +23,8 @@ LEAST_DIGITS = 2
 """Minimum number of decimals in a column without intervals, for numbers below 10."""
 
 LEVEL = 5
-"""Compression level of deflate. Level 6 takes nearly twice as long, and its output is only 4 % smaller."""
+"""Compression level of deflate. Compression at level 6 takes nearly twice as long, and the output is only 4 %
+smaller."""
 
 SHOWN: Mapping[Kind, str] = {
     "count": "int",

@@ -144,7 +144,8 @@ class Process:
         return self._hello
 
     def ask(self, rows: Sequence[Mapping[str, Any]]) -> WorkerAnswer:
-        """Return the worker's complete answer for some rows. Raises `InputError` if there is no such answer."""
+        """Return the worker's complete answer for some rows. Raises `InputError` if the worker gives no complete
+        answer."""
         if self._failed is not None:
             raise InputError(self._failed)
         try:

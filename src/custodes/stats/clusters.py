@@ -332,7 +332,7 @@ def null_effect(wins_and_losses: NDArray[Any], cluster_square_sums: NDArray[Any]
     `cluster_square_sums` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins -
     losses under the null hypothesis. If every item is a cluster, it is the number of wins and losses. Because the
     variance holds under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels:
-    with C = `n_clusters`, |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller
+    with C = `n_clusters`, |z| is at most sqrt(C). With fewer than twelve clusters, the limit of |z| would allow smaller
     p-values than 2^(1 - C), the smallest p-value of sign flips of whole clusters. The divisor is then increased so that
     no p-value is smaller than 2^(1 - C).
 

@@ -303,7 +303,7 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     """Correlations of system scores, over the systems that can be compared.
 
     Kendall's tau-b uses the pairs of systems that can be compared. For Pearson and Spearman, systems that are connected
-    by such pairs form a block, and scores (or ranks) are centred on the mean of each block.
+    by comparable pairs form a block, and scores (or ranks) are centred on the mean of each block.
 
     Parameters
     ----------

@@ -17,11 +17,11 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     """Proportions of correct decisions, inversions, omissions and insertions: human (pairs,), other (..., pairs) ->
     (..., 4).
 
-    Decisions are 1, 0 (no difference) or -1. NaN marks a pair without a decision, which is left out. In an inversion,
-    annotators and the other rater decide for opposite winners. In an omission, annotators find a difference but the
-    other rater finds none. In an insertion, the other rater finds a difference but annotators find none. The
-    proportions sum to 1. The proportions are NaN if no pair has a decision of the annotators and a decision of the
-    other rater.
+    Decisions are 1 (the first system is better), 0 (no difference) or -1 (the second system is better). NaN marks a
+    pair without a decision, which is left out. In an inversion, annotators and the other rater decide for opposite
+    winners. In an omission, annotators find a difference but the other rater finds none. In an insertion, the other
+    rater finds a difference but annotators find none. The proportions sum to 1. The proportions are NaN if no pair has
+    a decision of the annotators and a decision of the other rater.
 
     >>> error_types(np.array([1, 1, 1, 0]), np.array([1, -1, 0, 1])).tolist()
     [0.25, 0.25, 0.25, 0.25]
@@ -45,9 +45,9 @@ def lower_rate(rates: NDArray[Any], critical_value: float) -> NDArray[np.float64
     """Lower bound of the expected proportion of pairs with an error, from the proportion of resamples (..., pairs) in
     which each pair has the error.
 
-    A pair near the threshold of a test may have an error in these data that is rare in other data. If z is the distance
-    from the threshold in standard errors, the rate is about the normal probability of z, and `critical_value` standard
-    errors are subtracted from z. NaN marks pairs that are left out.
+    A pair near the threshold of a test may have an error in the given data that is rare in other data. If z is the
+    distance from the threshold in standard errors, the rate is about the normal probability of z, and `critical_value`
+    standard errors are subtracted from z. NaN marks pairs that are left out.
 
     >>> lower_rate(np.array([[0.5, 0.0, 1.0, np.nan]]), 1.96).round(4).tolist()
     [0.3417]

@@ -193,11 +193,11 @@ def expanded_interval(
     """Expanded percentile interval: percentiles of draws (B, ...) at wider levels, extended to contain the estimate.
 
     The draws are from G = `n_units` clusters and need not be centred at the estimate. The level is the normal
-    probability between minus and plus the t quantile with G - 1 degrees of freedom. If this percentile lies beyond the
-    most extreme draws, the interval also contains the extrapolated bounds: the distance from the estimate to a
-    percentile with ten draws beyond it, extended in proportion to the quantile on the scale of `student_interval`. The
-    interval is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there are no draws.
-    If the draws of a `SHARE` are all 0 or all 1, the interval is the Wilson interval of G observations.
+    probability between minus and plus the t quantile with G - 1 degrees of freedom. If the required percentile lies
+    beyond the most extreme draws, the interval also contains the extrapolated bounds: the distance from the estimate to
+    a percentile with ten draws beyond it, extended in proportion to the quantile on the scale of `student_interval`.
+    The interval is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there are no
+    draws. If the draws of a `SHARE` are all 0 or all 1, the interval is the Wilson interval of G observations.
 
     >>> draws = np.linspace(0, 1, 1001)
     >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -286,8 +286,8 @@ class ResampledEstimate:
         With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). The
         interval is also undefined if, with G equal clusters, a percentile lies beyond the most extreme draws. If no
         resample differs from the estimate, the error is unknown, but not 0. The interval then extends by `width` times
-        1 - ((1 - level) / 2)^(1 / G). This factor is the upper confidence bound of the proportion of deviating clusters
-        if none of G sampled clusters deviates.
+        1 - ((1 - level) / 2)^(1 / G). The factor of `width` is the upper confidence bound of the proportion of
+        deviating clusters if none of G sampled clusters deviates.
         """
         from scipy.special import ndtr
 

@@ -19,7 +19,7 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.step_down import Batch, Statistics, step_down
 
 STREAM = 20_240_229
-"""Seed of the random numbers of tests. It is fixed, so that decisions do not depend on the seed of an analysis."""
+"""Fixed seed of the random numbers of tests, so that decisions do not depend on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
 """Maximum number of sign flips for a p-value that is close to the level. Large families of tests use fewer flips."""
@@ -298,7 +298,7 @@ def bootstrap_tests(
     The statistic t is the estimate divided by the standard deviation of its resamples. The statistic is transformed
     from Student's t to a normal quantile. The normal quantile is compared with the resamples, centred and divided by
     the same standard deviation. The critical value is transformed back to Student's t. The interval is the estimate +-
-    this critical value times the standard deviation.
+    the transformed critical value times the standard deviation.
 
     Parameters
     ----------

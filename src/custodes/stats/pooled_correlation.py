@@ -148,7 +148,7 @@ class _Levels:
 
     @cached_property
     def _steps(self) -> Any:
-        """Number of outputs in each level and the level below together, by group; rows are in the order of `_row`."""
+        """Number of outputs of each group in a level and in the level below it, with rows in the order of `_row`."""
         level_of_entry = np.concatenate([self.level_of_output, self.level_of_output + 1])
         is_existing_level = level_of_entry < self.shape[0]
         return _count_matrix(

@@ -47,7 +47,7 @@ def common_items(rated: Bools) -> Bools:
 def blocks_of(is_connected: Bools) -> NDArray[np.int64]:
     """Block of each system, as a number: (..., systems).
 
-    `is_connected` (..., systems, systems) marks pairs of systems. Systems that a chain of such pairs connects are in
+    `is_connected` (..., systems, systems) marks pairs of systems. Systems that a chain of connected pairs links are in
     one block.
 
     >>> blocks_of(np.array([[False, True, False], [True, False, False], [False, False, False]])).tolist()

@@ -228,8 +228,7 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
     assert result.findings["finding"].item() == ""
     single_rating = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
     with pytest.raises(
-        InputError,
-        match="table: there is nothing to compare, because the study has no verdicts, no item with scores of",
+        InputError, match="there is nothing to compare, because the study has no verdicts, no item with"
     ):
         consistency_of(cu.read(single_rating))
     with pytest.raises(OptionError, match="judgee"):

@@ -87,7 +87,7 @@ async def rows_of(path: Path, query: str, *parameters: object, max_rows: int = M
 
 def act_of(action_name: str, service: Service, form_fields: Mapping[str, str]) -> Future[None] | None:
     """Start the action that a form of the owner requests, and return its future. `action_name` is the last part of the
-    form's address. Return None if this part names no action."""
+    form's address. Return None if `action_name` is not the name of an action."""
     worker_label = form_fields.get("worker", "")
     match action_name:
         case "pause" | "resume" | "stop" | "reopen":

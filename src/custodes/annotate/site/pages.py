@@ -99,7 +99,7 @@ TEMPLATES = {
 @dataclass(frozen=True)
 class AnswerButton:
     """An answer button. The form sends `value`. The button displays `text`, the shortcut `hint`, and `label`, which is
-    the plan's label for this point of the scale. `keys` are the shortcut keys."""
+    the plan's label for a point of the rating scale. `keys` are the shortcut keys."""
 
     value: str
     text: str

@@ -58,7 +58,7 @@ class Sample:
     column of each cluster in `times`. The column is -1 if an earlier cluster has equal preferences; the column of the
     earlier cluster then represents both clusters. `columns` is None if scores can be compared (see `resampled_groups`).
     If `redraws_levels` is true, resamples contain the error of the annotators' levels (severity). Jackknife samples
-    never contain this error.
+    never contain the error of levels.
     """
 
     comparison: RaterComparison
@@ -223,7 +223,7 @@ def group_equal_rows(*masks: Bools) -> list[NDArray[np.intp]]:
 def output_statistic(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
     """Return a function that computes a statistic of output scores, or NaN if no output has human and metric scores.
 
-    Without this check, verdicts on a hundred systems would fill the memory.
+    Without a check for output scores, verdicts on a hundred systems would fill the memory.
     """
 
     def compute_or_nan(sample: Sample) -> Floats:
@@ -290,8 +290,8 @@ class Statistic:
     def chance_column(self) -> Column | None:
         """The declaration of the column with the chance level; None if all metrics have the same chance level."""
         doc = (
-            f"chance level of `{self.name}`: expected value if human and metric preferences with these tie rates were "
-            "independent"
+            f"chance level of `{self.name}`: expected value if human and metric preferences were independent, "
+            "with the same proportions of ties"
         )
         return (
             score(f"{self.name}_chance", doc, f"{self.label} by chance", essential=False)

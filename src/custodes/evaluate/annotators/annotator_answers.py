@@ -140,7 +140,8 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
         if aspect_ratings.height:
             answers_of_aspects.append(_rating_answers(selected_study, aspect, aspect_ratings))
     message = (
-        f"{n_repeated_scores} repeated scores of an output by the same annotator are excluded; the first score counts"
+        f"{n_repeated_scores} repeated scores of an output by the same annotator are excluded; only the first "
+        "score of an output counts"
     )
     return answers_of_aspects, [*order_notes, *build_notes(("scored-again", n_repeated_scores, message))]
 
@@ -229,7 +230,7 @@ def _answers(
 
 
 def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) -> tuple[frozenset[str], list[Note]]:
-    """Return the raters that are single persons, and notes on how this was determined.
+    """Return the raters that are single persons, and notes on how single persons were identified.
 
     With 'auto', a rater is a person if the raters table says so. Any other rater is a slot if the name is numbered
     (`annotator2`, `human_b`) and if all raters with similar names answered nearly the same tasks, as in files with one

@@ -71,7 +71,7 @@ class Annotators(Result):
         "One row per annotator (or slot) and type of answer.",
         ANSWER_TYPE,
         label("rater", "the annotator"),
-        flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
+        flag("is_person", "whether the annotator is one person, not a slot shared by several persons", essential=False),
         count("answers", "number of tasks (comparisons or outputs) that the annotator answered"),
         count(
             "n_multiply_rated",

@@ -163,7 +163,8 @@ class Ceiling(Result):
         count("step", "number of the step, from 1; step 0 has the metrics in use"),
         label(
             "metric",
-            "metric added at this step; at step 0, the first two metrics in use and the number of the others",
+            "metric added at this step; at step 0, the first two metrics in use and the number of further metrics in "
+            "use",
             "Metric added",
         ),
         score("kendall", "held-out tau-b; the path for each fold is selected on the other folds", "τ-b", interval=True),

@@ -94,7 +94,7 @@ class SystemTarget(PredictedAspect):
     def split_half_columns(self, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
         """Return the columns of `annotators`: agreement of the orders by two halves of the annotators.
 
-        The bound for a predictor is not estimated at this level.
+        The bound for a predictor is not estimated at the system level.
         """
         if len(self.persons) < 2:
             return {}

@@ -122,8 +122,8 @@ class Distances:
 
     `kinds` (1 + B, 3) are averages by kind of pair. `raters` (1 + B, raters, 2) are the averages of each rater with
     annotators and with metrics. `kind_clusters` (3,) and `rater_clusters` (raters, 2) are the effective numbers of
-    clusters of these averages. `columns` has the mean distance of each pair with bounds, and the number `n` of
-    rankings.
+    clusters for the averages by kind of pair and by rater. `columns` has the mean distance of each pair with bounds,
+    and the number `n` of rankings.
     """
 
     columns: dict[str, NDArray[Any]]

@@ -227,7 +227,7 @@ class Consistency(Result):
     panels: pl.DataFrame = table(
         "Accuracy of each judge and of majority votes of several judges.",
         label("panel", "`all`, `best majority`, `best single judge` or the name of a judge"),
-        count("comparisons", "comparisons on which annotators and all these judges gave verdicts"),
+        count("comparisons", "comparisons on which annotators and all judges of the table gave verdicts"),
         share(
             "accuracy",
             "proportion of comparisons that the panel and the annotators decide equally; a tie against a decision "

@@ -124,7 +124,8 @@ class Ledger:
 
     @cached_property
     def heads(self) -> tuple[str, ...]:
-        """Digests of the entries that no other entry follows. After a merge, there are several such entries."""
+        """Digests of the entries that no other entry follows. After a merge, several entries have no following
+        entry."""
         parent_digests = {parent_digest for entry in self.entries for parent_digest in entry.parents}
         return tuple(sorted(entry.digest for entry in self.entries if entry.digest not in parent_digests))
 
@@ -147,9 +148,9 @@ class Ledger:
         """Return the labels with the earlier names of renamed systems.
 
         A system that is not in the ledger counts as renamed if its labels of all shared items equal the labels of an
-        earlier system that is not in `label_of_output`. Without this rule, the same labels would start a new
-        generation. Each earlier name belongs to at most one system, because otherwise labels of one system would be
-        lost.
+        earlier system that is not in `label_of_output`. Without the rule for renamed systems, the same labels would
+        start a new generation. Each earlier name belongs to at most one system, because otherwise labels of one system
+        would be lost.
         """
         earlier_labels_of_system, current_labels_of_system = _by_system(self.labels), _by_system(label_of_output)
         earlier_name_of_system = dict[str, str]()

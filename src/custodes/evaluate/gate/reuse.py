@@ -156,7 +156,7 @@ class LedgerTests:
 
 
 def _rounded(influences: Floats, *, digits: int) -> list[list[float]]:
-    """Return influences (tests, units) as numbers with this many significant digits."""
+    """Return influences (tests, units) rounded to a fixed number of significant digits."""
     return [[float(f"{influence:.{digits}g}") for influence in influences_of_test] for influences_of_test in influences]
 
 

@@ -43,7 +43,8 @@ class State:
     `answers` has, for each of `pairs`, a mapping from items to preferences of the first system: 1, 0, -1, or -128 if
     the comparison could not be judged (another item then replaces the item). `seed` determines the orders of items and
     the random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric.
-    `units` is the cluster of each item. Questions and decisions follow from these values (see `live_annotation`).
+    `units` is the cluster of each item. The questions and decisions of the protocol follow from the state (see
+    `live_annotation`).
     """
 
     systems: tuple[str, ...]
@@ -82,7 +83,8 @@ class State:
 
     @cached_property
     def live_annotation(self) -> ConcurrentAnnotation:
-        """The questions and decisions after these answers, replayed in an allowed order. Do not change the object.
+        """The questions and decisions after the answers of the state, which are replayed in an allowed order. Do not
+        change the object.
 
         Answers that are not allowed in any order are left out.
         """

@@ -202,7 +202,9 @@ def plan(
         worlds = list(pilot_worlds(pilot, setting, replications, root_generator))
     is_without_metric = worlds[0].channel is None
     if is_without_metric:
-        no_metric_reason = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
+        no_metric_reason = (
+            f"no metric rated the items of the plan; {'give a channel' if pilot is None else 'select metrics'}"
+        )
         refuse_ignored_argument(plan, no_metric_reason, metric_items=metric_items)
     estimators, stopping_rules = select_estimators_and_rules(estimator, stopping, is_without_metric=is_without_metric)
     reject(

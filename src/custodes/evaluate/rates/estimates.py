@@ -407,7 +407,7 @@ def has_only_judged(outputs: LabelledOutputs, judge_labels: Floats, sampling: Sa
     only.
 
     With random sampling, the result is true if no output without a label of the judge has a human label, and if the
-    probability of this event by chance is below `UNSEEN`.
+    probability that random sampling misses all such outputs is below `UNSEEN`.
     """
     is_judged, has_human_label = ~np.isnan(judge_labels), outputs.has_human_label
     if sampling == "by-label" or is_judged.all():

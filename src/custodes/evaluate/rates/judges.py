@@ -230,10 +230,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
 
 
 def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Floats, Ints]:
-    """Return the scores, the human labels as proportions of the positive label, and the clusters of outputs.
-
-    Only outputs with a score and a human label are returned.
-    """
+    """Return scores, human labels (proportion of the positive label) and clusters of outputs with score and label."""
     scores = np.full(len(outputs.unit), np.nan) if judge.scores is None else judge.scores
     has_score_and_human_label = outputs.has_human_label & ~np.isnan(scores)
     return (

@@ -23,9 +23,9 @@ from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, Row
 def favours(view: AspectResults) -> Iterator[str]:
     """Yield lines on systems that a metric over-rates or under-rates, one per group of near copies.
 
-    Only metrics that are significantly better than chance have a line. A line reports the first finding of a group.
-    The metric that agrees best comes first, then other metrics of the top group, then all remaining metrics. Within
-    each of these classes, larger partiality comes first.
+    Only metrics that are significantly better than chance have a line. A line reports the first finding of a group. The
+    metric that agrees best comes first, then other metrics of the top group, then all remaining metrics. Within each
+    class of metrics, larger partiality comes first.
     """
     conclusive_rows = view.partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
     if not conclusive_rows.height:

@@ -232,8 +232,8 @@ def uncertain(view: AspectResults) -> Iterator[str]:
 def metric_sentences(results: Mapping[str, Result], aspect: str, *, is_first_aspect: bool) -> Statements:
     """Yield the sentences on one aspect, by kind.
 
-    `results` has `check` and `leaderboard`, and `consistency` and `complementarity` if these could be computed. The
-    first aspect also has the problems of the whole study.
+    `results` has `check` and `leaderboard`, and also `consistency` and `complementarity` if these results could be
+    computed. The first aspect also has the problems of the whole study.
     """
     view = AspectResults(results, aspect)
     problem_rows = (

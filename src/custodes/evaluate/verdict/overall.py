@@ -301,7 +301,8 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def candidate(views: Sequence[AspectResults]) -> str:
-    """Return the metric with the best mean rank among those in the top group of every aspect; '' without such metrics.
+    """Return the metric with the best mean rank among those in the top group of every aspect; '' if no metric is in the
+    top group of every aspect.
 
     A metric without significant partiality comes first.
     """
@@ -383,7 +384,7 @@ def chance(views: Sequence[AspectResults]) -> Iterator[str]:
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield findings of partiality that occur on every aspect, for metrics that are above chance on some aspect.
 
-    Metrics in the top group of every aspect come first. Among these metrics, and among all other metrics, larger
+    Metrics in the top group of every aspect come first. Within the top group, and within all other metrics, larger
     partiality (on the last aspect) comes first.
     """
     metrics_in_every_top = leaders_everywhere(views)

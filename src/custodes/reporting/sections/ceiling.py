@@ -211,20 +211,21 @@ def halo_sentences(result: Ceiling) -> list[str]:
             for target in halo_rows["target"]
         ]
         sentence_texts.append(
-            "Part of the agreement between aspects is a halo effect of the annotator. An annotator’s own ratings of "
-            "the other aspects predict a rating better (τ-b) than the ratings of the other aspects by other "
-            f"annotators do: {names(target_texts)}."
+            "Part of the agreement between aspects is a halo effect of the annotator. To predict an annotator’s "
+            "rating of these aspects, the annotator’s own ratings of the other aspects are better (τ-b) than other "
+            f"annotators’ ratings of the other aspects: {names(target_texts)}."
         )
     rows_of_sentence_start = {
         "Predictions of a rating from the metrics are not significantly worse than predictions from other annotators’ "
         "ratings of other aspects": lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
             halo_rows, on="target", how="semi", maintain_order="left"
         ),
-        "No significant halo effect. On these aspects, an annotator’s own ratings of the other aspects do not predict "
-        "a rating significantly better than the ratings of the other aspects by other annotators "
-        "do": same_source_rows.filter(pl.col("lead_low") <= 0, pl.col("lead_high") >= 0),
-        "No halo effect. On these aspects, the ratings of the other aspects by other annotators predict a rating "
-        "better than the annotator’s own ratings do": same_source_rows.filter(pl.col("lead_high") < 0),
+        "No significant halo effect. To predict an annotator’s rating of these aspects, the annotator’s own ratings of "
+        "the other aspects are not significantly better than other annotators’ ratings of the other "
+        "aspects": same_source_rows.filter(pl.col("lead_low") <= 0, pl.col("lead_high") >= 0),
+        "No halo effect. To predict an annotator’s rating of these aspects, other annotators’ ratings of the other "
+        "aspects are better than the annotator’s own "
+        "ratings of the other aspects": same_source_rows.filter(pl.col("lead_high") < 0),
     }
     return sentence_texts + [
         f"{sentence_start}: {names(target_rows['target'].to_list())}."

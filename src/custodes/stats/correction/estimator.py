@@ -290,7 +290,7 @@ class Estimator:
       `rng`. `gamma` is the error level of decisions; an estimator with Monte Carlo draws adds draws until the
       decision is clear.
     - `point`: a function of `Counts` that returns the estimated margin, at least approximately. The design effect of
-      clusters is computed with this function.
+    clusters is computed with the function `point`.
     - `uses_metric`, `uses_people`: whether the estimator uses metric ratings and human ratings.
     - `adjusts_for_selection`: whether the estimate remains valid if items were selected for annotation by the metric's
       rating.

@@ -55,8 +55,8 @@ def pooled_margins(items: PairItems, *, n_flips: int, rng: np.random.Generator) 
 
     Additivity is tested with a wild cluster bootstrap. For each pair, the statistic is the absolute difference between
     the pair's mean and its pooled margin, times the square root of the pair's number of annotations. The largest value
-    over all pairs is computed again under each of `n_flips` random sign changes of whole clusters. If b of these values
-    are at least as large as the observed value, p = (b + 1) / (flips + 1).
+    over all pairs is computed again under each of `n_flips` random sign changes of whole clusters. If b of the values
+    under random sign changes are at least as large as the observed value, p = (b + 1) / (flips + 1).
 
     A margin is NaN if annotations do not connect the two systems. Errors are NaN if there is only one cluster. The
     p-value is NaN without flips, or if no pair's mean can differ from the model (as with two systems).

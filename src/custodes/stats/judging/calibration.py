@@ -187,8 +187,8 @@ def expected_error(
 ) -> tuple[float, float]:
     """Expected calibration error, and its approximate expectation for calibrated probabilities.
 
-    In each bin, take the absolute difference between the means of `correctness` and `verdict_confidences`. The error is
-    the mean of these differences, weighted by the number of verdicts in each bin.
+    In each bin, take the absolute difference between the means of `correctness` and `verdict_confidences`. The expected
+    calibration error is the mean of the differences of all bins, weighted by the number of verdicts in each bin.
 
     >>> sure, right = np.full(40, 0.75), np.repeat([1.0, 1.0, 1.0, 0.0], 10)
     >>> expected_error(sure, right, np.zeros(40, dtype=int), units=np.arange(40))[0]

@@ -5,9 +5,9 @@ even after adjustment for human verdicts, because human verdicts measure quality
 quality is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
 variables). With one annotator, only bounds can be computed. Correlations are those of the latent normal variables
 behind verdicts (win, tie or loss). If a judge gives hardly any ties and annotators give many (or the reverse), their
-verdicts depend on quality through curves of different shapes. The latent correlations do not depend on these curves.
-Correlations are computed within strata (pairs of systems), because quality over all pairs has a mixture distribution,
-which is not normal.
+verdicts depend on quality through curves of different shapes. The latent correlations do not depend on the shapes of
+the curves. Correlations are computed within strata (pairs of systems), because quality over all pairs has a mixture
+distribution, which is not normal.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def _jackknife_error(estimates: Floats) -> float:
 
 
 class _LatentCorrelations(NamedTuple):
-    """Latent correlations with length in every resample (R,): of the judge, and of all annotators.
+    """Latent correlations of verdicts with length in every resample (R,): for the judge, and for all annotators.
 
     `judge_human` (R, annotators) is the correlation of the judge with each annotator. The remaining fields have shape
     (R, pairs of annotators). `human_human` is the correlation of the two annotators. `crossed` is the correlation of

@@ -1,5 +1,5 @@
-"""Sums over pairs of outputs, by output. Agreement coefficients and the influence of outputs are computed from these
-sums."""
+"""Sums over pairs of outputs, by output. Agreement coefficients and the influence of outputs are computed from the sums
+over pairs."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def pair_sums(
 def _sum_pair_signs(
     human_and_predicted_scores: Floats, rows: NDArray[np.intp], labels: Sequence[Ints]
 ) -> tuple[Floats, Floats, Floats]:
-    """The sums of `pair_sums` from the signs of all pairs of rows and outputs, given scores (1 + m, n). Small integers
-    are exact in single precision."""
+    """The result of `pair_sums` for scores (1 + m, n), computed from the signs of the differences of all pairs. Small
+    integers are exact in single precision."""
     n_outputs, n_sums = human_and_predicted_scores.shape[1], 2 * len(human_and_predicted_scores) - 1
     row_sums, column_sums = np.empty((n_sums, len(rows))), np.zeros((n_sums, n_outputs))
     same_label_sums = np.empty((len(labels), n_sums, len(rows)))

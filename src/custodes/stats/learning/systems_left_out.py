@@ -6,7 +6,7 @@ the systems of the training part. So the scores of a system that is left out aff
 of the remaining systems.
 
 Several functions share these arrays. `wins` (..., N, N) are results of `win_matrix`. `features` (p, N, N) and `target`
-(N, N) are such matrices. `weights` (B, N) are bootstrap weights of systems.
+(N, N) are results of `win_matrix`. `weights` (B, N) are bootstrap weights of systems.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class Moves(NamedTuple):
         """Confidence interval of the statistic: lower and upper bounds, (m,) each.
 
         `over` is what the interval generalises to: other clusters of items ('units'), other clusters of items and other
-        systems ('systems'), or other blocks ('blocks'). The bounds are NaN with fewer than two of these units, systems
-        or blocks.
+        systems ('systems'), or other blocks ('blocks'). The bounds are NaN with fewer than two clusters, systems or
+        blocks.
 
         `folds` are the number of folds of items and the number of folds of systems or blocks; 0 means that there are no
         such folds. Models of different folds have nearly the same training data, so their errors are correlated. To
@@ -143,10 +143,10 @@ def moves(
     each output; outputs with the same value in `within` share a block. `units` (items,) is the cluster of each
     item. Nothing is refitted.
 
-    The statistic is Daniels' coefficient over these pairs. The coefficient uses signs (`kendall`, tau-b), ranks
-    (`spearman`) or values (`pearson`). `accuracy` is the proportion of pairs of one item (without human ties) that are
-    in the human order. If one model made all predictions, the statistic is the usual coefficient. Ranks are computed
-    among all outputs with the same value in `within`.
+    The statistic is Daniels' coefficient over the compared pairs of outputs. The coefficient uses signs (`kendall`,
+    tau-b), ranks (`spearman`) or values (`pearson`). `accuracy` is the proportion of pairs of one item (without human
+    ties) that are in the human order. If one model made all predictions, the statistic is the usual coefficient. Ranks
+    are computed among all outputs with the same value in `within`.
 
     >>> human = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> one = np.zeros((2, 2), dtype=int)

@@ -211,7 +211,7 @@ def _smoothed_quantiles(values: Floats) -> Floats:
 def _laplacian_inverse(output_mask: Bools) -> Floats:
     """Return the generalised inverse (systems, systems) of the normal equations of system effects.
 
-    Item effects are eliminated from these equations.
+    Item effects are eliminated from the normal equations.
     """
     output_indicators, n_outputs_of_item = (
         output_mask.astype(np.float64),
@@ -323,8 +323,8 @@ def _taste_variances(ratings: Floats, has_rating: Bools, output_mask: Bools) -> 
     """Return the variance (systems,) of each system's human mean that is due to annotators' individual preferences.
 
     Individual preferences are an interaction annotator x system. The variance of the interaction does not decrease with
-    more items. The result is 0 if the F test finds no such preferences or if there are too few repeated ratings for the
-    test.
+    more items. The result is 0 if the F test finds no individual preferences or if there are too few repeated ratings
+    for the test.
     """
     from scipy.special import fdtri, ndtri, stdtrit
 

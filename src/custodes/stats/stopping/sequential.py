@@ -135,9 +135,10 @@ def stagewise(margin: Floats, error: Floats, *, n_annotations: Ints, bounds: Flo
     required |z|. In the stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an
     earlier analysis, or if it stopped at the same analysis with a larger score. The estimate is median-unbiased: it is
     the margin at which a result at least as large as the observed result has probability 1/2. The lower and upper
-    bounds are the margins at which this probability is `level` / 2 and 1 - `level` / 2, clipped to [-1, 1]. With a
-    single analysis, the interval is margin -+ z error. All results are NaN for a pair without a standard error. The
-    last analysis is treated as if it had been planned, so that stopping for futility is not taken into account.
+    bounds are the margins at which the probability of such a result is `level` / 2 and 1 - `level` / 2, clipped to [-1,
+    1]. With a single analysis, the interval is margin -+ z error. All results are NaN for a pair without a standard
+    error. The last analysis is treated as if it had been planned, so that stopping for futility is not taken into
+    account.
 
     >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n_annotations=np.array([10, 20]),
     ...     bounds=np.array([2.178, 2.178]), level=0.05)
@@ -233,7 +234,7 @@ def sprt(
     The result is 1 for a good annotator, -1 for a bad annotator, and 0 if the test is undecided. `good` and `bad` are
     the accuracies to be distinguished. `alpha` is the maximum probability that a good annotator is ever classified as
     bad, `beta` the maximum probability that a bad annotator is ever classified as good. The test may be repeated after
-    every answer; stopping at the first 1 or -1 keeps these error rates.
+    every answer; stopping at the first 1 or -1 keeps the error rates `alpha` and `beta`.
 
     >>> [sprt(right, wrong) for right, wrong in ((3, 0), (4, 0), (0, 2), (1, 4), (10, 2))]
     [0, 1, 0, -1, 1]

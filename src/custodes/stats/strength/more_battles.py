@@ -23,7 +23,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     """Return the number (pairs,) of further battles with which `ranks` decides a pair with 50 % power.
 
     The number holds if the true difference of the two strengths equals the estimated difference. If the two strengths
-    are equal, no number of battles gives this power.
+    are equal, no number of battles gives 50 % power.
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
     pairs. Only battles of the pair are added, each in a new cluster. More clusters give more degrees of freedom. The
@@ -112,9 +112,9 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
 def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) -> Floats:
     """Return the information (pairs,) of added independent battles that divides an estimate's variance by 1 + `gain`.
 
-    The fit weights the added information i relative to 1 / `model_variance`; the `variance` of the estimate does
-    not enter this weight. The variance becomes (variance / model_variance**2 + i) / (1 / model_variance + i)**2,
-    and this equation is solved for i.
+    The fit weights the added information i relative to 1 / `model_variance`; the `variance` of the estimate does not
+    enter this weight. The new variance is (variance / model_variance**2 + i) / (1 / model_variance + i)**2; the
+    function solves this equation for i.
     """
     linear_coefficient = ratio(1 + gain, variance) - ratio(np.full(len(gain), 2.0), model_variance)
     return np.asarray((linear_coefficient + np.sqrt(linear_coefficient**2 + 4 * ratio(gain, model_variance**2))) / 2)

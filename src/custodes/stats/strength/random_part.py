@@ -25,8 +25,8 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
 
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
     covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
-    covariance of a random choice of battles. The result is the smallest of these p-values, multiplied by their number.
-    The result is NaN if no battle or every battle is annotated.
+    covariance of a random choice of battles. The result is the smallest p-value of the three tests, multiplied by the
+    number of p-values. The result is NaN if no battle or every battle is annotated.
 
     Source: Hotelling 1931; the degrees of freedom are the number of annotated battles, or the effective number of
     clusters, minus one.

@@ -97,7 +97,8 @@ def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Float
 
 
 def p_value(draws: Floats, *, n_units: float) -> Floats:
-    """Return the p-value (...) of 'the true value is 0', given draws (1 + B, ...), with the t of `interval`.
+    """Return the p-value (...) of the hypothesis that the true value is 0, given draws (1 + B, ...), by the t
+    distribution that `interval` uses.
 
     The p-value is NaN if the interval is NaN.
 
