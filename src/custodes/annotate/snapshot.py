@@ -50,7 +50,7 @@ def reach_of(state: StudyState) -> Reach:
         return Reach()
     assignments, annotator_plan = state.assignments, state.plan.annotators
     n_able_annotators = assignment_policy.count_able_annotators(state)
-    able_annotators = [worker for worker in state.workers.values() if worker.is_able]
+    able_annotators = [worker for worker in state.workers.values() if worker in state.able_workers]
     annotators_with_batches_left = [
         worker
         for worker in able_annotators
@@ -64,8 +64,11 @@ def reach_of(state: StudyState) -> Reach:
         max_answers_per_annotator_and_pair = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
         n_unassigned_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
+            if n_lacking_answers == 0 and worker.label in labels_of_useful_annotators:
+                continue
             n_possible_answers = min(
-                max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.assigned_units)
+                max_answers_per_annotator_and_pair - worker.load[pair_index],
+                len(free_unit_ids) - len(free_unit_ids & worker.assigned_units),
             )
             if n_possible_answers > 0:
                 labels_of_useful_annotators.add(worker.label)
