@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from custodes.annotate import assignment_policy
+from custodes.annotate.arrivals import code_of
 from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import FEWEST, Annotator, AnnotatorStanding, Totals, Work, annotator_standing
 from custodes.annotate.plan import StudyPlan
@@ -139,7 +140,8 @@ class PersonNow(Work):
     `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
     visible seconds per answer. `doubled`: how often another annotator answered the same question. `agreed`: how often
     both answers were equal. `standing`: the status ok, watch, blocked or excluded. `flags`: reasons for this status.
-    `codes`: completion codes of all visits.
+    `codes`: completion codes that the annotator saw. Fixed codes of the plan occur once for each visit that ended with
+    them.
     """
 
     label: str
@@ -299,6 +301,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
         pairs=_pairs(log),
         annotators=tuple(
             _person(
+                state.plan,
                 worker,
                 annotator_standing(
                     worker.work, state.totals, typical_seconds=typical_seconds, n_annotators=n_annotators
@@ -349,7 +352,12 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
 
 
 def _person(
-    worker: Annotator, computed_standing: AnnotatorStanding, *, n_comparisons: int, n_agreements: int
+    plan: StudyPlan,
+    worker: Annotator,
+    computed_standing: AnnotatorStanding,
+    *,
+    n_comparisons: int,
+    n_agreements: int,
 ) -> PersonNow:
     answer_counts, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
@@ -368,5 +376,12 @@ def _person(
         agreed=n_agreements,
         standing=standing_name,
         flags=computed_standing.flags,
-        codes=tuple(completion_code for session in worker.sessions for completion_code in session.codes.values()),
+        codes=tuple(
+            completion_code
+            for session in worker.sessions
+            for completion_code in dict.fromkeys(
+                code_of(plan, reason, visit_code) for reason, visit_code in session.codes.items()
+            )
+            if completion_code
+        ),
     )
