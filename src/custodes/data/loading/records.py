@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading import compression
+from custodes.data.loading.traces import with_spans
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import UNPAIRED_SURROGATE, select_part, shorten_part, with_column_names
 from custodes.errors import InputError, join_labels
@@ -54,6 +55,8 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
     compression.check_json(text, name, by_lines=is_list_of_objects)
     parsed_json = list[Any]() if is_list_of_objects else parse_json(text, where=name)
     notes: list[Note] = []
+    if isinstance(parsed_json, dict) and "resourceSpans" in parsed_json and part is None:
+        parsed_json = [parsed_json]
     if isinstance(parsed_json, dict):
         records_of_path = find_tables(parsed_json)
         if not records_of_path:
@@ -143,11 +146,16 @@ def from_lines(text: str, name: str) -> pl.DataFrame:
 
 
 def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
-    """A frame of text from objects; nested values become JSON.
+    """A frame of text from objects; nested values become JSON, and exports of traces have a row for each span.
 
     Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
-    record_iterator, batch_frames, n_rows, invalid_record_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
+    record_iterator, batch_frames, n_rows, invalid_record_numbers = (
+        with_spans(records, name),
+        list[pl.DataFrame](),
+        0,
+        list[int](),
+    )
     while record_batch := list(islice(record_iterator, compression.BATCH_ROWS)):
         invalid_record_numbers += [
             record_number
