@@ -45,8 +45,6 @@ IN_UNITS = (*MOVED, "mse_both", "weight", "label", "expected")
 """Columns in units of scores."""
 SLOW = ("ceiling", "combine", "plan", "protocol")
 FROM_RESAMPLES = {"group", "side", "decision", "may_be_best", "rank_low", "rank_high"}
-RANDOM_IN_CHUNKS = ("favi_low", "favi_high", "mean_abs_favi_low", "mean_abs_favi_high", "flip_probability")
-"""Columns from posterior draws of Favi-Scores, which are drawn chunk by chunk."""
 SHIFTS = {"h0": -64.0, "h1": -64.0, "h2": -64.0, "m0": -256.0, "m1": -8.0, "m2": -1024.0}
 """People share a scale, so they move together. Powers of two: sums of halves stay exact."""
 
@@ -204,7 +202,7 @@ def test_the_size_of_temporary_arrays_changes_nothing(
     options = expected.provenance.options if question == "gate" else {}
     monkeypatch.setattr("custodes.stats.arrays.CHUNK", 50)
     result = answer(question, frame(), **{name: options[name] for name in ("metric", "require") if name in options})
-    assert_same(result, expected, without=RANDOM_IN_CHUNKS if question == "favoritism" else ())
+    assert_same(result, expected)
 
 
 @pytest.mark.parametrize(

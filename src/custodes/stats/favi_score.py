@@ -22,6 +22,10 @@ SIZES = (0.0, 2.0)
 
 _PRIOR = 1 / 6  # one pseudo-count in total over the six error cells; a uniform prior would dominate a few errors
 
+_DRAWS_PER_BLOCK = 4_000_000
+"""Draws of a cell for a block of tables: 16 MB in single precision, about eight such arrays. The random stream depends
+on this number, so it is not a `CHUNK`."""
+
 
 class FaviPosterior(NamedTuple):
     """Interval of the Favi-Score, and the probability that metric and human margins have opposite signs, (...) each."""
@@ -91,13 +95,12 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     distinct_tables, is_symmetric_table, distinct_index_of_table, is_swapped_table = DistinctTables.from_tables(
         flat_tables, flat_tables[:, ::-1], shape=flat_tables.shape[:1]
     )
-    # 16 MB per array of draws in single precision, about eight such arrays
-    table_slices = chunks(len(distinct_tables), draws // 4)
-    bounds_and_flips_by_slice = [
-        _posterior(distinct_tables[table_slice], confidence=confidence, draws=draws, rng=rng)
-        for table_slice in table_slices
+    n_tables_per_block = max(1, _DRAWS_PER_BLOCK // draws)
+    bounds_and_flips_of_blocks = [
+        _posterior(distinct_tables[start : start + n_tables_per_block], confidence=confidence, draws=draws, rng=rng)
+        for start in range(0, len(distinct_tables), n_tables_per_block)
     ]
-    low, high, flip_probability = np.concatenate([np.empty((3, 0)), *bounds_and_flips_by_slice], axis=1)
+    low, high, flip_probability = np.concatenate([np.empty((3, 0)), *bounds_and_flips_of_blocks], axis=1)
 
     # For a table that is its own mirror image, both tails estimate the same number.
     half_width = (high - low) / 2

@@ -1,4 +1,4 @@
-"""Logistic regression of proportions, with clustered standard errors."""
+"""Logistic regression of proportions, with clustered standard errors and intervals of rates."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.intervals import Inference, student_inference
+from custodes.stats.intervals import Inference, student_inference, student_quantile, wilson_interval
 
 STEPS = 50
+_ROUNDING = 1e-9  # smaller scores are rounding errors
 LARGEST = 30.0
 """If an absolute coefficient exceeds this value, the columns separate the outcome, so that no finite fit exists."""
 
@@ -48,25 +49,104 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     distinct_units, units = np.unique(units, return_inverse=True)
     if len(distinct_units) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
         return nan_inference
-    coefficients = np.zeros(design.shape[1])
-    for _ in range(STEPS):
-        probabilities = 1 / (1 + np.exp(-np.clip(design @ coefficients, -LARGEST, LARGEST)))
-        information_matrix = (design * (probabilities * (1 - probabilities))[:, None]).T @ design
-        if np.linalg.cond(information_matrix) > 1e12:
-            return nan_inference
-        newton_step = np.linalg.solve(information_matrix, design.T @ (outcome - probabilities))
-        coefficients = coefficients + newton_step
-        if np.abs(newton_step).max() < 1e-10:
-            break
-    if np.abs(coefficients).max() > LARGEST:
+    logistic_fit = _fit(outcome, design)
+    if logistic_fit is None:
         return nan_inference
+    coefficients, probabilities, inverse_information = logistic_fit
     scores_by_cluster = unit_sums(
         (design * (outcome - probabilities)[:, None]).T, units=units, n_units=len(distinct_units)
     )
-    inverse_information = np.linalg.inv(information_matrix)
     standard_error = np.sqrt(
         (inverse_information @ (scores_by_cluster @ scores_by_cluster.T) @ inverse_information)[0, 0]
         * len(distinct_units)
         / (len(distinct_units) - 1)
     )
     return student_inference(coefficients[0], standard_error, n_units=len(distinct_units), confidence=confidence)
+
+
+def rate_at_zero(outcome: Floats, covariates: Floats, units: Ints, *, confidence: float) -> tuple[float, float, float]:
+    """Mean outcome at covariates of 0 by logistic regression, and the bounds of its Wilson interval.
+
+    The Wilson interval is for the number of independent observations at covariates of 0 that would give the same
+    standard error. Its computation includes t^2 / 2 additional wins and t^2 / 2 additional losses at covariates of 0,
+    because the standard error would otherwise be too small if nearly all outcomes are equal. If all outcomes are equal,
+    the number is the number of clusters.
+
+    Parameters
+    ----------
+    outcome : array of shape (n,)
+        Proportions from 0 to 1.
+    covariates : array of shape (n, k)
+        Covariates; k can be 0.
+    units : int array of shape (n,)
+        Cluster of each row.
+    confidence : float
+        Level of the interval, which uses Student's t with one degree of freedom less than there are clusters.
+
+    Returns
+    -------
+    tuple of float
+        Rate, lower and upper bound. All are NaN if the covariates separate the outcome or are linearly dependent. The
+        bounds are NaN if there is only one cluster.
+
+    References
+    ----------
+    Liang and Zeger 1986 (standard errors by clusters); Agresti and Coull 1998 (pseudo-observations); Wilson 1927.
+
+    Examples
+    --------
+    >>> outcome, covariate = np.repeat([1.0, 0.0, 1.0, 0.0], [30, 10, 10, 30]), np.repeat([[1.0], [-1.0]], 40, axis=0)
+    >>> [round(value, 2) for value in rate_at_zero(outcome, covariate, np.arange(80), confidence=0.95)]
+    [0.5, 0.37, 0.63]
+    """
+    distinct_units, units = np.unique(units, return_inverse=True)
+    design, n_units = np.column_stack([np.ones(len(outcome)), covariates]), len(distinct_units)
+    t_quantile = student_quantile(confidence, n_units)
+    rate, n_effective = float(outcome.mean()), float(n_units)
+    if (outcome != outcome[0]).any():
+        logistic_fit = _fit(outcome, design)
+        adjusted_fit = _fit(
+            np.append(outcome, 0.5),
+            np.vstack([design, np.eye(1, design.shape[1])]),
+            weights=np.append(np.ones(len(outcome)), t_quantile**2),
+        )
+        if logistic_fit is None or adjusted_fit is None:
+            return np.nan, np.nan, np.nan
+        coefficients, probabilities, _ = logistic_fit
+        _, adjusted_probabilities, inverse_information = adjusted_fit
+        if covariates.size:
+            rate = float(1 / (1 + np.exp(-coefficients[0])))
+        scores_by_cluster = unit_sums((design * (outcome - probabilities)[:, None]).T, units=units, n_units=n_units)
+        if n_units > 1 and np.abs(scores_by_cluster).max() > _ROUNDING:
+            shifts, adjusted_rate = (
+                design * (probabilities - adjusted_probabilities[:-1])[:, None],
+                adjusted_probabilities[-1],
+            )
+            score_products = n_units / (n_units - 1) * scores_by_cluster @ scores_by_cluster.T + shifts.T @ shifts
+            score_products[0, 0] += t_quantile**2 / 2 * (adjusted_rate**2 + (1 - adjusted_rate) ** 2)
+            variance_of_model = inverse_information[0, 0]
+            n_at_zero = 1 / (adjusted_rate * (1 - adjusted_rate) * variance_of_model) - t_quantile**2
+            n_effective = (
+                n_at_zero * variance_of_model / (inverse_information @ score_products @ inverse_information)[0, 0]
+            )
+    if n_units < 2:
+        return rate, np.nan, np.nan
+    low, high = wilson_interval(rate, n_effective, quantile=t_quantile)
+    return rate, float(low), float(high)
+
+
+def _fit(outcome: Floats, design: Floats, weights: Floats | float = 1.0) -> tuple[Floats, Floats, Floats] | None:
+    """Coefficients (k,), probabilities (n,) and inverse information (k, k); None if there is no finite fit."""
+    coefficients = np.zeros(design.shape[1])
+    for _ in range(STEPS):
+        probabilities = 1 / (1 + np.exp(-np.clip(design @ coefficients, -LARGEST, LARGEST)))
+        information_matrix = (design * (weights * probabilities * (1 - probabilities))[:, None]).T @ design
+        if np.linalg.cond(information_matrix) > 1e12:
+            return None
+        newton_step = np.linalg.solve(information_matrix, design.T @ (weights * (outcome - probabilities)))
+        coefficients = coefficients + newton_step
+        if np.abs(newton_step).max() < 1e-10:
+            break
+    if np.abs(coefficients).max() > LARGEST:
+        return None
+    return coefficients, probabilities, np.asarray(np.linalg.inv(information_matrix))

@@ -13,6 +13,7 @@ from scipy.stats import t
 
 import custodes as cu
 from custodes.data.study import Study
+from custodes.stats.intervals import wilson_interval
 from custodes.stats.logistic import first_coefficient
 
 MODELS = {"strong": 1.0, "weak": -1.0}
@@ -230,7 +231,7 @@ def test_win_rates_of_clusters_and_at_equal_length(tmp_path: Path, clusters: int
     units = np.arange(40) % clusters if clusters else np.arange(40)
     g = len(set(units))
     if g == 1:
-        assert row["win_rate_low"] is row["length_controlled_win_rate"] is None
+        assert row["win_rate_low"] is row["length_controlled_win_rate_low"] is None
         return
     z2 = t.ppf(0.95, g - 1) ** 2
     n = effective_number(points, units, z2)
@@ -239,9 +240,27 @@ def test_win_rates_of_clusters_and_at_equal_length(tmp_path: Path, clusters: int
     assert (row["win_rate_low"], row["win_rate_high"]) == pytest.approx((centre - half, centre + half))
     difference = np.array([i * (1 if i < 25 else -1) for i in range(40)], dtype=float)
     design = np.stack([np.ones(40), np.tanh(difference / difference.std())], axis=1)
-    fit = sm.GLM(points, design, family=sm.families.Binomial()).fit(
-        cov_type="cluster", cov_kwds={"groups": units, "use_correction": False}
+    rate = float(1 / (1 + np.exp(-sm.GLM(points, design, family=sm.families.Binomial()).fit().params[0])))
+    low, high = wilson_interval(rate, effective_number_at_zero(points, design, units, z2), quantile=np.sqrt(z2))
+    for name, value in (("", rate), ("_low", low), ("_high", high)):
+        assert row[f"length_controlled_win_rate{name}"] == pytest.approx(float(value))
+
+
+def effective_number_at_zero(
+    points: np.ndarray, design: np.ndarray, units: np.ndarray, squared_quantile: float
+) -> float:
+    """As `effective_number`, from the regressions of statsmodels without and with pseudo-observations at 0."""
+    family, n_units = sm.families.Binomial(), len(set(units))
+    rates = sm.GLM(points, design, family=family).fit(tol=1e-12).fittedvalues
+    pseudo = np.array([[1.0, 0.0], [1.0, 0.0]])
+    weights = np.r_[np.ones(len(points)), squared_quantile / 2, squared_quantile / 2]
+    adjusted = sm.GLM(np.r_[points, 0, 1], np.vstack([design, pseudo]), family=family, freq_weights=weights).fit(
+        tol=1e-12
     )
-    half = t.ppf(0.95, g - 1) * fit.bse[0] * np.sqrt(g / (g - 1))
-    for name, logit in (("", fit.params[0]), ("_low", fit.params[0] - half), ("_high", fit.params[0] + half)):
-        assert row[f"length_controlled_win_rate{name}"] == pytest.approx(1 / (1 + np.exp(-logit)))
+    covariance, rate = adjusted.cov_params(), adjusted.fittedvalues[-1]
+    sums = np.array([((points - rates)[:, None] * design)[units == unit].sum(axis=0) for unit in set(units)])
+    shifts = (rates - adjusted.fittedvalues[:-2])[:, None] * design
+    squares = n_units / (n_units - 1) * sums.T @ sums + shifts.T @ shifts
+    squares += squared_quantile / 2 * (rate**2 + (1 - rate) ** 2) * pseudo.T @ pseudo / 2
+    design_effect = (covariance @ squares @ covariance)[0, 0] / covariance[0, 0]
+    return (1 / (rate * (1 - rate) * covariance[0, 0]) - squared_quantile) / design_effect

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from custodes.data.study import Study, select_aspect_rows
-from custodes.stats.arrays import Floats, Ints
-from custodes.stats.intervals import student_quantile, wilson_interval
-from custodes.stats.logistic import first_coefficient
+from custodes.stats.logistic import rate_at_zero
 
 FEWEST_ON_A_SIDE = 0.1
 """Minimum proportion of outputs that are longer than the reference's output, and minimum proportion that are shorter.
@@ -85,6 +83,7 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     discrete_win_points = verdict_rows["won"].to_numpy()
     win_points = discrete_win_points if verdict_rows["graded"].null_count() else verdict_rows["graded"].to_numpy()
     cluster_codes = verdict_rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
+    no_covariates = np.empty((verdict_rows.height, 0))
     length_differences = verdict_rows["longer"].to_numpy()
     reason = ""
     if not np.isfinite(length_differences).all():
@@ -92,11 +91,16 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     elif min((length_differences > 0).mean(), (length_differences < 0).mean()) < FEWEST_ON_A_SIDE:
         reason = EXTRAPOLATED
     rate_and_bounds_of_column = {
-        "win_rate": _mean(win_points, cluster_codes, confidence),
-        "discrete_win_rate": _mean(discrete_win_points, cluster_codes, confidence),
+        "win_rate": rate_at_zero(win_points, no_covariates, cluster_codes, confidence=confidence),
+        "discrete_win_rate": rate_at_zero(discrete_win_points, no_covariates, cluster_codes, confidence=confidence),
         "length_controlled_win_rate": [np.nan] * 3
         if reason
-        else _length_controlled(win_points, length_differences, cluster_codes, confidence),
+        else rate_at_zero(
+            win_points,
+            np.tanh(length_differences / length_differences.std())[:, None],
+            cluster_codes,
+            confidence=confidence,
+        ),
     }
     return {
         "n": verdict_rows.height,
@@ -107,39 +111,3 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
         },
         "reason": reason,
     }
-
-
-def _mean(win_points: Floats, cluster_codes: Ints, confidence: float) -> Sequence[float]:
-    """Return a mean of points and the bounds of its Wilson interval, with an effective number of comparisons.
-
-    The effective number is n p (1 - p) / v. The rate p and the variance v also contain t^2 / 2 wins and t^2 / 2 losses,
-    the pseudo-observations of Agresti and Coull 1998. Without these pseudo-observations, one tie among wins doubles the
-    effective number.
-    """
-    n_values, n_clusters = len(win_points), int(cluster_codes.max()) + 1
-    mean = float(win_points.mean())
-    if n_clusters < 2:
-        return mean, np.nan, np.nan
-    deviation_sums = np.bincount(cluster_codes, weights=win_points - mean)
-    squared_deviation_sum = n_clusters / (n_clusters - 1) * (deviation_sums**2).sum()
-    t_quantile = student_quantile(confidence, n_clusters)
-    n_effective: float = n_clusters
-    if squared_deviation_sum > 0:
-        adjusted_mean = (n_values * mean + t_quantile**2 / 2) / (n_values + t_quantile**2)
-        squared_deviation_sum += n_values * (mean - adjusted_mean) ** 2
-        squared_deviation_sum += t_quantile**2 / 2 * (adjusted_mean**2 + (1 - adjusted_mean) ** 2)
-        n_effective = (
-            n_values * adjusted_mean * (1 - adjusted_mean) * (n_values + t_quantile**2) / squared_deviation_sum
-        )
-    low, high = wilson_interval(mean, n_effective, quantile=t_quantile)
-    return mean, float(low), float(high)
-
-
-def _length_controlled(
-    win_points: Floats, length_differences: Floats, cluster_codes: Ints, confidence: float
-) -> Sequence[float]:
-    """Return the win rate at equal lengths, by logistic regression on tanh of the standardised length difference."""
-    standardised_differences = length_differences / length_differences.std()
-    design_matrix = np.stack([np.ones(len(win_points)), np.tanh(standardised_differences)], axis=1)
-    coefficient_and_bounds = first_coefficient(win_points, design_matrix, cluster_codes, confidence=confidence)
-    return [float(1 / (1 + np.exp(-log_odds))) for log_odds in coefficient_and_bounds[:3]]
