@@ -190,7 +190,7 @@ def state_of(service: Service) -> bytes:
         *(
             unit
             for unit in units
-            if unit.votes or unit.second_opinions or unit.holders or unit.open_second_opinions or unit.refused
+            if unit.votes or unit.second_opinions or unit.n_holders or unit.n_open_second_opinions or unit.refused
         ),
         state.totals,
     ]

@@ -69,14 +69,20 @@ def test_codes_are_compared() -> None:
     ]
     assert rows[-1]["code"] == "K3 K4"
     fixed = plan(codes=Codes(finished="C1"))
-    frame = pl.DataFrame({"WorkerId": ["B", "Z"], "Answer.code": ["C1", "C1"]})
-    assert [row["verdict"] for row in match_codes(frame, annotators[1:2], fixed, list_name="x")] == ["ours", "unknown"]
+    frame = pl.DataFrame({"WorkerId": ["B", "Z", "B", "A", "B"], "Answer.code": ["C1"] * 5})
+    two_visits = (person(1, external_id="A"), person(2, external_id="B", codes=("C1", "C1")))
+    verdicts_of_fixed_code = [row["verdict"] for row in match_codes(frame, two_visits, fixed, list_name="x")]
+    assert verdicts_of_fixed_code == ["ours", "unknown", "ours", "no such code", "twice"]
     with pytest.raises(InputError, match=r"list.csv: the list has no column of codes"):
         list(match_codes(frame.drop("Answer.code"), annotators, fixed, list_name="list.csv"))
 
 
-def test_each_visit_of_an_annotator_has_a_valid_code(tmp_path: Path) -> None:
-    path = study(tmp_path / "study.db", plan=plan(recruit="open", worker_id="PID", batch=1, batches=2, cap=1.0))
+@pytest.mark.parametrize("fixed_code", ["", "C1"])
+def test_each_visit_of_an_annotator_has_a_valid_code(tmp_path: Path, fixed_code: str) -> None:
+    codes = Codes(finished=fixed_code)
+    path = study(
+        tmp_path / "study.db", plan=plan(recruit="open", worker_id="PID", batch=1, batches=2, cap=1.0, codes=codes)
+    )
     lines = ["participant id,completion code"]
     with closing(Service.open(path, threaded=False, durable=False)) as service:
         for visit in ("1", "2"):
@@ -92,19 +98,45 @@ def test_each_visit_of_an_annotator_has_a_valid_code(tmp_path: Path) -> None:
                 elif isinstance(view, Ask):
                     action = answer_to(service, view)
                 view = service.act(token, action).result()
-            lines.append(f"A,{view.code}")
-    assert len(set(lines)) == 3
+            lines.append(f"A,{code_of(service.plan, view.why, view.code)}")
+        assert service.snapshot().result().annotators[0].codes == tuple(line[2:] for line in lines[1:])
+    assert len(set(lines)) == (2 if fixed_code else 3)
     codes_file = tmp_path / "codes.csv"
-    codes_file.write_text("\n".join(lines))
+    codes_file.write_text("\n".join([*lines, lines[-1]]))
+    assert reconcile(path, codes_file).codes["verdict"].to_list() == ["ours", "ours", "twice"]
+
+
+def test_a_visit_that_ends_for_two_reasons_has_two_valid_codes(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db", plan=plan(recruit="open", worker_id="PID", batch=1, batches=2, cap=1.0))
+    with closing(Service.open(path, threaded=False, durable=False)) as service:
+        token = service.join(external_id="A", params={}, address="192.0.2.1").result()
+        assert token is not None
+        service.control("stop").result()
+        codes = [ended.code for ended in [service.view(token).result()] if isinstance(ended, VisitEnd)]
+        service.control("reopen").result()
+        view = service.view(token).result()
+        while not isinstance(view, VisitEnd):
+            action: Act = Begin()
+            if isinstance(view, Consent):
+                action = Agree(digest=view.digest)
+            elif isinstance(view, Ask):
+                action = answer_to(service, view)
+            view = service.act(token, action).result()
+        codes.append(view.code)
+        assert len(set(codes)) == 2
+        assert service.snapshot().result().annotators[0].codes == tuple(codes)
+    codes_file = tmp_path / "codes.csv"
+    codes_file.write_text("\n".join(["participant id,completion code", *(f"A,{code}" for code in codes)]))
     assert reconcile(path, codes_file).codes["verdict"].to_list() == ["ours", "ours"]
 
 
 def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=plan(codes=Codes(finished="C1")))
     with closing(Service.open(path, threaded=False, durable=False)) as service:
-        for worker in ("A", "B"):
-            service.join(external_id=worker, params={}, address=worker).result()
+        tokens = [service.join(external_id=worker, params={}, address=worker).result() for worker in "AB"]
         codes_file = tmp_path / "codes.csv"
+        service.control("stop").result()
+        assert isinstance(service.view(str(tokens[0])).result(), VisitEnd)
         codes_file.write_text("Participant id,Status,Completion code\nA,APPROVED,C1\nB,AWAITING REVIEW,NOCODE\n")
         result = reconcile(path, codes_file)  # also while the study is served
     assert result.codes["verdict"].to_list() == ["ours", "no such code"]

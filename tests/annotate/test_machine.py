@@ -175,8 +175,9 @@ class Study(RuleBasedStateMachine):
             self.check_looks(base)
             self.check_answers(base)
         state = self.service._log.state
+        assert state.able_workers == {worker for worker in state.workers.values() if worker.is_able}
         for unit in state.assignments.units.values():
-            assert len(unit.votes) + len(unit.holders) <= max(self.per_item, len(unit.votes))
+            assert len(unit.votes) + unit.n_holders <= max(self.per_item, len(unit.votes))
             assert len(unit.votes) <= self.per_item
 
     def check_looks(self, base: sqlite3.Connection) -> None:
@@ -215,7 +216,7 @@ class Study(RuleBasedStateMachine):
                 assert n <= self.most[pair] or self.mode == "rate", (worker.label, pair)
                 questions = [issued for session in worker.sessions for issued in session.open]
                 units = [state.assignments.units[unit] for unit in (*worker.votes, *worker.refused)]
-                units += [issued.unit for issued in questions if issued.holds and issued.unit is not None]
+                units += [issued.unit for issued in questions if issued.holds and issued.role == "primary"]
                 assert n == sum(unit.pair == pair for unit in units)
 
 

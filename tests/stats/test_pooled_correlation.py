@@ -103,6 +103,20 @@ def test_neither_gaps_nor_memory_limits_matter(
     np.testing.assert_allclose(pooled_correlation(kind, human, metrics, **design), together, atol=1e-12)
 
 
+@each_kind
+@pytest.mark.parametrize("exact", [True, False])
+def test_each_metric_with_its_own_human_ratings(kind: Kind, exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not exact:
+        monkeypatch.setattr(pooled, "EXACT", 0)
+    rng = np.random.default_rng(5)
+    human = rng.integers(0, 4, (3, 12, 4)).astype(float)
+    human[1, 2, 3] = np.nan
+    metrics = np.round(human + rng.normal(size=human.shape), 1)
+    design: Any = {"units": np.arange(12) // 2, "weights": np.vstack([np.ones(6), rng.integers(0, 3, (20, 6))])}
+    alone = [pooled_correlation(kind, human[m], metrics[[m]], **design)[:, 0] for m in range(3)]
+    np.testing.assert_allclose(pooled_correlation(kind, human, metrics, **design).T, alone, atol=1e-12)
+
+
 @pytest.mark.parametrize("chunk", [1, 40, 1_000_000])
 def test_kendall_of_many_outputs_in_few_units(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # 300 outputs per unit exceed the range of int8, so signs are summed in parts.

@@ -8,7 +8,7 @@ the items, no matter which annotators answer. Only the pair and the role of a qu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from random import Random
 from typing import NamedTuple
@@ -80,14 +80,7 @@ def next_real_question(state: StudyState, session: Session, rng: Random) -> Next
     if state.plan.question.mode == "rate":
         primary_question = next_rating_question(state, session, rng)
     else:
-        candidate_units = primary_candidates(state, worker)
-        primary_question = None
-        if candidate_units:
-            unit = candidate_units[rng.randrange(len(candidate_units))]
-            analysis_index = state.assignments.engine.look[unit.pair]
-            primary_question = NextQuestion(
-                "primary", unit, None, flip_of(state, unit), analysis_index, 1.0, 1 / len(candidate_units)
-            )
+        primary_question = _next_primary_comparison(state, worker, rng)
     overlap_rate = state.plan.annotators.overlap
     second_opinion_pair_indices = single_answer_pairs(state, worker) if may_add_second_opinion(state) else []
     if not second_opinion_pair_indices:
@@ -133,11 +126,9 @@ def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | 
 
 
 def count_able_annotators(state: StudyState) -> int | None:
-    """Return the number of annotators who may answer. If annotators arrive by an open link, the number of annotators is
-    unknown, and None is returned."""
-    return (
-        sum(worker.is_able for worker in state.workers.values()) if state.plan.annotators.recruit == "links" else None
-    )
+    """Return the number of annotators who may answer. If annotators arrive by an open link, the number is unknown, and
+    None is returned."""
+    return len(state.able_workers) if state.plan.annotators.recruit == "links" else None
 
 
 def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
@@ -151,22 +142,28 @@ def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
     ]
 
 
-def primary_candidates(state: StudyState, worker: Annotator) -> list[Unit]:
-    """Return the unit that this annotator would get from each pair, if there is one."""
-    candidate_units = [_first_free_unit(state, worker, pair_index) for pair_index in pairs_below_cap(state, worker)]
-    return [unit for unit in candidate_units if unit is not None]
+def _next_primary_comparison(state: StudyState, worker: Annotator, rng: Random) -> NextQuestion | None:
+    """Return a comparison of a random pair: the first free unit whose item this annotator has not seen, otherwise the
+    first free unit that this annotator never got. Return None if no pair has such a unit."""
+    first_unit_of_pair = {
+        pair_index: unit
+        for pair_index in pairs_below_cap(state, worker)
+        if (unit := next(_iterate_new_units(state, worker, pair_index), None)) is not None
+    }
+    if not first_unit_of_pair:
+        return None
+    pair_index = list(first_unit_of_pair)[rng.randrange(len(first_unit_of_pair))]
+    units_of_new_items = (
+        unit for unit in _iterate_new_units(state, worker, pair_index) if unit.item not in worker.seen_items
+    )
+    unit = next(units_of_new_items, first_unit_of_pair[pair_index])
+    analysis_index = state.assignments.engine.look[pair_index]
+    return NextQuestion("primary", unit, None, flip_of(state, unit), analysis_index, 1.0, 1 / len(first_unit_of_pair))
 
 
-def _first_free_unit(state: StudyState, worker: Annotator, pair_index: int) -> Unit | None:
-    """Return the first free unit whose item this annotator has not seen. If the annotator has seen all items, return
-    the first free unit that this annotator never got, or None."""
-    fallback_unit = None
-    for unit in state.assignments.iterate_free_units(pair_index):
-        if unit.item not in worker.seen_items:
-            return unit
-        if fallback_unit is None and unit.id not in worker.assigned_units:
-            fallback_unit = unit
-    return fallback_unit
+def _iterate_new_units(state: StudyState, worker: Annotator, pair_index: int) -> Iterator[Unit]:
+    """Iterate over the free units of a pair that this annotator never got, in order."""
+    return (unit for unit in state.assignments.iterate_free_units(pair_index) if unit.id not in worker.assigned_units)
 
 
 def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
@@ -203,7 +200,7 @@ def flip_of(state: StudyState, unit: Unit) -> int:
     """Whether the second system is shown first. The sides are drawn with the seed of the plan and balanced in blocks of
     two positions, so the first positions of an order are balanced, no matter which annotators answer. Several answers
     to one unit alternate between the sides."""
-    n_earlier_assignments = len(unit.votes) + len(unit.holders)
+    n_earlier_assignments = len(unit.votes) + unit.n_holders
     return _balanced_side(state, str(unit.pair), unit.place) ^ (n_earlier_assignments & 1)
 
 

@@ -12,13 +12,14 @@ by the sign of the sum of their answers.
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
 
-from custodes.annotate.participants import NOBODY, NOTHING, Annotator, IssuedQuestion, Unit
+from custodes.annotate.participants import NOTHING, Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation, Ruling
 from custodes.stats import ABSENT
@@ -61,20 +62,20 @@ class Quota:
         self._budget = budget
         self.look: list[int] = []
         self.rulings: list[Ruling] = []
-        self._statuses_of_pair: list[list[int]] = []
+        self._statuses_of_pair: list[array[int]] = []
         self._n_allocated_of_pair: list[int] = []  # number of allocated positions, from the first one
 
     def add(self, position_counts: Sequence[int]) -> None:
         """Add systems. `position_counts` has the number of items of each system."""
         for n_positions in position_counts:
-            self._statuses_of_pair.append([FREE] * n_positions)
+            self._statuses_of_pair.append(array("b", [FREE] * n_positions))
             self.look.append(0)
             self._n_allocated_of_pair.append(0)
         self._divide_budget()
 
     def extend(self, pair: int, new_items: Sequence[int]) -> None:
         """Add items to a system."""
-        self._statuses_of_pair[pair] += [FREE] * len(new_items)
+        self._statuses_of_pair[pair].extend([FREE] * len(new_items))
         self._divide_budget()
 
     def set_budget(self, budget: int | None) -> None:
@@ -95,7 +96,7 @@ class Quota:
         ):
             self._n_allocated_of_pair[system_index] += n_more_positions
 
-    def _allocated_statuses(self) -> Iterator[list[int]]:
+    def _allocated_statuses(self) -> Iterator[array[int]]:
         """Iterate over the statuses of the allocated positions of each system."""
         for position_statuses, n_allocated in zip(self._statuses_of_pair, self._n_allocated_of_pair, strict=True):
             yield position_statuses[:n_allocated]
@@ -122,14 +123,14 @@ class Quota:
         """Iterate over the free positions of a system, in order."""
         return iterate_positions(self._statuses_of_pair[pair], FREE, 0, self._n_allocated_of_pair[pair])
 
-    def is_settled(self, pair: int, position: int) -> bool:
-        """Whether the position has an answer or was refused."""
-        return self._statuses_of_pair[pair][position] != FREE
-
     def is_in_current_look(self, pair: int, position: int) -> bool:
         """Whether the answer at a position may still be removed. The answer at every allocated position may be removed,
         because ratings have no interim analyses."""
         return 0 <= position < self._n_allocated_of_pair[pair]
+
+    def is_free(self, pair: int, position: int) -> bool:
+        """Whether the position is allocated and has neither an answer nor counts as refused."""
+        return self.is_in_current_look(pair, position) and self._statuses_of_pair[pair][position] == FREE
 
     def goes_on(self, pair: int) -> bool:
         """Whether positions will be opened later. The result is always false, because all positions are open at
@@ -260,44 +261,39 @@ class Assignments:
         )
         return (unit for unit in units_of_free_positions if self.lacks(unit) > 0)
 
-    def is_settled(self, unit: Unit) -> bool:
-        """Whether the unit has all its answers or counts as refused."""
-        return self.engine.is_settled(unit.pair, unit.place)
-
-    def is_present(self, unit: Unit) -> bool:
-        """Whether the unit belongs to the current interim analysis. The answers of such a unit may still change."""
-        return self.engine.is_in_current_look(unit.pair, unit.place)
-
     def lacks(self, unit: Unit) -> int:
         """The number of further annotators who may get the unit."""
-        return self.per_item - len(unit.votes) - len(unit.holders)
+        return self.per_item - len(unit.votes) - unit.n_holders
 
     def is_free(self, unit: Unit) -> bool:
         """Whether a further annotator may get the unit as a primary question."""
-        return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
+        return self.engine.is_free(unit.pair, unit.place) and self.lacks(unit) > 0
 
     def hold(self, issued_question: IssuedQuestion) -> None:
         """Record that an annotator is answering a unit."""
         unit, worker = self._unit_and_annotator(issued_question)
         if issued_question.role == "second":
-            self.n_open_second_opinions += issued_question.id not in unit.open_second_opinions
-            unit.open_second_opinions |= {issued_question.id}
+            issued_question.holds = True
+            self.n_open_second_opinions += 1
+            unit.n_open_second_opinions += 1
             self._update_single_units(unit)
         elif not worker.excluded and self.is_free(unit):
             issued_question.holds = True
-            unit.holders |= {issued_question.id}
+            unit.n_holders += 1
             worker.load[unit.pair] += 1
 
     def let_go(self, issued_question: IssuedQuestion) -> None:
         """Record that an annotator is no longer answering a unit."""
+        if not issued_question.holds:
+            return
+        issued_question.holds = False
         unit, worker = self._unit_and_annotator(issued_question)
         if issued_question.role == "second":
-            self.n_open_second_opinions -= issued_question.id in unit.open_second_opinions
-            unit.open_second_opinions = unit.open_second_opinions - {issued_question.id} or NOBODY
+            self.n_open_second_opinions -= 1
+            unit.n_open_second_opinions -= 1
             self._update_single_units(unit)
-        elif issued_question.holds:
-            issued_question.holds = False
-            unit.holders = unit.holders - {issued_question.id} or NOBODY
+        else:
+            unit.n_holders -= 1
             worker.load[unit.pair] -= 1
 
     def vote(self, issued_question: IssuedQuestion, answer: int) -> None:
@@ -356,7 +352,7 @@ class Assignments:
         change."""
         for unit_id, issued_question in list(worker.votes.items()):
             unit = self.units[unit_id]
-            if self.is_present(unit):
+            if self.engine.is_in_current_look(unit.pair, unit.place):
                 self._withdraw_vote(unit, worker)
                 worker.lapsed[unit_id] = issued_question
                 self._update_single_units(unit)
@@ -366,7 +362,7 @@ class Assignments:
             if len(unit.refused) < REFUSALS:
                 refused_positions_of_pair_index.setdefault(unit.pair, []).append(unit.place)
         for pair_index, refused_positions in sorted(refused_positions_of_pair_index.items()):
-            begun_positions = {unit.place for unit in self.units_of_pair[pair_index] if unit.votes or unit.holders}
+            begun_positions = {unit.place for unit in self.units_of_pair[pair_index] if unit.votes or unit.n_holders}
             reopened_positions = self.engine.possible(pair_index, refused_positions, begun_positions=begun_positions)
             self.impossible[pair_index] -= len(reopened_positions)
             for position in reopened_positions:
@@ -392,25 +388,26 @@ class Assignments:
     def _count_refusal(self, unit: Unit, worker: Annotator) -> None:
         """Count the refusal of a unit by one annotator."""
         unit.refused |= {worker.id}
-        if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
+        if len(unit.refused) >= REFUSALS and self.engine.is_free(unit.pair, unit.place):
             self.impossible[unit.pair] += 1
             self.engine.impossible(unit.pair, unit.place)
 
     def _report_if_complete(self, unit: Unit) -> None:
         """Report a unit to the engine if the unit has enough answers."""
-        if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
+        if len(unit.votes) >= self.per_item and self.engine.is_free(unit.pair, unit.place):
             vote_sum = sum(unit.votes.values())
             self.engine.answer(unit.pair, unit.place, (vote_sum > 0) - (vote_sum < 0))
 
     def _withdraw_vote(self, unit: Unit, worker: Annotator) -> None:
-        if len(unit.votes) >= self.per_item and self.is_settled(unit):
+        """Remove an answer to a unit of the current interim analysis."""
+        if len(unit.votes) >= self.per_item and not self.engine.is_free(unit.pair, unit.place):
             self.engine.withdraw(unit.pair, unit.place)
         unit.votes = _remove_worker(unit.votes, worker.id)
         del worker.votes[unit.id]
         worker.load[unit.pair] -= 1
 
     def _update_single_units(self, unit: Unit) -> None:
-        if len(unit.votes) >= self.per_item and not unit.second_opinions and not unit.open_second_opinions:
+        if len(unit.votes) >= self.per_item and not unit.second_opinions and not unit.n_open_second_opinions:
             self.single_units_of_pair[unit.pair][unit.id] = unit
         else:
             self.single_units_of_pair[unit.pair].pop(unit.id, None)

@@ -11,13 +11,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from statistics import median
 from typing import Any
 
 from custodes.annotate.participants import Annotator, IssuedQuestion, Session
 from custodes.annotate.state import StudyState
-from custodes.annotate.study_file import WRITING, EventRow, JudgmentRow, Row, iter_log_rows
+from custodes.annotate.study_file import WRITING, EventRow, Row, iter_log_rows
 from custodes.data.loading.live_study import failure_reason
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
@@ -85,8 +84,8 @@ class EventLog:
             )
         }
         n_applied_rulings = 0
-        for _, rows_applied_together in groupby(iter_log_rows(self.connection), key=_grouping_key):
-            state.add_rows(list(rows_applied_together))
+        for row in iter_log_rows(self.connection):
+            state.add_row(row)
             engine = state.assignments.engine_or_none
             if isinstance(engine, ConcurrentAnnotation):
                 for ruling in engine.rulings[n_applied_rulings:]:
@@ -105,7 +104,7 @@ class EventLog:
         """Write rows, and write the interim analyses that these rows complete. Return the answers that a readmission
         turned into second opinions."""
         self.connection.executemany(WRITING[type(rows[0])], rows)
-        new_second_opinions = self.state.add_rows(rows)
+        new_second_opinions = [issued_question for row in rows for issued_question in self.state.add_row(row)]
         new_rulings = self.state.assignments.engine.rulings[self._ruled :]
         if new_rulings:
             written_at = self.clock.wall()
@@ -170,8 +169,3 @@ class EventLog:
             if not issued_question.answer_role and not issued_question.expired:
                 self.event("expired", session=issued_question.session, issued_question=issued_question)
             del self.leases[assignment_id]
-
-
-def _grouping_key(row: Row) -> tuple[str, int]:
-    """Return a key that is equal for all judgments of one question, and different for all other rows."""
-    return ("judged", row.assignment) if type(row) is JudgmentRow else ("", row[0])

@@ -15,10 +15,10 @@ from statistics import median
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+import msgspec
+
 NOTHING: Mapping[int, int] = MappingProxyType({})
-NOBODY: frozenset[int] = frozenset()
-"""Empty containers that all objects of `Unit` share to save memory, because there is one `Unit` per possible
-question."""
+"""An empty mapping that all objects of `Unit` share to save memory: there is one `Unit` per possible question."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,12 +137,11 @@ class Session:
         return self.declined or self.worker.forgotten
 
 
-@dataclass(slots=True, eq=False)
-class IssuedQuestion:
+class IssuedQuestion(msgspec.Struct, kw_only=True, eq=False):
     """A question that was assigned to an annotator.
 
     `again`: number of the assignment that this question repeats for a correction. `holds`: whether the question
-    reserves one of the answers that the unit needs. `answer_role`: role of the answer, or '' before the answer.
+    reserves an answer of the unit. `answer_role`: role of the answer, or '' before the answer.
     `value`: answer in the first aspect, or None for a refusal.
     """
 
@@ -161,24 +160,23 @@ class IssuedQuestion:
     value: int | None = None
 
 
-@dataclass(slots=True, eq=False)
-class Unit:
+class Unit(msgspec.Struct, kw_only=True, eq=False, gc=False):
     """An item of a pair at a position in the order of the pair.
 
     `votes`: answers that count, by annotator. `second_opinions`: by annotator. `refused`: annotators who could not
-    judge the unit. `holders`: open primary questions on the unit. `open_second_opinions`: open questions for a second
-    opinion.
+    judge the unit. `n_holders`: number of open primary questions on the unit. `n_open_second_opinions`: number of open
+    questions for a second opinion.
     """
 
     id: int
     pair: int
     place: int
     item: int
-    votes: Mapping[int, int] = field(default_factory=lambda: NOTHING)
-    second_opinions: Mapping[int, int] = field(default_factory=lambda: NOTHING)
-    holders: frozenset[int] = NOBODY
-    open_second_opinions: frozenset[int] = NOBODY
-    refused: frozenset[int] = NOBODY
+    votes: Mapping[int, int] = NOTHING
+    second_opinions: Mapping[int, int] = NOTHING
+    refused: frozenset[int] = frozenset()
+    n_holders: int = 0
+    n_open_second_opinions: int = 0
 
 
 FAST = 0.25

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from custodes.annotate import assignment_policy
+from custodes.annotate.arrivals import code_of
 from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import FEWEST, Annotator, AnnotatorStanding, Totals, Work, annotator_standing
 from custodes.annotate.plan import StudyPlan
@@ -50,7 +51,7 @@ def reach_of(state: StudyState) -> Reach:
         return Reach()
     assignments, annotator_plan = state.assignments, state.plan.annotators
     n_able_annotators = assignment_policy.count_able_annotators(state)
-    able_annotators = [worker for worker in state.workers.values() if worker.is_able]
+    able_annotators = [worker for worker in state.workers.values() if worker in state.able_workers]
     annotators_with_batches_left = [
         worker
         for worker in able_annotators
@@ -64,8 +65,11 @@ def reach_of(state: StudyState) -> Reach:
         max_answers_per_annotator_and_pair = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
         n_unassigned_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
+            if n_lacking_answers == 0 and worker.label in labels_of_useful_annotators:
+                continue
             n_possible_answers = min(
-                max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.assigned_units)
+                max_answers_per_annotator_and_pair - worker.load[pair_index],
+                len(free_unit_ids) - len(free_unit_ids & worker.assigned_units),
             )
             if n_possible_answers > 0:
                 labels_of_useful_annotators.add(worker.label)
@@ -136,7 +140,8 @@ class PersonNow(Work):
     `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
     visible seconds per answer. `doubled`: how often another annotator answered the same question. `agreed`: how often
     both answers were equal. `standing`: the status ok, watch, blocked or excluded. `flags`: reasons for this status.
-    `codes`: completion codes of all visits.
+    `codes`: completion codes that the annotator saw. Fixed codes of the plan occur once for each visit that ended with
+    them.
     """
 
     label: str
@@ -297,6 +302,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
         pairs=_pairs(log),
         annotators=tuple(
             _person(
+                state.plan,
                 worker,
                 annotator_standing(
                     worker.work, state.totals, typical_seconds=typical_seconds, n_annotators=n_annotators
@@ -347,7 +353,12 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
 
 
 def _person(
-    worker: Annotator, computed_standing: AnnotatorStanding, *, n_comparisons: int, n_agreements: int
+    plan: StudyPlan,
+    worker: Annotator,
+    computed_standing: AnnotatorStanding,
+    *,
+    n_comparisons: int,
+    n_agreements: int,
 ) -> PersonNow:
     answer_counts, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
@@ -366,5 +377,12 @@ def _person(
         agreed=n_agreements,
         standing=standing_name,
         flags=computed_standing.flags,
-        codes=tuple(completion_code for session in worker.sessions for completion_code in session.codes.values()),
+        codes=tuple(
+            completion_code
+            for session in worker.sessions
+            for completion_code in dict.fromkeys(
+                code_of(plan, reason, visit_code) for reason, visit_code in session.codes.items()
+            )
+            if completion_code
+        ),
     )

@@ -1,16 +1,16 @@
 """The state of a study in memory. The state is computed from the rows of the event log, so it is the same after a
 restart.
 
-`add_rows` applies one row, or all rows of one answer. Decisions are made before a row is written; this module only
-computes the consequences of the row.
+`add_row` applies one row. Decisions are made before a row is written; this module only computes the consequences of the
+row.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Mapping
 from sys import intern
 from typing import Any
 
@@ -41,6 +41,8 @@ class StudyState:
         self.issued: dict[int, IssuedQuestion] = {}
         self.tokens: dict[str, Session] = {}
         self.persons: dict[tuple[str, str], Annotator] = {}
+        self.able_workers: set[Annotator] = set()
+        """Annotators who may get questions (see `Annotator.is_able`)."""
         self.assignments = Assignments(per_item=self.plan.annotators.per_item)
         self.added = 0, 0
         """How many pairs are in use, and the id of the last unit in use."""
@@ -48,7 +50,7 @@ class StudyState:
         self.address = ""
         """Base address of links: the latest address of the server or of an invitation."""
         self.totals = Totals()
-        self.began: dict[int, set[Annotator]] = {}
+        self.began: defaultdict[int, set[Annotator]] = defaultdict(set)
         """Annotators who have begun each item."""
         self.paces: deque[float] = deque(maxlen=RECENT)
         self.last = 0
@@ -64,34 +66,32 @@ class StudyState:
         """The current plan."""
         return self.plans[self.version]
 
-    def add_rows(self, rows: Sequence[Row]) -> list[IssuedQuestion]:
-        """Apply one row, or all judgments of one question. Return the answers that a readmission turned into second
-        opinions."""
-        first_row = rows[0]
-        self.last = max(self.last, rows[-1][0])
-        match first_row:
+    def add_row(self, row: Row) -> list[IssuedQuestion]:
+        """Apply one row. Return the answers that a readmission turned into second opinions."""
+        self.last = max(self.last, row[0])
+        new_second_opinions, worker = list[IssuedQuestion](), None
+        match row:
             case AssignmentRow():
-                self._apply_assignment(first_row)
+                self._apply_assignment(row)
             case JudgmentRow():
-                self._apply_judgment(first_row)
+                self._apply_judgment(row)
             case WorkerRow():
-                worker = Annotator(
-                    id=first_row.worker,
-                    label=first_row.label,
-                    source=first_row.source,
-                    external_id=first_row.external_id,
-                )
-                self.workers[worker.id] = self.persons[first_row.source, first_row.external_hash] = worker
+                worker = Annotator(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
+                self.workers[worker.id] = self.persons[row.source, row.external_hash] = worker
             case SessionRow():
-                worker = self.workers[first_row.worker]
-                session = Session(id=first_row.session, worker=worker, params=json.loads(first_row.params))
+                worker = self.workers[row.worker]
+                session = Session(id=row.session, worker=worker, params=json.loads(row.params))
                 worker.sessions.append(session)
-                self.sessions[session.id] = self.tokens[first_row.token_hash] = session
+                self.sessions[session.id] = self.tokens[row.token_hash] = session
             case ExclusionRow():
-                return self._apply_exclusion(first_row)
+                worker = self.workers[row.worker]
+                new_second_opinions = self._apply_exclusion(row, worker)
             case EventRow():
-                self._apply_event(first_row, json.loads(first_row.json))
-        return []
+                worker = None if row.worker is None else self.workers[row.worker]
+                self._apply_event(row, json.loads(row.json))
+        if worker is not None:
+            (self.able_workers.add if worker.is_able else self.able_workers.discard)(worker)
+        return new_second_opinions
 
     def _apply_assignment(self, row: AssignmentRow) -> None:
         session = self.sessions[row.session]
@@ -120,13 +120,15 @@ class StudyState:
         if issued_question.role == "second" and issued_question.again is None:
             self.assignments.n_second_opinions_of_pair[unit.pair] += 1
         worker.seen_items.add(unit.item)
-        self.began.setdefault(unit.item, set()).add(worker)
+        self.began[unit.item].add(worker)
         worker.assigned_units.add(unit.id)
         session.last_item = unit.item
         self.assignments.hold(issued_question)
 
     def _apply_judgment(self, row: JudgmentRow) -> None:
         issued_question = self.issued[row.assignment]
+        if issued_question.answer_role:
+            return  # the answer in a further aspect; the answer in the first aspect is used for decisions
         session = issued_question.session
         issued_question.answer_role = intern(row.role)
         issued_question.value = None if row.answer is None else int(row.answer)
@@ -182,8 +184,7 @@ class StudyState:
             answer_counts.decided += sign * (issued_question.value != 0)
             answer_counts.first_shown += sign * (issued_question.value == (-1 if issued_question.flip else 1))
 
-    def _apply_exclusion(self, row: ExclusionRow) -> list[IssuedQuestion]:
-        worker = self.workers[row.worker]
+    def _apply_exclusion(self, row: ExclusionRow, worker: Annotator) -> list[IssuedQuestion]:
         worker.excluded, worker.by = bool(row.excluded), row.by
         if not row.excluded:
             new_second_opinions = self.assignments.restore(worker)

@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from heapq import merge
 from operator import itemgetter
 from pathlib import Path
@@ -308,7 +309,9 @@ READING: dict[type, str] = {
 def iter_log_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     """Iterate over all rows in chronological order, which is the order of their common numbering. The rows are read one
     at a time, because there may be many."""
-    row_iterators = (map(row_class._make, connection.execute(query)) for row_class, query in READING.items())  # type: ignore[attr-defined]
+    row_iterators = (
+        map(partial(tuple.__new__, row_class), connection.execute(query)) for row_class, query in READING.items()
+    )
     return merge(*row_iterators, key=itemgetter(0))
 
 

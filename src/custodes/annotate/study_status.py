@@ -299,9 +299,10 @@ class CodeReconciliation(Result):
         label("code", "completion code in the list; if the result is `missing`, all completion codes of the annotator"),
         label(
             "verdict",
-            "ours: annotator and code match; no such code: the annotator is known, but the code is unknown; "
+            "ours: annotator and code match; no such code: no visit of this annotator ended with this code; "
             "another's code: the code belongs to another annotator; unknown: no annotator has this name or code; "
-            "missing: an annotator has a code but is not on the list; twice: the row repeats an earlier row",
+            "missing: an annotator has a code but is not on the list; twice: the row repeats an earlier row, and no "
+            "further visit of the annotator ended with this code",
         ),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),
         count("answers", "number of answers to real comparisons"),
@@ -331,8 +332,8 @@ def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
 def match_codes(
     code_frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, list_name: str
 ) -> Iterator[Mapping[str, Any]]:
-    """Iterate over the rows of `CodeReconciliation.codes`. All codes of an annotator are valid, because each end of a
-    visit has a separate code. Codes that the platform fixed in advance are valid for all annotators."""
+    """Iterate over the rows of `CodeReconciliation.codes`. All codes of an annotator are valid. A code that the
+    platform fixed in advance is valid once for each visit of the annotator that ended with this code."""
     person_ids = _code_column(code_frame, PERSON, "annotators", list_name)
     completion_codes = _code_column(code_frame, CODE, "codes", list_name)
     platform_statuses = _code_column(code_frame, STATUS, "", list_name)
@@ -346,10 +347,11 @@ def match_codes(
         person_ids, completion_codes, platform_statuses, strict=True
     ):
         annotator = annotator_of_external_id.get(person_id)
+        n_valid_entries = 0 if annotator is None else annotator.codes.count(completion_code)
         n_entries_of_person_and_code[person_id, completion_code] += 1
-        if n_entries_of_person_and_code[person_id, completion_code] > 1:
+        if n_entries_of_person_and_code[person_id, completion_code] > max(1, n_valid_entries):
             verdict = TWICE
-        elif annotator is not None and completion_code in fixed_codes.union(annotator.codes):
+        elif n_valid_entries:
             verdict = OURS
         elif completion_code in personal_codes:
             verdict = OTHER_PERSON

@@ -146,7 +146,9 @@ def _choose_question(log: EventLog, session: Session) -> NextQuestion | None:
     if next_question is not None or not assignment_policy.may_add_control_question(state, session.worker):
         return next_question
     is_any_question_held = any(
-        issued_question.holds for other_session in state.sessions.values() for issued_question in other_session.open
+        issued_question.holds and issued_question.role == "primary"
+        for other_session in state.sessions.values()
+        for issued_question in other_session.open
     )
     return assignment_policy.next_control_question(state, session, "gold", rng) if is_any_question_held else None
 
@@ -238,10 +240,9 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     latest_question = max(earlier_questions, key=attrgetter("number"), default=None)
     if latest_question is None or latest_question.unit is None or latest_question.answer_role == "second":
         return latest_question
-    assignments = log.state.assignments
-    is_withdrawable = assignments.is_present(latest_question.unit) and (
-        latest_question.value is not None or not assignments.is_settled(latest_question.unit)
-    )
+    engine, pair, place = log.state.assignments.engine, latest_question.unit.pair, latest_question.unit.place
+    is_refusal = latest_question.value is None
+    is_withdrawable = engine.is_free(pair, place) if is_refusal else engine.is_in_current_look(pair, place)
     return latest_question if is_withdrawable else None
 
 

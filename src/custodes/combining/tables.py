@@ -168,11 +168,7 @@ def weight_columns(
     repeated rows, so that a bootstrap gives no valid interval for importances.
     """
     weights = formula.importance if model_method.family == "importances" else formula.weights
-    refitted_weights = [
-        model_method.refits(training.resample_clusters(rng)).weights
-        for _ in range(min(trial.terms.resamples, REFITS))
-        if model_method.refits
-    ]
+    refitted_weights = model_method.refitted_weights(training, min(trial.terms.resamples, REFITS), rng)
     metric_order = np.argsort(-round_for_sorting(np.abs(weights)), kind="stable")
     return {
         "metric": [trial.of.metrics.names[metric_index] for metric_index in metric_order],

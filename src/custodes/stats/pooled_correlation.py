@@ -1,9 +1,10 @@
 """Pearson, Spearman and Kendall correlation over all outputs, in every bootstrap resample.
 
-Several functions share these arrays. `human` (items, systems) and `metrics` (metrics, items, systems) are ratings, NaN
-if not rated. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the bootstrap weights
-of the units. `item_weights` (items,) are the weights of the items. An output counts only if both the annotators and the
-metric rated it.
+Several functions share these arrays. `human` (items, systems) are human ratings, or (metrics, items, systems) if each
+metric has its own human ratings. `metrics` (metrics, items, systems) are the scores of metrics. Both are NaN if not
+rated. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the bootstrap weights of the
+units. `item_weights` (items,) are the weights of the items. An output counts only if both the annotators and the metric
+rated it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def pooled_correlation(
     kind
         The correlation; 'kendall' is tau-b.
     human
-        Human scores (items, systems).
+        Human scores (items, systems), or (metrics, items, systems) to compare each metric with its own human scores.
     metrics, units, weights, item_weights
         As described for the module. Item weights act as fractional multiplicities of the items.
 
@@ -76,12 +77,13 @@ def pooled_correlation(
     >>> pooled_correlation("kendall", human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
     [[0.667]]
     """
-    flat_human, flat_metrics = human.reshape(-1), metrics.reshape(len(metrics), human.size)
+    n_outputs = math.prod(metrics.shape[1:])
+    flat_human, flat_metrics = (scores.reshape(math.prod(scores.shape[:-2]), n_outputs) for scores in (human, metrics))
     correlations = np.full((len(weights), len(metrics)), np.nan)
     for metric_indices, rated_output_indices in group_by_outputs(flat_human, flat_metrics):
         if len(rated_output_indices) == 0:
             continue
-        item_of_output = rated_output_indices // human.shape[1]
+        item_of_output = rated_output_indices // human.shape[-1]
         resample_weights, group_of_output, weight_of_group = weights, units[item_of_output], np.ones(weights.shape[1])
         if (
             item_weights is not None and (item_weights != 1).any()
@@ -91,7 +93,7 @@ def pooled_correlation(
             unit_of_group, weight_of_group = distinct_units_and_weights.T
             resample_weights = weights[:, unit_of_group.astype(np.intp)] * weight_of_group
         correlations[:, metric_indices] = _POOLED[kind](
-            flat_human[rated_output_indices],
+            flat_human[metric_indices if len(flat_human) > 1 else slice(1)][:, rated_output_indices],
             flat_metrics[metric_indices][:, rated_output_indices],
             group_of_output,
             resample_weights,
@@ -103,8 +105,8 @@ def pooled_correlation(
 def _pooled_pearson(
     human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
 ) -> Floats:
-    """Pearson's r from moment sums by group: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    human_deviations, metric_deviations = scaled_deviations(human[np.newaxis]), scaled_deviations(metrics)
+    """Pearson's r from moment sums by group: human (1 or metrics, n), metrics (metrics, n) -> (B, metrics)."""
+    human_deviations, metric_deviations = scaled_deviations(human), scaled_deviations(metrics)
 
     def sum_groups(values: Floats) -> Floats:
         return weighted_sums(
@@ -241,57 +243,63 @@ def _level_power_sums(levels_of_rater: list[_Levels], resample_weights: NDArray[
 def _pooled_spearman(
     human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
 ) -> Floats:
-    """Spearman's rho from mid-ranks in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    human_levels, *levels_of_metric = levels_of_rater = [
-        _Levels(rater_scores, group_of_output, resample_weights.shape[1]) for rater_scores in (human, *metrics)
-    ]
+    """Spearman's rho from mid-ranks in resamples: human (1 or metrics, n), metrics (metrics, n) -> (B, metrics)."""
+    levels_of_human, levels_of_metric = (
+        [_Levels(rater_scores, group_of_output, resample_weights.shape[1]) for rater_scores in scores]
+        for scores in (human, metrics)
+    )
     covariances = np.empty((len(metrics), len(resample_weights)))
     for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * len(group_of_output)):
         weight_of_output = group_weights[group_of_output]  # (n, B)
-        weighted_centred_human_ranks = (
-            human_levels.ranks(group_weights) - weight_of_output.sum(axis=0)
-        ) * weight_of_output
-        for metric_index, ranking_levels in enumerate(levels_of_metric):
+        total_weights = weight_of_output.sum(axis=0)
+        for metric_index, metric_levels in enumerate(levels_of_metric):
+            if metric_index < len(levels_of_human):
+                weighted_centred_human_ranks = levels_of_human[metric_index].ranks(group_weights) - total_weights
+                weighted_centred_human_ranks *= weight_of_output
             covariances[metric_index, resample_slice] = np.einsum(
-                "nb,nb->b", weighted_centred_human_ranks, ranking_levels.ranks(group_weights)
+                "nb,nb->b", weighted_centred_human_ranks, metric_levels.ranks(group_weights)
             )
     # With levels of sizes t and the total weight T, the squared deviations of doubled mid-ranks from their mean T sum
     # to (T^3 - sum of t^3) / 3.
     cubed_total_weights = (
         weighted_sums(resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1])) ** 3
     )
-    squared_deviation_sums = (cubed_total_weights - _level_power_sums(levels_of_rater, resample_weights, 3)) / 3
+    power_sums = _level_power_sums([*levels_of_human, *levels_of_metric], resample_weights, 3)
+    squared_deviation_sums = (cubed_total_weights - power_sums) / 3
     squared_deviation_sums[squared_deviation_sums <= _CONSTANT * cubed_total_weights] = np.nan
-    return ratio(covariances, np.sqrt(squared_deviation_sums[1:] * squared_deviation_sums[0])).T.clip(-1.0, 1.0)
+    human_sums, metric_sums = np.split(squared_deviation_sums, [len(human)])
+    return ratio(covariances, np.sqrt(human_sums * metric_sums)).T.clip(-1.0, 1.0)
 
 
 def _pooled_kendall(
     human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], weight_of_group: Floats
 ) -> Floats:
-    """Kendall's tau-b in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    human_levels, *levels_of_metric = levels_of_rater = [
-        _Levels(rater_scores, group_of_output, resample_weights.shape[1]) for rater_scores in (human, *metrics)
-    ]
+    """Kendall's tau-b in every resample: human (1 or metrics, n), metrics (metrics, n) -> (B, metrics)."""
+    levels_of_human, levels_of_metric = (
+        [_Levels(rater_scores, group_of_output, resample_weights.shape[1]) for rater_scores in scores]
+        for scores in (human, metrics)
+    )
     n_ordered_pairs = (
         weighted_sums(
             resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1]).astype(np.float64)
         )
         ** 2
     )
-    n_untied_ordered_pairs = n_ordered_pairs - _level_power_sums(levels_of_rater, resample_weights, 2)
+    n_untied_ordered_pairs = n_ordered_pairs - _level_power_sums(
+        [*levels_of_human, *levels_of_metric], resample_weights, 2
+    )
     n_untied_ordered_pairs[n_untied_ordered_pairs <= _CONSTANT * n_ordered_pairs] = np.nan
     compute_concordance = (
         _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _binned_concordance
     )
     return tau_b(
-        compute_concordance(human_levels, levels_of_metric, group_of_output, resample_weights, weight_of_group),
-        n_untied_ordered_pairs[0][:, np.newaxis],
-        n_untied_ordered_pairs[1:].T,
+        compute_concordance(levels_of_human, levels_of_metric, group_of_output, resample_weights, weight_of_group),
+        *(n_untied_pairs.T for n_untied_pairs in np.split(n_untied_ordered_pairs, [len(human)])),
     )
 
 
 def _paired_groups(
-    human_levels: _Levels,
+    levels_of_human: list[_Levels],
     levels_of_metric: list[_Levels],
     group_of_output: Ints,
     resample_weights: NDArray[Any],
@@ -309,30 +317,35 @@ def _paired_groups(
     part_starts = np.flatnonzero(index_in_group % _INT8 == 0)
     part_stops = np.append(part_starts[1:], len(output_order))
     int_type = np.int16 if len(output_order) <= np.iinfo(np.int16).max else np.int32
-    human_level_codes = human_levels.level_of_output[output_order].astype(int_type)
-    metric_level_codes = np.stack(
-        [metric_levels.level_of_output[output_order] for metric_levels in levels_of_metric]
-    ).astype(int_type)
-    part_weights = resample_weights[:, group_of_output[output_order][part_starts]]
+    human_level_codes, metric_level_codes = (
+        np.stack([levels.level_of_output[output_order] for levels in levels_of_rater]).astype(int_type)
+        for levels_of_rater in (levels_of_human, levels_of_metric)
+    )
+    part_weights = resample_weights[:, group_of_output[output_order][part_starts]].astype(np.float64)
     concordance_sums = np.zeros((len(resample_weights), len(levels_of_metric)))
     for block_slice in chunks(
         len(part_starts),
         max(
             _CACHE * len(output_order) * int((part_stops - part_starts).max()),
-            len(levels_of_metric) * len(resample_weights),
+            len(levels_of_metric) * len(part_starts),
+            len(resample_weights) * len(part_starts),
         ),
     ):
         first_column, row_slice = (
             part_starts[block_slice.start],
             slice(part_starts[block_slice.start], part_stops[block_slice.stop - 1]),
         )
-        human_signs = difference_signs(
-            human_level_codes[row_slice, np.newaxis], human_level_codes[np.newaxis, first_column:]
-        )
         sums_by_part_pair = np.empty(
             (len(levels_of_metric), block_slice.stop - block_slice.start, len(part_starts) - block_slice.start)
         )
-        for metric_slice in chunks(len(levels_of_metric), human_signs.size):
+        for metric_slice in chunks(
+            len(levels_of_metric), (row_slice.stop - first_column) * (len(output_order) - first_column)
+        ):
+            if metric_slice.start < len(levels_of_human):
+                human_codes = human_level_codes[metric_slice]
+                human_signs = difference_signs(
+                    human_codes[:, row_slice, np.newaxis], human_codes[:, np.newaxis, first_column:]
+                )
             sign_products = difference_signs(
                 metric_level_codes[metric_slice, row_slice, np.newaxis],
                 metric_level_codes[metric_slice, np.newaxis, first_column:],
@@ -351,16 +364,15 @@ def _paired_groups(
                 sums_by_part, part_starts[block_slice.start :] - first_column, axis=2, dtype=np.int64
             )
         sums_by_part_pair[:, :, block_slice.stop - block_slice.start :] *= 2
-        concordance_sums += np.einsum(
-            "bu,byu->by",
-            part_weights[:, block_slice],
-            weighted_sums(part_weights[:, block_slice.start :], sums_by_part_pair),
+        pair_weights = part_weights[:, block_slice, np.newaxis] * part_weights[:, np.newaxis, block_slice.start :]
+        concordance_sums += (
+            pair_weights.reshape(len(pair_weights), -1) @ sums_by_part_pair.reshape(len(levels_of_metric), -1).T
         )
     return concordance_sums
 
 
 def _binned_concordance(
-    human_levels: _Levels,
+    levels_of_human: list[_Levels],
     levels_of_metric: list[_Levels],
     group_of_output: Ints,
     resample_weights: NDArray[Any],
@@ -372,8 +384,10 @@ def _binned_concordance(
 
     concordances = np.empty((len(resample_weights), len(levels_of_metric)))
     output_weights = None if (weight_of_group == 1).all() else weight_of_group[group_of_output]
-    human_bin_of_output = _bin_levels(human_levels.level_of_output)
     for metric_index, metric_levels in enumerate(levels_of_metric):
+        if metric_index < len(levels_of_human):
+            human_level_of_output = levels_of_human[metric_index].level_of_output
+            human_bin_of_output = _bin_levels(human_level_of_output)
         metric_bin_of_output = _bin_levels(metric_levels.level_of_output)
         table_shape = int(human_bin_of_output.max()) + 1, int(metric_bin_of_output.max()) + 1
         cell_of_output = human_bin_of_output * table_shape[1] + metric_bin_of_output
@@ -385,7 +399,7 @@ def _binned_concordance(
             np.sign(np.arange(n_bins)[:, np.newaxis] - np.arange(n_bins)).astype(np.float64) for n_bins in table_shape
         ]
         exact_concordance = concordance(
-            human_levels.level_of_output[np.newaxis], metric_levels.level_of_output[np.newaxis], weights=output_weights
+            human_level_of_output[np.newaxis], metric_levels.level_of_output[np.newaxis], weights=output_weights
         )[0]
         binned_concordance = (
             bin_signs[0] @ np.asarray(count_matrix @ weight_of_group).reshape(table_shape) @ bin_signs[1].T

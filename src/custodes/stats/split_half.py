@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correlation import kendall
 from custodes.stats.ratios import mean_of_defined
 
@@ -18,6 +18,7 @@ Half = NDArray[np.intp]
 _TRUTHS = 20_000  # number of simulated outputs over all splits, large enough that their noise averages out
 _FEWEST_TRUTHS = 4000
 _GRID = np.sin(np.pi / 2 * np.linspace(0, 1, 17)) ** 2  # reliabilities; tau is steep at both ends
+_COARSE = 4  # step between the reliabilities that are always simulated
 
 
 def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, Half]]:
@@ -64,7 +65,7 @@ def attainable_tau(
     """
     tau = np.asarray(tau, dtype=np.float64)
     split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(
-        np.asarray(ratings, dtype=np.float64), splits, rng
+        np.asarray(ratings, dtype=np.float64), splits, rng, np.maximum(tau[np.isfinite(tau)], 0.0)
     )
     if np.isnan(split_tau_by_reliability[-1] + truth_tau_by_reliability[-1]):
         return np.full_like(tau, np.nan)
@@ -76,10 +77,11 @@ def attainable_tau(
 
 
 def _simulate_tau(
-    ratings: Floats, splits: Sequence[tuple[Half, Half]], rng: np.random.Generator
+    ratings: Floats, splits: Sequence[tuple[Half, Half]], rng: np.random.Generator, tau: Floats
 ) -> tuple[Floats, Floats]:
-    """Simulated tau-b at each reliability of one annotator: of two halves, and of the true scores with the mean of all
-    annotators."""
+    """Simulated tau-b at increasing reliabilities of one annotator: of two halves, and of the true scores with the mean
+    of all annotators. In the range of `tau` (n,), which are values of two halves, no reliability of the grid is left
+    out."""
     from scipy.special import ndtr, ndtri
 
     n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(splits))
@@ -97,19 +99,30 @@ def _simulate_tau(
         group_mask[half] = 1.0
     group_masks[-1] = 1.0
     n_ratings_of_group = group_masks @ is_rated_truth
-    split_tau_by_reliability, truth_tau_by_reliability = np.zeros((2, len(_GRID)))
-    for grid_index, reliability in enumerate(_GRID):
+
+    def simulate(reliability: float) -> tuple[float, float]:
         percentiles = ndtr(np.sqrt(reliability) * true_scores + np.sqrt(1 - reliability) * rating_errors)
         rating_indices = np.clip(
             (percentiles * n_ratings_of_annotator).astype(np.intp), 0, np.maximum(n_ratings_of_annotator - 1, 0)
         )
         simulated_ratings = np.where(is_rated_truth, np.take_along_axis(sorted_ratings, rating_indices, axis=1), 0.0)
         group_means = group_masks @ simulated_ratings / np.where(n_ratings_of_group > 0, n_ratings_of_group, np.nan)
-        split_tau_by_reliability[grid_index] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
-        truth_tau_by_reliability[grid_index] = kendall(true_scores, group_means[-1]).item()
+        return (
+            float(mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))),
+            kendall(true_scores, group_means[-1]).item(),
+        )
+
     # At reliability 0, both curves are 0 except for noise, which is nearly the same at the next reliability.
-    split_tau_by_reliability, truth_tau_by_reliability = (
-        tau_by_reliability - (1 - _GRID) * tau_by_reliability[0]
-        for tau_by_reliability in (split_tau_by_reliability, truth_tau_by_reliability)
-    )
-    return np.maximum.accumulate(split_tau_by_reliability), truth_tau_by_reliability
+    noise = np.array(simulate(0.0))
+
+    def simulate_grid(grid_indices: Ints) -> dict[int, Floats]:
+        return {index: simulate(_GRID[index]) - (1 - _GRID[index]) * noise for index in grid_indices.tolist()}
+
+    coarse_indices = np.arange(0, len(_GRID), _COARSE)
+    tau_by_index = simulate_grid(coarse_indices[1:]) | {0: np.zeros(2)}
+    coarse_tau = np.maximum.accumulate([tau_by_index[index][0] for index in coarse_indices.tolist()])
+    first, last = np.searchsorted(coarse_tau, [tau.min(initial=coarse_tau[-1]), tau.max(initial=0.0)])
+    range_indices = np.arange(coarse_indices[max(first - 1, 0)], coarse_indices[: last + 1][-1])
+    tau_by_index |= simulate_grid(np.setdiff1d(range_indices, coarse_indices))
+    split_tau, truth_tau = np.array([tau_by_index[index] for index in sorted(tau_by_index)]).T
+    return np.maximum.accumulate(split_tau), truth_tau

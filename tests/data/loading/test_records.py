@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from custodes.data.loading import compression
-from custodes.data.loading.records import from_lines
+from custodes.data.loading.records import from_json, from_lines
 from custodes.errors import InputError
 
 VALUES = ["text", "", None, 1, 2.50, True, [1, {"x": 2}], {"k": "v"}, "é"]
@@ -34,6 +35,36 @@ def test_some_lines_at_a_time_are_the_same_table_as_all_at_once(seed: int, monke
         for name, value in cells.items():
             cell = fields.get(name)
             assert value == (cell if cell is None or isinstance(cell, str) else json.dumps(cell, ensure_ascii=False))
+
+
+def test_a_list_is_the_same_table_as_lines_and_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "BATCH_ROWS", 100)
+    rows = [{"id": f"0{k}", "n": 1.50, "ok": True, "no": None, "meta": {"a": [k]}} for k in range(5000)]
+    text = json.dumps(rows, indent=1)
+    tracemalloc.start()
+    table, notes = from_json(text, "rows.json")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < len(text)  # all objects together take six times as much as the text
+    assert table.equals(from_lines("\n".join(map(json.dumps, rows)), "rows.jsonl"))
+    assert table.row(7) == ("07", "1.5", "true", None, '{"a": ["7"]}')
+    assert not notes
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('[{"a": 1}', "malformed JSON at column 10: Expecting ',' delimiter"),
+        ('[{"a": 1},]', "malformed JSON at column 11: Expecting value"),
+        ('[{"a": 1},\n {"a":}]', "malformed JSON at line 2, column 7: Expecting value"),
+        ('[{"a": 1}]\n[]', "malformed JSON at line 2, column 1: Extra data"),
+        ('[{"a": 1}, {"a": 1, "a": 2}]', "key 'a' occurs twice in one object"),
+        ('[{"a": 1}, 2]', "entry 2 is not a JSON object; every entry must be a JSON object"),
+    ],
+)
+def test_faults_of_a_list_are_named(text: str, fault: str) -> None:
+    with pytest.raises(InputError, match=f"^x.json: {fault}$"):
+        from_json(text, "x.json")
 
 
 def test_rows_that_are_no_object_are_counted_through_the_file(monkeypatch: pytest.MonkeyPatch) -> None:

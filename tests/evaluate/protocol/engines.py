@@ -12,7 +12,7 @@ def open_pairs(annotation: ConcurrentAnnotation) -> list[int]:
 
 def state_bytes(annotation: ConcurrentAnnotation) -> bytes:
     """Return the state as bytes; equal states have equal bytes."""
-    answers = [pair_state.places for pair_state in annotation._pairs]
+    answers = [pair_state.places.tolist() for pair_state in annotation._pairs]
     fields = [annotation.n, annotation.look, annotation.target, annotation.is_open, annotation.decision, annotation.why]
     # The order in which pairs were closed is excluded, because it depends on time.
     rulings = sorted(annotation.rulings, key=lambda ruling: ruling[:2])

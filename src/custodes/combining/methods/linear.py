@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.combining.methods.method import Formula, Method, TrainingData
+from custodes.combining.methods.method import SMALLEST_SLOPE, Formula, Method, TrainingData
+from custodes.stats.arrays import Floats
 from custodes.stats.learning import ridge
 from custodes.stats.learning.pairwise import pairwise_logistic
+from custodes.stats.learning.resampled_ridge import resampled_ridge
 
 
 def best(training: TrainingData) -> Formula:
@@ -27,22 +29,47 @@ def linear(training: TrainingData) -> Formula:
     return formula_from_line(training, ridge.ridge(training.x, training.target, groups=training.groups))
 
 
+def refit_linear(training: TrainingData, n_samples: int, rng: np.random.Generator) -> Floats:
+    """Return the weights (samples, metrics) of `linear` in bootstrap samples of clusters."""
+    clusters, group_of_row = np.unique(training.groups, return_inverse=True)
+    n_draws = np.zeros((n_samples, len(clusters)), dtype=np.int64)
+    for n_draws_of_sample in n_draws:
+        n_draws_of_sample[:] = np.bincount(training.draw_clusters(rng), minlength=len(clusters))
+    predicts_ranks = training.target is not training.y
+    lines_and_slopes = resampled_ridge(
+        training.x, training.y, group_of_row=group_of_row, weights=n_draws, predicts_ranks=predicts_ranks
+    )
+    return np.array(
+        [
+            np.prod(_slopes_and_widths(line), axis=0) * (max(slope, SMALLEST_SLOPE) if predicts_ranks else 1.0)
+            for line, slope in lines_and_slopes
+        ]
+    )
+
+
+def _slopes_and_widths(line: ridge.Linear) -> tuple[Floats, Floats]:
+    """Return the slope of each metric, and the width between the limits at which the regression clips its scores.
+
+    No score lies outside [0, 1], and the bounds in the model file must not be wider than the scale.
+    """
+    lower_limits, upper_limits = np.nan_to_num(np.clip(line.scaling[:2], 0.0, 1.0), nan=0.0)
+    limit_widths = np.where(upper_limits > lower_limits, upper_limits - lower_limits, 1.0)
+    return np.nan_to_num(line.weights / line.scaling.scale, nan=0.0), limit_widths
+
+
 def formula_from_line(training: TrainingData, line: ridge.Linear) -> Formula:
     """Return the formula of a regression for the target.
 
     The limits at which the regression clips scores become bounds of the metrics.
     """
-    column_scaling, weights, intercept = line
-    # No score lies outside [0, 1], and the bounds in the model file must not be wider than the scale.
-    lower_limits, upper_limits, column_means = np.nan_to_num(np.clip(column_scaling[:3], 0.0, 1.0), nan=0.0)
-    limit_widths = np.where(upper_limits > lower_limits, upper_limits - lower_limits, 1.0)
-    slopes = np.nan_to_num(weights / column_scaling.scale, nan=0.0)
+    slopes, limit_widths = _slopes_and_widths(line)
+    lower_limits, upper_limits, column_means = np.nan_to_num(np.clip(line.scaling[:3], 0.0, 1.0), nan=0.0)
     formula = Formula(
         weights=slopes * limit_widths,
         fill=(column_means - lower_limits) / limit_widths,
         low=lower_limits,
         high=upper_limits,
-        intercept=intercept - float(((column_means - lower_limits) * slopes).sum()),
+        intercept=line.intercept - float(((column_means - lower_limits) * slopes).sum()),
     )
     return training.rescale_target_formula(formula)
 
@@ -84,6 +111,7 @@ RIDGE = Method(
     family="weights",
     fit=linear,
     refits=linear,
+    refit_all=refit_linear,
     fast=True,
     by_default=True,
 )

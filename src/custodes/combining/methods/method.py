@@ -92,6 +92,9 @@ SHRINKAGE = 10
 """Number of artificial outputs with residual 0 that are added to each kind of output, so that shifts are not
 extreme."""
 
+SMALLEST_SLOPE = 1e-6
+"""Slope of a formula whose predictions correlate negatively with the ratings."""
+
 INNER = 5
 """Number of inner folds of a training part. Penalties and other choices of a method are made in these folds."""
 
@@ -126,11 +129,16 @@ class TrainingData(ReadOnlyArrays):
         field_names = ("x", "y", "items", "systems", "groups", *(("kinds",) if self.kinds is not None else ()))
         return replace(self, **{field_name: getattr(self, field_name)[rows] for field_name in field_names}, inner={})
 
+    def draw_clusters(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the positions of the clusters of a bootstrap sample, in the sorted order of the clusters."""
+        n_clusters = len(np.unique(self.groups))
+        return rng.choice(n_clusters, size=n_clusters)
+
     def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group_of_row, group_sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
         rows_by_group, group_starts = np.argsort(group_of_row, kind="stable"), np.cumsum(group_sizes) - group_sizes
-        sampled_groups = rng.choice(len(group_sizes), size=len(group_sizes))
+        sampled_groups = self.draw_clusters(rng)
         copy_sizes = group_sizes[sampled_groups]
         copy_of_row = np.repeat(np.arange(len(copy_sizes)), copy_sizes)
         row_shift_of_copy = group_starts[sampled_groups] - (np.cumsum(copy_sizes) - copy_sizes)
@@ -243,7 +251,7 @@ class TrainingData(ReadOnlyArrays):
         prediction_variance = float(predictions.var()) if np.ptp(predictions) > 0 else 0.0
         covariance = float(((predictions - predictions.mean()) * (self.y - mean_rating)).mean())
         # If predictions correlate negatively with the ratings, the slope stays positive but is almost 0.
-        slope = covariance / prediction_variance if prediction_variance > 0 and covariance > 0 else 1e-6
+        slope = covariance / prediction_variance if prediction_variance > 0 and covariance > 0 else SMALLEST_SLOPE
         return replace(
             formula,
             weights=slope * formula.weights,
@@ -261,6 +269,10 @@ Family = Literal["weights", "importances", "both"]
 
 Fit = Callable[[TrainingData], Formula]
 
+Refit = Callable[[TrainingData, int, np.random.Generator], Floats]
+"""Function of the training data, a number of bootstrap samples, and a random generator, which returns the weights
+(samples, metrics) of the formula in each bootstrap sample of clusters."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
@@ -269,6 +281,7 @@ class Method:
     - `fit`: function that learns a formula.
     - `refits`: function that learns the weights of the formula on resampled data, for the intervals of the weights. If
     `refits` is None, the weights have no intervals.
+    - `refit_all`: faster function that learns the weights of many bootstrap samples.
     - `mean_of`: methods whose predictions the method averages.
     - `among`: methods between which the method chooses.
     - `fast`: whether a fit takes milliseconds. The report and, by default, the tests on unseen systems include only
@@ -283,10 +296,18 @@ class Method:
     family: Family
     fit: Fit
     refits: Fit | None = None
+    refit_all: Refit | None = None
     mean_of: tuple[Method, ...] = ()
     among: tuple[Method, ...] = ()
     fast: bool = False
     by_default: bool = False
+
+    def refitted_weights(self, training: TrainingData, n_samples: int, rng: np.random.Generator) -> Floats:
+        """Return the weights (samples, metrics) in bootstrap samples of clusters; no rows without `refits`."""
+        if self.refit_all is not None:
+            return self.refit_all(training, n_samples, rng)
+        samples = (training.resample_clusters(rng) for _ in range(n_samples if self.refits else 0))
+        return np.array([self.refits(sample).weights for sample in samples if self.refits])
 
 
 def with_means(methods: Sequence[Method], predicted: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
+from types import NoneType
 from typing import Any
 
 import polars as pl
 
 from custodes.data.loading import compression
+from custodes.data.loading.traces import with_spans
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import UNPAIRED_SURROGATE, select_part, shorten_part, with_column_names
 from custodes.errors import InputError, join_labels
 from custodes.strict_json import reject_duplicate_keys
 
-AS_TEXT: dict[str, Any] = {
-    **dict.fromkeys(("parse_float", "parse_int", "parse_constant"), str),
-    "object_pairs_hook": reject_duplicate_keys,
-}
+# Reused, because constructing a decoder or an encoder takes as long as a small object.
+_AS_TEXT = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=reject_duplicate_keys)
+_PLAIN = json.JSONDecoder()
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+_LIST_START, _SEPARATOR, _LIST_END = (
+    re.compile(rf"[ \t\n\r]*{token}[ \t\n\r]*") for token in (r"\[(?=[ \t\n\r]*\{)", ",", r"\]")
+)
 
 
 def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
     """Parse a JSON text. With `as_text` numbers stay text, and duplicate keys raise `InputError`."""
+    with _json_errors(where):
+        return (_AS_TEXT if as_text else _PLAIN).decode(text)
+
+
+@contextmanager
+def _json_errors(where: str) -> Iterator[None]:
+    """Context in which errors of the JSON parser become `InputError`."""
     try:
-        return json.loads(text, **(AS_TEXT if as_text else {}))
+        yield
     except json.JSONDecodeError as error:
         position_text = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
         raise InputError(f"{where}: malformed JSON at {position_text}: {error.msg}") from None
@@ -38,9 +51,12 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
 def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
     """A list of objects as a frame of text. If the JSON is a single object, the table is the list at the path `part`,
     or the longest list of objects."""
-    compression.check_json(text, name, by_lines=False)
-    parsed_json = parse_json(text, where=name)
+    is_list_of_objects = _LIST_START.match(text) is not None
+    compression.check_json(text, name, by_lines=is_list_of_objects)
+    parsed_json = list[Any]() if is_list_of_objects else parse_json(text, where=name)
     notes: list[Note] = []
+    if isinstance(parsed_json, dict) and "resourceSpans" in parsed_json and part is None:
+        parsed_json = [parsed_json]
     if isinstance(parsed_json, dict):
         records_of_path = find_tables(parsed_json)
         if not records_of_path:
@@ -68,7 +84,22 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
         raise InputError(
             f"{name}: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl"
         )
-    return from_records(parsed_json, name, "entry"), notes
+    return from_records(_iter_objects(text, name) if is_list_of_objects else parsed_json, name, "entry"), notes
+
+
+def _iter_objects(text: str, name: str) -> Iterator[Any]:
+    """The values of a JSON list that begins with an object.
+
+    Values are parsed one at a time, since all values together take six times as much memory as the text.
+    """
+    separator_match = _LIST_START.match(text)
+    with _json_errors(name):
+        while separator_match:
+            value, position = _AS_TEXT.raw_decode(text, separator_match.end())
+            yield value
+            separator_match = _SEPARATOR.match(text, position)
+        if not _LIST_END.fullmatch(text, position):
+            _AS_TEXT.decode(text)  # raises the error with its position
 
 
 def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> dict[str, list[dict[str, Any]]]:
@@ -115,11 +146,16 @@ def from_lines(text: str, name: str) -> pl.DataFrame:
 
 
 def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
-    """A frame of text from objects; nested values become JSON.
+    """A frame of text from objects; nested values become JSON, and exports of traces have a row for each span.
 
     Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
-    record_iterator, batch_frames, n_rows, invalid_record_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
+    record_iterator, batch_frames, n_rows, invalid_record_numbers = (
+        with_spans(records, name),
+        list[pl.DataFrame](),
+        0,
+        list[int](),
+    )
     while record_batch := list(islice(record_iterator, compression.BATCH_ROWS)):
         invalid_record_numbers += [
             record_number
@@ -146,19 +182,20 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
     )
 
 
+def _texts(cells: list[Any]) -> list[str | None]:
+    """Cells as text; truth values and nested values become JSON."""
+    if {*map(type, cells)} <= {str, NoneType}:
+        return cells
+    return [cell if cell is None or isinstance(cell, str) else _ENCODER.encode(cell) for cell in cells]
+
+
 def _text_frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
     """Objects as a frame of text."""
     column_names = dict.fromkeys(
         column_name for key_tuple in dict.fromkeys(map(tuple, records)) for column_name in key_tuple
     )
     texts_of_column = {
-        column_name: [
-            cell_value
-            if cell_value is None or isinstance(cell_value, str)
-            else json.dumps(cell_value, ensure_ascii=False)
-            for cell_value in (record.get(column_name) for record in records)
-        ]
-        for column_name in column_names
+        column_name: _texts([record.get(column_name) for record in records]) for column_name in column_names
     }
     if not texts_of_column:
         return pl.DataFrame(height=len(records))

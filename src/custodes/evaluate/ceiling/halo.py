@@ -100,9 +100,5 @@ def _held_out_agreement(target: Target, ratings: Floats, sources: tuple[Floats, 
             predictions[:, is_held_out] = ridge_predictions(
                 x, y, feature_slices, groups=target.groups, is_training=is_training, is_held_out=is_held_out
             )
-    return np.stack(
-        [
-            replace(target, y=annotator_ratings, fold=fold_of_row).agreement(predictions[annotator_index :: len(y)])
-            for annotator_index, annotator_ratings in enumerate(y)
-        ]
-    )
+    agreement_draws = replace(target, y=np.tile(y, (len(SOURCES), 1)), fold=fold_of_row).agreement(predictions)
+    return agreement_draws.reshape(len(agreement_draws), len(SOURCES), len(y)).transpose(2, 0, 1)

@@ -130,10 +130,14 @@ class Target(PredictedAspect):
         )
 
     def agreement(self, predictions: Floats) -> Floats:
-        """(1 + B, m): held-out tau-b of predictions (m, rows) in every resample."""
+        """(1 + B, m): held-out tau-b of predictions (m, rows) in every resample.
+
+        `y` may be (m, rows), with a target for each prediction.
+        """
         return heldout.held_out_statistic(
             partial(pooled_correlation, "kendall"),
-            self.y[:, np.newaxis],  # each output is a separate item, so that all outputs of a fold are ranked together
+            # Each output is a separate item, so that all outputs of a fold are ranked together.
+            self.y[..., np.newaxis],
             heldout.round_predictions(predictions)[..., np.newaxis],
             self.fold[:, np.newaxis],
             units=self.groups,

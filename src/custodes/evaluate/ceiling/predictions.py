@@ -98,19 +98,18 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
     if len(target.persons) < 2:
         return {}
     annotator_ratings, annotator_halves = target.split_annotators(rng)
-    agreement_draws = np.stack(
-        [
-            replace(target, y=target.rows(mean_of_defined(annotator_ratings[half], axis=0))).agreement(
-                target.rows(mean_of_defined(annotator_ratings[other_half], axis=0))[np.newaxis]
-            )
-            for half, other_half in annotator_halves
-        ]
+    half_means, other_half_means = (
+        np.stack(
+            [target.rows(mean_of_defined(annotator_ratings[halves[position]], axis=0)) for halves in annotator_halves]
+        )
+        for position in (0, 1)
     )
-    is_defined_split = np.isfinite(agreement_draws[:, 0, 0])
+    agreement_draws = replace(target, y=half_means).agreement(other_half_means)
+    is_defined_split = np.isfinite(agreement_draws[0])
     defined_splits = np.flatnonzero(
         is_defined_split | ~is_defined_split.any()
     )  # if no split has a value, the mean is undefined
-    split_half_draws = agreement_draws[defined_splits].mean(axis=0)
+    split_half_draws = agreement_draws[:, defined_splits].mean(axis=1, keepdims=True)
     attainable_draws = split_half.attainable_tau(
         split_half_draws,
         target.rows(annotator_ratings).T,

@@ -6,6 +6,7 @@ The interval of a decision is valid for all analyses.
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -61,15 +62,15 @@ class Ruling(NamedTuple):
 class PairState:
     """A pair of systems with a random `order` of items and an answer at each position of this order.
 
-    An answer (in `places`) is 1, 0, -1 or `ABSENT` (refused); an unsettled position has another value. The current
-    interim analysis needs the positions from `begin` to `end`, and `is_judged` tells whether it is complete. `looks`
-    are the completed analyses with the numbers of answers. `metric` (items,) are the preferences of the metric.
+    An answer (in `places`) is 1, 0, -1 or `ABSENT` (refused); an unsettled position is `FREE`. The current interim
+    analysis needs the positions from `begin` to `end`, and `is_judged` tells whether it is complete. `looks` are the
+    completed analyses with the numbers of answers. `metric` (items,) are the preferences of the metric.
     """
 
     number: int
     systems: tuple[int, int]
     order: tuple[int, ...]
-    places: list[int]
+    places: array[int]
     metric: Signs | None = None
     begin: int = 0
     end: int = 0
@@ -79,11 +80,11 @@ class PairState:
     @property
     def usable(self) -> int:
         """Number of positions that are not refused."""
-        return len(self.places) - self.places.count(ABSENT)
+        return len(self.usable_places(0))
 
-    def usable_places(self, begin: int) -> list[int]:
+    def usable_places(self, begin: int) -> Ints:
         """Return the positions from `begin` on that are not refused."""
-        return [position for position in range(begin, len(self.places)) if self.places[position] != ABSENT]
+        return begin + np.flatnonzero(np.array(self.places[begin:]) != ABSENT)
 
 
 class ConcurrentAnnotation:
@@ -147,7 +148,7 @@ class ConcurrentAnnotation:
         vars(annotation_copy).update(
             {name: list(value) if isinstance(value, list) else value for name, value in vars(self).items()}
         )
-        annotation_copy._pairs = [replace(pair_state, places=list(pair_state.places)) for pair_state in self._pairs]
+        annotation_copy._pairs = [replace(pair_state, places=pair_state.places[:]) for pair_state in self._pairs]
         return annotation_copy
 
     def free_slots(self, pair: int) -> list[int]:
@@ -168,6 +169,10 @@ class ConcurrentAnnotation:
         """Whether the position belongs to the current interim analysis, settled or not."""
         pair_state = self._pairs[pair]
         return self.is_open[pair] and not pair_state.is_judged and pair_state.begin <= position < pair_state.end
+
+    def is_free(self, pair: int, position: int) -> bool:
+        """Whether the position belongs to the current interim analysis and is not settled."""
+        return self.is_in_current_look(pair, position) and self._pairs[pair].places[position] == FREE
 
     def goes_on(self, pair: int) -> bool:
         """Whether another interim analysis may follow the current one."""
@@ -194,8 +199,8 @@ class ConcurrentAnnotation:
         """
         self._set_position(pair, position, ABSENT, (FREE,))
         pair_state = self._pairs[pair]
-        if usable_later_positions := pair_state.usable_places(pair_state.end):
-            pair_state.end = usable_later_positions[0] + 1
+        if len(usable_later_positions := pair_state.usable_places(pair_state.end)):
+            pair_state.end = int(usable_later_positions[0]) + 1
         else:
             self.target[pair] -= 1
         return self._analyse_pairs(pair)
@@ -230,7 +235,7 @@ class ConcurrentAnnotation:
         """Append items to the order of a pair; a pair that was closed for lack of items continues."""
         pair_state = self._pairs[pair]
         pair_state.order = (*pair_state.order, *map(int, items))
-        pair_state.places += [FREE] * len(items)
+        pair_state.places.extend([FREE] * len(items))
         self._reopen_pairs("items")
 
     def set_budget(self, budget: int | None) -> None:
@@ -248,7 +253,7 @@ class ConcurrentAnnotation:
             number=len(self._pairs),
             systems=(first_system, second_system),
             order=tuple(map(int, item_order)),
-            places=[FREE] * len(item_order),
+            places=array("b", [FREE] * len(item_order)),
             metric=metric_signs,
         )
         self._pairs.append(pair_state)
@@ -274,7 +279,8 @@ class ConcurrentAnnotation:
         """Determine the end of the current analysis again, after `reopened_positions` became usable."""
         pair_state = self._pairs[pair]
         n_earlier_answers = pair_state.looks[-1][1] if pair_state.looks else 0
-        usable_positions, n_needed = (pair_state.usable_places(pair_state.begin), self.target[pair] - n_earlier_answers)
+        usable_positions = pair_state.usable_places(pair_state.begin).tolist()
+        n_needed = self.target[pair] - n_earlier_answers
         usable_later_positions = {position for position in usable_positions if position >= pair_state.end}
         if usable_later_positions <= {*reopened_positions}:  # the analysis may have been shortened for lack of items
             n_needed = min(
@@ -398,7 +404,7 @@ class ConcurrentAnnotation:
         pair_state = self._pairs[pair]
         self.look[pair], pair_state.is_judged = look, False
         self.target[pair] = self.n[pair] + n_answers
-        pair_state.end = pair_state.usable_places(pair_state.begin)[n_answers - 1] + 1
+        pair_state.end = int(pair_state.usable_places(pair_state.begin)[n_answers - 1]) + 1
 
 
 def rulings(
@@ -455,17 +461,13 @@ def rulings(
             closing_reason,
             LookEstimates(*(estimate_by_pair[pair_index : pair_index + 1] for estimate_by_pair in estimates)),
         )
-        used_positions = tuple(
-            position
-            for position, answer_sign in enumerate(pair_state.places[: pair_state.begin])
-            if answer_sign != ABSENT
-        )
+        used_positions = np.flatnonzero(np.array(pair_state.places[: pair_state.begin]) != ABSENT)
         wins, ties, losses = outcome_counts.human[pair_index].tolist()
         ruling = Ruling(
             *(pair_state.number, look, n_answers, wins, ties, losses),
             *(int(decisions[pair_index]), not closing_reason, float(estimates.theta[pair_index])),
             *margin_and_bounds,
-            used_positions,
+            tuple(used_positions.tolist()),
         )
         yield ruling, closing_reason
 

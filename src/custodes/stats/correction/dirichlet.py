@@ -105,10 +105,10 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
         bracket_high[unsettled_indices] = np.where(
             excess_probability < 0, bracket_high[unsettled_indices], unsettled_margins
         )
+        # A Newton step for the logarithm of the probability, which is close to linear even in the tail. If the step
+        # leaves the bracket: bisection. At the solution, the step is 0 and the margin is an end of the bracket.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton_margins = unsettled_margins - excess_probability / density
-        # A Newton step if it stays inside the bracket, otherwise bisection. At the solution, the step is 0 and the
-        # margin is an end of the bracket.
+            newton_margins = unsettled_margins - np.log(p_below / probability) * p_below / density
         is_inside_bracket = (newton_margins >= bracket_low[unsettled_indices]) & (
             newton_margins <= bracket_high[unsettled_indices]
         )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Ints
 
-_INNER = 5
+N_INNER_FOLDS = 5
 
 
 def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -56,7 +56,7 @@ def inner_folds(groups: NDArray[Any]) -> NDArray[np.intp]:
     >>> inner_folds(np.array([7, 9, 9, 8])).tolist()
     [0, 2, 2, 1]
     """
-    return np.asarray(np.unique(groups, return_inverse=True)[1] % _INNER)
+    return np.asarray(np.unique(groups, return_inverse=True)[1] % N_INNER_FOLDS)
 
 
 def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:

@@ -1,9 +1,9 @@
 """Out-of-fold predictions, and their rank agreement with the target in every bootstrap resample.
 
-Several functions share these arrays. `target` (items, systems) is the target of each output, NaN if not rated.
-`predictions` (m, items, systems) are the predictions of m models. `fold` (items, systems) is the fold of each output,
--1 for outputs that are not used. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the
-bootstrap weights of the units.
+Several functions share these arrays. `target` (items, systems) is the target of each output, NaN if not rated; it is
+(m, items, systems) if each model has its own target. `predictions` (m, items, systems) are the predictions of m models.
+`fold` (items, systems) is the fold of each output, -1 for outputs that are not used. `units` (items,) is the resampling
+unit of each item, and `weights` (B, units) are the bootstrap weights of the units.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def fold_statistics(
     statistics = np.full((len(fold_numbers), len(weights), len(predictions)), np.nan)
     for statistics_of_fold, fold_number in zip(statistics, fold_numbers, strict=True):
         item_indices_of_fold = np.flatnonzero((fold == fold_number).any(axis=1))
-        human_scores = np.where(fold[item_indices_of_fold] == fold_number, target[item_indices_of_fold], np.nan)
+        human_scores = np.where(fold[item_indices_of_fold] == fold_number, target[..., item_indices_of_fold, :], np.nan)
         # only the clusters of this fold are needed
         unit_indices_of_fold, unit_of_item = np.unique(units[item_indices_of_fold], return_inverse=True)
         statistics_of_fold[:] = statistic(

@@ -22,7 +22,8 @@ PENALTY = 0.1
 CONSTANT = 1e-12
 """A standard deviation below this proportion of the mean is rounding error."""
 
-_LIMIT = 3  # standard deviations from the mean at which scores are clipped
+LIMIT = 3
+"""Number of standard deviations from the mean at which scores are clipped."""
 
 
 class Scaling(NamedTuple):
@@ -132,7 +133,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     square_sums = is_training_fold @ square_sums_in_folds + np.einsum(
         "pf,fc,pfc->pc", is_training_fold, fold_counts, np.square(fold_means - means[:, np.newaxis])
     )
-    half_widths = _LIMIT * _standard_deviations(square_sums, n_present, means)
+    half_widths = LIMIT * _standard_deviations(square_sums, n_present, means)
     half_widths[:, n_columns:] = np.inf  # targets are not clipped
     lower_limits, upper_limits = means - half_widths, means + half_widths
     training_products, held_out_products = np.empty((2, *means.shape, means.shape[1]))
@@ -272,23 +273,31 @@ def ridges(
     [1, 2]
     """
     products, n_columns = fold_products(x, y, inner_folds(groups)), x.shape[1]
-    linear_models = []
     target_columns = np.resize(np.arange(n_columns, products.means.shape[1]), len(column_ranges))
-    for column_range, target_column in zip(column_ranges, target_columns.tolist(), strict=True):
-        column_indices = np.arange(n_columns)[column_range]
-        gram, target_products = (
-            products.training[0][np.ix_(column_indices, column_indices)],
-            products.training[0, column_indices, target_column],
-        )
-        penalty = _select_penalty(products, column_indices, target_column, penalties)
-        linear_models.append(
-            Linear(
-                Scaling(*(scaling_field[column_range] for scaling_field in products.scaling[0])),
-                np.asarray(np.linalg.solve(gram + penalty * np.eye(len(column_indices)), target_products)),
-                float(products.means[0, target_column]),
+    return [
+        fit_products(products, np.arange(n_columns)[column_range], target_column, penalties)
+        for column_range, target_column in zip(column_ranges, target_columns.tolist(), strict=True)
+    ]
+
+
+def fit_products(products: Products, column_indices: Ints, target_column: int, penalties: Floats = PENALTIES) -> Linear:
+    """Fit some columns to a target column, with the penalty selected on the held-out products.
+
+    >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> fit_products(fold_products(x, x[:, 0], np.zeros(4, dtype=int)), np.array([0]), 1).weights.round(2).tolist()
+    [1.02]
+    """
+    gram = products.training[0][np.ix_(column_indices, column_indices)]
+    penalty = _select_penalty(products, column_indices, target_column, penalties)
+    return Linear(
+        Scaling(*(scaling_field[column_indices] for scaling_field in products.scaling[0])),
+        np.asarray(
+            np.linalg.solve(
+                gram + penalty * np.eye(len(column_indices)), products.training[0, column_indices, target_column]
             )
-        )
-    return linear_models
+        ),
+        float(products.means[0, target_column]),
+    )
 
 
 def ridge_predictions(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -144,14 +144,15 @@ def tables(kind_counts: Ints, metric_outcome_counts: Ints) -> Counts:
     return Counts(count_table[..., :3], metric_outcome_counts - count_table[..., :3].sum(axis=-2), count_table[..., 3])
 
 
-def iterate_positions(values: list[int], value: int, begin: int, end: int) -> Iterator[int]:
-    """Iterate over the positions of a value in `values[begin:end]`, in ascending order.
+def iterate_positions(values: array[int], value: int, begin: int, end: int) -> Iterator[int]:
+    """Iterate over the positions of a non-negative value in `values[begin:end]`, in ascending order. `values` has one
+    byte per value, because bytes are searched fastest.
 
-    >>> list(iterate_positions([2, 1, 2, 2], 2, 0, 3))
+    >>> list(iterate_positions(array("b", [2, -1, 2, 2]), 2, 0, 3))
     [0, 2]
     """
-    with suppress(ValueError):
-        while True:
-            position = values.index(value, begin, end)
-            yield position
-            begin = position + 1
+    value_bytes = values[begin:end].tobytes()
+    position = value_bytes.find(value)
+    while position >= 0:
+        yield begin + position
+        position = value_bytes.find(value, position + 1)
