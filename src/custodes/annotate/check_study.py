@@ -195,7 +195,8 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
             "info",
             LOOKS_CUT,
             f"{len(cut_names_and_item_counts)} pairs have fewer items than the last interim analysis needs "
-            f"({analysis_sizes[-1]}); the smallest of these pairs has {min_items_of_cut_pairs}. The last analysis of "
+            f"({analysis_sizes[-1]}); the smallest of these pairs has {min_items_of_cut_pairs} items. The last "
+            "analysis of "
             "such a pair uses all items of the pair",
         ),
     )

@@ -275,7 +275,8 @@ SELECT last.at, (
 )
 FROM (SELECT at FROM judgment ORDER BY judgment DESC LIMIT 1) last
 """
-"""Query of the time of the last answer, and of the number of primary answers in the half hour before it."""
+"""Query of the time of the last answer, and of the number of primary answers in the half hour before the last
+answer."""
 
 
 def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:

@@ -54,8 +54,9 @@ class Validate(Result):
         "metrics rated.",
         label(
             "rater",
-            "combined: the combined metric; best single: the single metric that was best on the data of the fit; best "
-            "in hindsight: the single metric that is best on these data (its agreement is optimistic)",
+            "combined: the combined metric; best single: the single metric that was best on the data of the fit; "
+            "best in hindsight: the single metric that is best on the given data (the agreement of this metric is "
+            "optimistic)",
         ),
         label("metric", "name of the metric in these data"),
         count("n", "outputs", essential=False),

@@ -38,8 +38,8 @@ With more raters, only human raters, the three metrics closest to human raters, 
 LABELLED = 100
 """Maximum number of raters for which every row of the heat map is labelled."""
 AVERAGES = {
-    "human-human": "pairs of human aspects",
-    "human-metric": "human aspects and metrics",
+    "human-human": "pairs of human-rated aspects",
+    "human-metric": "human-rated aspects and metrics",
     "metric-metric": "pairs of metrics",
 }
 HEIGHT = 240

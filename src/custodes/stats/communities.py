@@ -62,8 +62,8 @@ def _affinity(edge_weights: Floats) -> Floats:
 
 
 def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
-    """Best labels of several runs of Louvain's method. The first run starts from single nodes, each further run from
-    the best labels so far with a random part reassigned."""
+    """Best labels of several runs of Louvain's method. The first run starts from single nodes. Each further run starts
+    from the best labels so far, with a random part of the labels reassigned."""
     n_nodes = len(affinity)
     best_labels = _louvain(affinity, np.arange(n_nodes), rng)
     best_total_affinity = (affinity * np.equal.outer(best_labels, best_labels)).sum()

@@ -50,8 +50,9 @@ def best(view: AspectResults) -> Iterator[str]:
             f"The metric cannot be used to estimate the missing human preferences: {sentence(corrected_row['reason'])} "
             "The following sentences use human comparisons only."
             if corrected_row["reason"]
-            else f"Preferences of {corrected_row['metric']} replace the missing human preferences. They are corrected "
-            "for the errors of the metric on the annotated part, which is assumed to be a random part."
+            else f"Preferences of {corrected_row['metric']} replace the missing human preferences. These preferences "
+            "are corrected for the errors of the metric on the annotated part, which is assumed to be a random "
+            "part."
         )
         yield (
             f"Annotators judged {corrected_row['labels']} of the {corrected_row['battles']} comparisons that "

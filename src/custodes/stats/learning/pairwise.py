@@ -15,7 +15,7 @@ from custodes.stats.learning.objective import ordered_pairs
 from custodes.stats.learning.ridge import PENALTY
 
 PENALTIES = np.logspace(1, -4, 11)
-"""Penalties, for columns with a standard deviation of 1 within items."""
+"""Penalties of the regression, for columns that are scaled to a standard deviation of 1 within items."""
 
 _CONSTANT = 1e-12  # a range below this proportion of the values is rounding error
 _TIE = 1e-9  # smaller differences, relative to the range of human ratings, are rounding errors of means

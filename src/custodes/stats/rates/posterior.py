@@ -288,7 +288,7 @@ def correlate_draws(first_draws: Floats, second_draws: Floats, correlation: floa
 
 
 def two_sided_p(draws: Floats) -> Floats:
-    """Return the two-sided posterior p-value of 'the value is 0', given draws (draws, ...).
+    """Return the two-sided posterior p-value of the hypothesis that the value is 0, given draws (draws, ...).
 
     The p-value is below 1 - c if and only if the central interval of level c excludes 0. If all draws have the same
     sign, the p-value is at most the two-sided tail probability of a normal distribution with the mean and the variance

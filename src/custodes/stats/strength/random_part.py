@@ -16,7 +16,7 @@ _SAME = 1e-9
 
 
 def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
-    """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
+    """Return the p-value of the hypothesis that annotation is independent of the systems and of the metric's verdict.
 
     `is_annotated` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
     test uses three features of a battle, computed from the metric: the difference of strengths, whether the battle is a
@@ -70,7 +70,7 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
 def p_random_within_pairs(
     first: Ints, second: Ints, sign: Signs, is_annotated: Bools, *, unit: Ints, n_systems: int
 ) -> float:
-    """Return the p-value of 'within each pair of systems, annotation is independent of the metric's verdict'.
+    """Return the p-value of the hypothesis that annotation is independent of the metric's verdict within each pair.
 
     All arrays have shape (n,) and describe the battles of a metric; `first` is less than `second` everywhere. Pairs may
     have different proportions of annotated battles. Two tests compare the metric's verdicts on annotated battles and on
