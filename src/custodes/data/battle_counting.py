@@ -111,8 +111,9 @@ def count_battles(
             f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
         )
     if systems is not None:
-        all_system_names = sorted({*verdict_count_rows["a"], *verdict_count_rows["b"]})
-        selected_system_names = resolve_names("systems", systems, all_system_names, where=WHERE, what="system")
+        selected_system_names = resolve_names(
+            "systems", systems, sorted({*verdict_count_rows["a"], *verdict_count_rows["b"]}), where=WHERE, what="system"
+        )
         verdict_count_rows = verdict_count_rows.filter(
             pl.all_horizontal(pl.col("a", "b").is_in(list(selected_system_names)))
         )
@@ -130,9 +131,8 @@ def count_battles(
         item_counts_by_rater = collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64))
     else:  # every verdict has its own item, so the counts of words suffice
         signed_rows = _combine_human_rows(signed_rows, annotators)
-        is_human_row = pl.col("rater").is_in(list(annotators))
         sign_count_rows = interpreted_count_rows.drop_nulls("sign").with_columns(
-            rater=pl.when(is_human_row).then(pl.lit(HUMAN)).otherwise("rater")
+            rater=pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
         )
         item_counts_by_rater = sign_count_rows.group_by("rater").agg(pl.col("n").sum())
     n_missing_verdicts = int(interpreted_count_rows.filter(pl.col("sign").is_null())["n"].sum())
@@ -384,10 +384,11 @@ def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
 
     Words whose meaning depends on the row must be exact names of systems.
     """
-    is_exact_system_name = (pl.col("word") == pl.col("a")) | (pl.col("word") == pl.col("b"))
     word_meaning_rows = (
         interpreted_count_rows.group_by("word")
-        .agg(pl.col("meaning").unique(), names=is_exact_system_name.all())
+        .agg(
+            pl.col("meaning").unique(), names=((pl.col("word") == pl.col("a")) | (pl.col("word") == pl.col("b"))).all()
+        )
         .filter(~pl.col("names"))
     )
     ambiguous_words = word_meaning_rows.filter(pl.col("meaning").list.len() > 1)["word"].sort()

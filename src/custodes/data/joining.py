@@ -100,13 +100,17 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
         if other_study is not label_study
     ):
         return studies
-    note = Note(
-        rule="human-labels",
-        message=f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have only "
-        "metrics",
-    )
     human_study = replace(
-        label_study, raters=label_study.raters.with_kinds({LABEL: "human"}), notes=(*label_study.notes, note)
+        label_study,
+        raters=label_study.raters.with_kinds({LABEL: "human"}),
+        notes=(
+            *label_study.notes,
+            Note(
+                rule="human-labels",
+                message=f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have "
+                "only metrics",
+            ),
+        ),
     )
     return [human_study if study is label_study else study for study in studies]
 
@@ -202,12 +206,17 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     if not study.unnamed_system or not named_studies or is_further_system:
         return study
     item_labels = study.item_labels()
-    output_key_frames = [
-        output_key_frame
-        for named_study in named_studies
-        for output_key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
-    ]
-    output_key_rows = pl.concat(output_key_frames).unique().filter(pl.col("item").is_in(item_labels.implode()))
+    output_key_rows = (
+        pl.concat(
+            [
+                output_key_frame
+                for named_study in named_studies
+                for output_key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
+            ]
+        )
+        .unique()
+        .filter(pl.col("item").is_in(item_labels.implode()))
+    )
     if output_key_rows.is_empty() or output_key_rows["item"].is_duplicated().any():
         return study
     study_with_system_names = _replace_labels(

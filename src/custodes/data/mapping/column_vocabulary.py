@@ -257,8 +257,7 @@ GENERIC = frozenset(
 def normalise_name(name: str) -> str:
     """A name in lower case without accents, with underscores between words: `DocID` and `doc-id` become `doc_id`."""
     name_without_accents = "".join(character for character in normalize("NFKD", name) if not combining(character))
-    underscored_name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name_without_accents)
-    return re.sub(r"[\W_]+", "_", underscored_name.lower()).strip("_")
+    return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name_without_accents).lower()).strip("_")
 
 
 def split_name(name: str) -> list[str]:
@@ -276,13 +275,10 @@ def name_stems(name: str) -> set[str]:
     return {stem(part) for part in split_name(name)}
 
 
-def kind_words(column: pl.Series) -> pl.Series | None:
-    """The kind of rater in each cell of a column; None if a cell is empty or has an unknown word."""
-    if column.dtype != pl.String:
-        return None
-    word_series = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    kind_series = word_series.replace_strict(KINDS, default=None, return_dtype=pl.String)
-    return None if kind_series.null_count() or kind_series.is_empty() else kind_series.alias(column.name)
+def parse_kinds(cells: pl.Series) -> pl.Series:
+    """The kind of rater that each word means; null for an unknown word."""
+    words = cells.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    return words.replace_strict(KINDS, default=None, return_dtype=pl.String)
 
 
 def looks_human(name: str, *, is_declared_metric: bool = False) -> bool:
@@ -447,8 +443,9 @@ def _has_role_word(role: str, name: str) -> bool:
     source, a reference or a winner."""
     name_words = split_name(name)
     if role == "text":
-        words_of_other_roles = CORE["source"] | CORE["references"] | CORE["winner"]
-        return name_words[-1].removesuffix("s") in CORE["text"] and words_of_other_roles.isdisjoint(name_words)
+        return name_words[-1].removesuffix("s") in CORE["text"] and (
+            CORE["source"] | CORE["references"] | CORE["winner"]
+        ).isdisjoint(name_words)
     return role in ("rater", "winner") and not CORE[role].isdisjoint(name_words)
 
 
@@ -475,10 +472,15 @@ def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
     ranked_column_names = sorted(
         filter(usual_name_of_column.get, column_names), key=lambda name: rank_of_usual_name[usual_name_of_column[name]]
     )
-    column_names_with_role_word = [
-        name for name in column_names if not usual_name_of_column[name] and _has_role_word(role, name)
-    ]
-    return list(dict.fromkeys([*ranked_column_names, *misspelled_column_names, *column_names_with_role_word]))
+    return list(
+        dict.fromkeys(
+            [
+                *ranked_column_names,
+                *misspelled_column_names,
+                *[name for name in column_names if not usual_name_of_column[name] and _has_role_word(role, name)],
+            ]
+        )
+    )
 
 
 def find_side_pairs(column_names: Sequence[str]) -> list[tuple[str, str]]:

@@ -318,8 +318,9 @@ def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dic
     for name in (*human_columns, *judge_columns):
         name_words = [word for word in re.split(r"[\W_]+", name) if word]
         rater_words = [word for word in name_words if word.lower() in JUDGE | EVALUATIONS | HUMAN or looks_human(word)]
-        criterion_words = [word for word in name_words if word not in rater_words and word.lower() not in LABEL_WORDS]
-        criterion_name = "_".join(criterion_words)
+        criterion_name = "_".join(
+            [word for word in name_words if word not in rater_words and word.lower() not in LABEL_WORDS]
+        )
         if not criterion_name or criterion_name not in name:
             return {}
         rater_and_criterion_of_column[name] = ("_".join(rater_words), criterion_name)
@@ -367,10 +368,15 @@ def _long_layout(
     declared_roles = declared.roles
 
     def columns_of_role(role: str, usual_names: Sequence[str]) -> list[str]:
-        named_columns = dict.fromkeys(
-            name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
+        return (
+            [declared_roles[role]]
+            if role in declared_roles
+            else list(
+                dict.fromkeys(
+                    name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
+                )
+            )
         )
-        return [declared_roles[role]] if role in declared_roles else list(named_columns)
 
     kind_columns = [
         name

@@ -215,8 +215,9 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
             first_split_text, second_split_text, *_ = (
                 ", ".join(f"{role} {label!r}" for role, label in label_by_role.items()) for label_by_role in best_splits
             )
-            limited_placeholder = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
-            example_pattern = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_placeholder)
+            example_pattern = pattern.written.replace(
+                f"{{{pattern.fields[0]}}}", f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
+            )
             raise OptionError(
                 f"columns: {column_name!r} matches {pattern.written!r} in two ways ({first_split_text}; "
                 f"{second_split_text}); list "
@@ -305,8 +306,11 @@ def _truth_numbers(column: pl.Series) -> pl.Series:
     """The column, with 1 for true and 0 for false if all cells are true, false or empty."""
     if column.dtype != pl.String:
         return column
-    cells = column.str.strip_chars().str.to_lowercase()
-    numbers = cells.replace_strict({"true": 1.0, "false": 0.0}, default=None, return_dtype=pl.Float64)
+    numbers = (
+        column.str.strip_chars()
+        .str.to_lowercase()
+        .replace_strict({"true": 1.0, "false": 0.0}, default=None, return_dtype=pl.Float64)
+    )
     return numbers if numbers.count() and numbers.count() == count_filled_cells(column)[0] else column
 
 
@@ -325,10 +329,9 @@ def melt_scores(
     key_rows = pl.DataFrame(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in key_column_names]
     )
-    identifying_column_names = [name for name in key_column_names if name != "kind"]
     check_unique(
         key_rows,
-        identifying_column_names,
+        [name for name in key_column_names if name != "kind"],
         where=where,
         what="output",
         hint="one row per output; number the runs in a column 'repeat'",
@@ -358,11 +361,14 @@ def unused_people_notes(
     human_column_names = [
         name for name in unused_column_names if looks_human(name) and count_filled_cells(frame[name])[1]
     ]
-    note_message = (
-        f"{where}: columns that look like human ratings are not used: {join_labels(human_column_names)}; name them in "
-        "columns"
-    )
-    return [("unused-annotators", len(human_column_names), note_message)]
+    return [
+        (
+            "unused-annotators",
+            len(human_column_names),
+            f"{where}: columns that look like human ratings are not used: {join_labels(human_column_names)}; name them "
+            "in columns",
+        )
+    ]
 
 
 def _column_labels(

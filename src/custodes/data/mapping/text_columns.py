@@ -38,13 +38,15 @@ class TextColumns:
 
     def assigned_columns(self, column_names: Sequence[str]) -> set[str]:
         """The columns with texts."""
-        text_column_names = {
-            column_name
-            for role, name_or_pattern in self.roles.items()
-            if role in TEXTS
-            for column_name in expand_name(name_or_pattern, column_names)
+        return {
+            *{
+                column_name
+                for role, name_or_pattern in self.roles.items()
+                if role in TEXTS
+                for column_name in expand_name(name_or_pattern, column_names)
+            },
+            *self.systems,
         }
-        return {*text_column_names, *self.systems}
 
     def table(self, frame: pl.DataFrame, *, where: str, has_rating_rows: bool) -> tuple[pl.DataFrame, list[Note]]:
         """A table with one row per output: item, system, text, and the columns that describe the item.
@@ -80,12 +82,20 @@ class TextColumns:
         ]
         for role, system_role in zip(PAIR, ("system_a", "system_b"), strict=True):
             if role in column_of_role:
-                possible_column_names = (
-                    column_of_role.get(system_role),
-                    system_role,
-                    system_role.replace("system", "model"),
+                system_column_name = next(
+                    (
+                        name
+                        for name in (
+                            (
+                                column_of_role.get(system_role),
+                                system_role,
+                                system_role.replace("system", "model"),
+                            )
+                        )
+                        if name in frame.columns
+                    ),
+                    None,
                 )
-                system_column_name = next((name for name in possible_column_names if name in frame.columns), None)
                 system_labels = (
                     system_role[-1]
                     if system_column_name is None
@@ -167,10 +177,11 @@ def convert_to_text(column: pl.Series, *, where: str, allows_lists: bool = True)
         return column.cast(pl.String)
     if not allows_lists:
         raise InputError(f"{where}: column {column.name!r} holds {column.dtype}, expected text")
-    json_cells = [
-        None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()
-    ]
-    return pl.Series(column.name, json_cells, dtype=pl.String)
+    return pl.Series(
+        column.name,
+        [None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()],
+        dtype=pl.String,
+    )
 
 
 def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | None, str | None, str | None]:
@@ -204,8 +215,11 @@ def _select_first_texts(
     source_rows = output_rows.drop("system", "text")
     text_rows = output_rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
     first_text_rows, source_rows, notes = select_first_values(text_rows, source_rows, where=where)
-    is_redundant_empty_row = (pl.col("text") == "") & (pl.col("text") != "").any().over("item", "system")
-    text_rows = first_text_rows if has_rating_rows else text_rows.filter(~is_redundant_empty_row)
+    text_rows = (
+        first_text_rows
+        if has_rating_rows
+        else text_rows.filter(~((pl.col("text") == "") & (pl.col("text") != "").any().over("item", "system")))
+    )
     n_items_without_output = source_rows.join(text_rows, on="item", how="anti").height
     notes += build_notes(
         (

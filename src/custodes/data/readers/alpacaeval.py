@@ -187,8 +187,13 @@ def _items(
             for systems, texts in zip(system_series_pair, text_series_pair, strict=True)
         ]
     )
-    text_count_rows = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
-    multi_text_instructions = text_count_rows.filter(pl.col("text") > 1)["instruction"].unique()
+    multi_text_instructions = (
+        text_rows.drop_nulls("text")
+        .group_by("instruction", "system")
+        .agg(pl.col("text").n_unique())
+        .filter(pl.col("text") > 1)["instruction"]
+        .unique()
+    )
     item_labels = [
         f"{instruction} #{sha256(repr(text_pair).encode()).hexdigest()[:6]}" if has_several_texts else instruction
         for instruction, text_pair, has_several_texts in zip(
@@ -223,15 +228,16 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     annotation_frames, renaming_texts = _rename_by_folder(
         selected_paths, [table.frame.select(used_column_selector) for table in tables]
     )
-    study = read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid)
-    note_message = (
-        f"{path.name}: systems are named after their folders, not as in the files "
-        f"({join_labels(renaming_texts, limit=3)})"
-    )
     return replace(
-        study,
-        notes=(*study.notes, *build_notes(("folder-name", len(renaming_texts), note_message))),
+        read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid),
         digest=digest_of(*(table.digest for table in tables)),
+    ).with_notes(
+        (
+            "folder-name",
+            len(renaming_texts),
+            f"{path.name}: systems are named after their folders, not as in the files "
+            f"({join_labels(renaming_texts, limit=3)})",
+        )
     )
 
 

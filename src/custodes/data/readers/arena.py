@@ -89,8 +89,9 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where, role="cluster"
     )
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
-    turn_numbers = turn_labels.cast(pl.Int64, strict=False).fill_null(0)
-    text_tuples, source_tuples = _texts(frame, verdict_table, turn_numbers, where=where)
+    text_tuples, source_tuples = _texts(
+        frame, verdict_table, turn_labels.cast(pl.Int64, strict=False).fill_null(0), where=where
+    )
     return log_study(
         verdict_rows,
         where=where,
@@ -123,8 +124,11 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
 
 def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
-    flag_columns = [label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT]
-    flag_texts = pl.DataFrame(flag_columns).select(pl.concat_str(pl.all(), separator="/")).to_series()
+    flag_texts = (
+        pl.DataFrame([label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT])
+        .select(pl.concat_str(pl.all(), separator="/"))
+        .to_series()
+    )
     return flag_texts.replace(dict(zip(("1/0/0", "0/1/0", "0/0/1"), ONE_HOT.values(), strict=True))).alias("winner")
 
 
