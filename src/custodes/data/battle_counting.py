@@ -47,7 +47,6 @@ from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, merge_ord
 from custodes.errors import InputError, OptionError, join_labels
 
 WHERE = "count_battles"
-VERDICT_COLUMNS = ("winner", "preference")
 
 Orders = Literal["mean", "consistent"]
 """Methods to merge verdicts of both presentation orders (and of repeats), with the same meaning as for a study."""
@@ -100,15 +99,15 @@ def count_battles(
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
     verdict_rows, is_custodes_format = _read_rows(table)
-    verdict_count_rows = _count_verdict_words(verdict_rows)
-    rater_names = sorted(verdict_count_rows["rater"].unique())
-    annotators = _annotator_names(verdict_count_rows, human, rater_names)
+    all_count_rows = _count_verdict_words(verdict_rows)
+    rater_names = sorted(all_count_rows["rater"].unique())
+    annotators = _annotator_names(all_count_rows, human, rater_names)
     metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
-    aspect_labels = verdict_count_rows["aspect"].unique().sort()
-    verdict_count_rows, _ = match_aspects(verdict_count_rows, annotators, metric_names, aspect)
+    verdict_count_rows, _ = match_aspects(all_count_rows, annotators, metric_names, aspect)
     if verdict_count_rows.is_empty():
         raise OptionError(
-            f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
+            f"{WHERE}: aspect={aspect!r} has no verdict; aspects: "
+            f"{join_labels(map(repr, all_count_rows['aspect'].unique().sort()))}"
         )
     if systems is not None:
         selected_system_names = resolve_names(
@@ -216,7 +215,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
     system_column_names = next(
         (system_column_pair for system_column_pair in SYSTEMS if set(system_column_pair) <= set(schema)), None
     )
-    verdict_column_name = next((column_name for column_name in VERDICT_COLUMNS if column_name in schema), None)
+    verdict_column_name = next((column_name for column_name in ("winner", "preference") if column_name in schema), None)
     if "item" not in schema or system_column_names is None or verdict_column_name is None:
         raise InputError(
             f"{WHERE}: the table needs the columns item, model_a, model_b (or system_a, system_b) and winner (or "

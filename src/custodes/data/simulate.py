@@ -175,9 +175,12 @@ def simulate(
         difficulty=(difficulty, 0, LARGEST),
         spread=(spread, 0, LARGEST),
     )
-    for option_name, option_entries in (("quality", quality), ("aspects", aspects), ("groups", groups)):
-        if not option_entries:
-            raise OptionError(f"simulate: {option_name} is empty; give at least one")
+    reject(
+        *(
+            (not option_entries, f"simulate: {option_name} is empty; give at least one")
+            for option_name, option_entries in (("quality", quality), ("aspects", aspects), ("groups", groups))
+        )
+    )
     # Each output takes one number per aspect in an array, and one row per aspect in a table.
     check_memory("items", items, 10.0 * items * len(systems) * len(aspects))
     _check_simulation_arguments(systems, quality, aspects, annotators, metrics, groups)
@@ -358,15 +361,21 @@ def _check_simulation_arguments(
 
 
 def _check_ranges(**value_and_bounds_of_option: tuple[float, float, float]) -> None:
-    for option_name, (value, low, high) in value_and_bounds_of_option.items():
-        if not low <= value <= high:
-            raise OptionError(f"simulate: {option_name}={value}: must lie between {low} and {high}")
+    reject(
+        *(
+            (not low <= value <= high, f"simulate: {option_name}={value}: must lie between {low} and {high}")
+            for option_name, (value, low, high) in value_and_bounds_of_option.items()
+        )
+    )
 
 
 def _check_numbers(number_of_name: Mapping[str, float], *, where: str) -> None:
-    for name, number in number_of_name.items():
-        if not abs(number) <= LARGEST:
-            raise OptionError(f"simulate: {name!r} of {where} is {number}; give a finite number")
+    reject(
+        *(
+            (not abs(number) <= LARGEST, f"simulate: {name!r} of {where} is {number}; give a finite number")
+            for name, number in number_of_name.items()
+        )
+    )
 
 
 def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:

@@ -81,7 +81,6 @@ FORMATS = (
 )
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
 SUFFIXES = (*TEXTS, *(suffix for binary_format in FORMATS for suffix in binary_format.suffixes))
-COMPRESSED_SUFFIXES = tuple(compression_format.suffix for compression_format in compression.COMPRESSION_FORMATS)
 
 MOST_COLUMNS = 10_000
 """Maximum number of columns of a table. Every column may be a rater, and each rater takes time."""
@@ -212,8 +211,8 @@ def _parse_content(
         (
             suffix not in SUFFIXES and detected_format is None and not is_input_stream(path),
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
-            f"files also with {', '.join(COMPRESSED_SUFFIXES)}), SQLite and DuckDB files; for mt-metrics-eval also "
-            ".tar, .tar.gz, .tgz or a folder",
+            f"files also with {', '.join(known.suffix for known in compression.COMPRESSION_FORMATS)}), SQLite and "
+            "DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or a folder",
         ),
         (not file_bytes.strip(), f"{name}: the file is empty; give a table with a header and at least one row"),
         error=InputError,

@@ -71,9 +71,6 @@ BINARY_WORDS = (
 )
 """Pairs of labels, the positive one second."""
 
-JUDGE_WORDS = frozenset(word_list("richter juge juez juiz giudice rechter"))
-"""Words for judges."""
-
 ENGLISH: Mapping[str, Sequence[str]] = {
     "item": word_list(
         "item item_id doc_id docid doc document document_id segment segment_id seg_id seg sample sample_id example"
@@ -207,9 +204,6 @@ CONFIDENCES = frozenset(word_list("confidence certainty"))
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
 """Words in the name of a column of raters which show that the raters are metrics."""
 
-PEOPLE_LABELS = HUMAN | PEOPLE_ROLES | {"author"}
-"""Words in the label of a rater which show that the rater is human, such as `author_3` in MT-bench."""
-
 KINDS = {
     **dict.fromkeys(
         word_list("human humans annotation annotator expert person user manual reviewer crowd people"), "human"
@@ -325,7 +319,8 @@ def kind_of_label(label: str) -> str:
     ('human', 'human', 'metric', '')
     """
     stems = name_stems(label)
-    if looks_human(label) or (PEOPLE_LABELS & stems and not MACHINE & stems):
+    # MT-bench has raters such as `author_3`.
+    if looks_human(label) or (stems & (HUMAN | PEOPLE_ROLES | {"author"}) and not MACHINE & stems):
         return "human"
     return "metric" if is_model_name(label) else ""
 
@@ -456,28 +451,21 @@ def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
     if role in ("rater", "system", "aspect"):
         usual_names += [f"{usual_name}{suffix}" for suffix in ("_name", "_model") for usual_name in NAMES[role]]
     rank_of_usual_name = {usual_name: rank for rank, usual_name in reversed([*enumerate(usual_names)])}
-    usual_name_of_column = {
-        name: min(
-            (lookup_name for lookup_name in lookup_names(name) if lookup_name in rank_of_usual_name),
-            key=rank_of_usual_name.__getitem__,
-            default="",
-        )
+    n_usual_names = len(usual_names)
+    rank_of_column = {
+        name: min(rank_of_usual_name.get(lookup_name, n_usual_names) for lookup_name in lookup_names(name))
         for name in column_names
     }
-    misspelled_column_names = [
-        name
-        for name in column_names
-        if not usual_name_of_column[name] and get_close_matches(normalise_name(name), [role], cutoff=SLIP)
-    ]
-    ranked_column_names = sorted(
-        filter(usual_name_of_column.get, column_names), key=lambda name: rank_of_usual_name[usual_name_of_column[name]]
+    usual_column_names, other_column_names = (
+        [name for name, rank in rank_of_column.items() if (rank < n_usual_names) == is_usual]
+        for is_usual in (True, False)
     )
     return list(
         dict.fromkeys(
             [
-                *ranked_column_names,
-                *misspelled_column_names,
-                *[name for name in column_names if not usual_name_of_column[name] and _has_role_word(role, name)],
+                *sorted(usual_column_names, key=rank_of_column.__getitem__),
+                *(name for name in other_column_names if get_close_matches(normalise_name(name), [role], cutoff=SLIP)),
+                *(name for name in other_column_names if _has_role_word(role, name)),
             ]
         )
     )

@@ -113,9 +113,15 @@ class Columns:
                 "columns: score is empty; leave score out, or give at least one column or pattern",
             ),
         )
-        for role, name_or_pattern in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
-            if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
-                raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
+        reject(
+            *(
+                (
+                    not isinstance(name, str) or not name.strip(),
+                    f"columns: {role}={name!r}; the name of a column must be text",
+                )
+                for role, name in (*column_of_role.items(), *(("score", pattern) for pattern in patterns))
+            )
+        )
         pattern_with_order = next(
             (
                 pattern
@@ -357,8 +363,12 @@ class Columns:
             notes += phrase_notes
         if PAIR[0] in text_columns.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
             mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
-            note_message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
-            notes += build_notes(("nameless-systems", True, note_message))
+            notes.append(
+                Note(
+                    rule="nameless-systems",
+                    message=f"{where}: no column names the two systems of a pair, so the systems are called a and b",
+                )
+            )
         item_table = self._extract_item_table(frame, mapped_table, where=where)
         has_no_system_name = (
             not any("system" in label_by_role for _, label_by_role in match_of_score_column.values())
@@ -373,17 +383,24 @@ class Columns:
         ):
             system_name = PurePath(where).name.partition(".")[0]
             mapped_table = mapped_table.with_columns(system=pl.lit(system_name))
-            note_message = (
-                f"{where}: no column names the system; all rows are of one system, called {system_name} after the file"
+            notes.append(
+                Note(
+                    rule="system-of-file",
+                    message=f"{where}: no column names the system; all rows are of one system, called {system_name} "
+                    "after the file",
+                )
             )
-            notes += build_notes(("system-of-file", True, note_message))
-        if not match_of_score_column:
-            return MappingResult(
-                frame=mapped_table, items=item_table, texts=text_table, notes=(*notes, *text_notes), wide=False
-            )
-        long_table, melt_notes = melt_patterns(mapped_table, match_of_score_column, where=where)
+        mapped_table, melt_notes = (
+            melt_patterns(mapped_table, match_of_score_column, where=where)
+            if match_of_score_column
+            else (mapped_table, [])
+        )
         return MappingResult(
-            frame=long_table, items=item_table, texts=text_table, notes=(*notes, *text_notes, *melt_notes), wide=True
+            frame=mapped_table,
+            items=item_table,
+            texts=text_table,
+            notes=(*notes, *text_notes, *melt_notes),
+            wide=bool(match_of_score_column),
         )
 
     def texts(self, column_names: Sequence[str]) -> TextColumns:
@@ -489,7 +506,7 @@ def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: s
     fact_rows = pl.DataFrame(
         [
             label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"),
-            *[typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns],
+            *(typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns),
         ]
     )
     fact_rows = fact_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))

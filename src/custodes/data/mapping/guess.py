@@ -63,8 +63,6 @@ from custodes.data.mapping.text_columns import TEXTS
 GUESS_ROWS = 5000
 """Number of rows from which guesses are derived."""
 
-ROLES_GUESSED = ("item", "system", "score", *RATERS, "winner", "order")
-
 
 def find_certain_mapping(
     frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]
@@ -152,10 +150,10 @@ def format_options(columns: Columns) -> str:
     """A mapping as command-line options."""
     return " ".join(
         [
-            *[
+            *(
                 f"--column {shlex.quote(f'{role}={name_or_pattern}')}"
                 for role, name_or_pattern in columns.roles.items()
-            ],
+            ),
             *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns),
         ]
     )
@@ -168,7 +166,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, flattened_columns: Collectio
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
     rater_columns = [*find_columns("rater", free_columns), *(name for name in free_columns if name.endswith(".*.name"))]
     candidates_of_role = {
-        **{role: find_columns(role, free_columns) for role in ROLES_GUESSED},
+        **{role: find_columns(role, free_columns) for role in ("item", "system", "score", *RATERS, "winner", "order")},
         "rater": [name for name in rater_columns if may_be_labels(frame[name])],
         "kind": [
             name

@@ -15,7 +15,6 @@ from custodes.data.mapping.cell_types import is_number, is_prose, looks_like_sco
 from custodes.data.mapping.column_vocabulary import (
     CONFIDENCES,
     HUMAN_WORDS,
-    JUDGE_WORDS,
     KINDS,
     NAMES,
     find_columns,
@@ -41,10 +40,10 @@ HUMAN = frozenset(
 )
 """Words in names of columns with human labels, in addition to the words for human ratings."""
 
-JUDGE = JUDGE_WORDS | frozenset(
+JUDGE = frozenset(
     word_list(
         "judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto predicted"
-        " prediction pred"
+        " prediction pred richter juge juez juiz giudice rechter"
     )
 )
 """Words in names of columns with labels of a judge."""

@@ -405,20 +405,18 @@ def _check_people(
         for column_name, label_by_role in label_by_role_of_column.items()
         if label_by_role.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[column_name][1])
     }
-    rater_names = list(
-        dict.fromkeys(label_by_role["rater"] for label_by_role in label_by_role_of_human_column.values())
-    )
-    generic_rater_names = {
-        rater_name for rater_name in rater_names if set(split_name(rater_name)) <= AVERAGES | GENERIC
-    }
+    specific_rater_names = [
+        rater_name
+        for rater_name in dict.fromkeys(
+            label_by_role["rater"] for label_by_role in label_by_role_of_human_column.values()
+        )
+        if not set(split_name(rater_name)) <= AVERAGES | GENERIC
+    ]
     for column_name, label_by_role in label_by_role_of_human_column.items():
-        other_rater_names = [
-            rater_name
-            for rater_name in rater_names
-            if rater_name != label_by_role["rater"] and rater_name not in generic_rater_names
-        ]
+        other_rater_names = [rater_name for rater_name in specific_rater_names if rater_name != label_by_role["rater"]]
         if other_rater_names and (
-            label_by_role["rater"] in generic_rater_names or not SCORERS.isdisjoint(name_stems(label_by_role["aspect"]))
+            label_by_role["rater"] not in specific_rater_names
+            or not SCORERS.isdisjoint(name_stems(label_by_role["aspect"]))
         ):
             raise InputError(
                 f"{where}: pattern {match_of_column[column_name][0].written!r} reads column {column_name!r} as aspect "

@@ -37,19 +37,12 @@ MARKS = (
 )
 """Columns that identify files of Arena and MT-bench."""
 
-FOREIGN_COLUMNS = ("item", "prompt_id", "aspect", "repeat")
-"""Columns of other tables of battles, which files of Arena and MT-bench do not have."""
-
 USED_COLUMNS = (*PAIR, *ONE_HOT, "winner", "judge", "rater", "kind", "order", "prompt")
 METADATA = (
     *("timestamp", "evaluation_session_id", "evaluation_order", "openai_moderation", "toxic_chat_tag", "redacted"),
     *("category_tag", "is_code", "is_refusal", "dedup_tag", "judge_hash"),
 )
 """Columns of the published files that are ignored without a note."""
-
-COUNTS_TURNS = ("anony", "language", "conv_metadata")
-"""Columns that only Arena's files have. In these files, `turn` is the length of the conversation; in MT-bench, `turn`
-is the rated turn."""
 
 CONVERSATIONS = ("conversation_a", "conversation_b"), ("response_a", "response_b")
 USERS = "arena_user"
@@ -69,7 +62,8 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """
     question_column_name = fitting_columns(frame, COLUMNS, where=where)[0]
     unused_column_table = frame.drop(question_column_name, *USED_COLUMNS, *MARKS, *METADATA, strict=False)
-    has_rated_turn = not set(COUNTS_TURNS) & set(frame.columns)
+    # In files of Arena, `turn` is the length of the conversation; in MT-bench, it is the rated turn.
+    has_rated_turn = {"anony", "language", "conv_metadata"}.isdisjoint(frame.columns)
     item_table = read_items(frame, where=where, question_column_name=question_column_name, has_turns=has_rated_turn)
     rater_series, notes = _raters(frame, where=where)
     kind_of_rater = rater_kinds(frame.with_columns(rater_series), where=where) if "kind" in frame.columns else {}
@@ -169,4 +163,10 @@ def _texts(
     return text_tuples, source_tuples
 
 
-READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=FOREIGN_COLUMNS, marks=MARKS)
+READER = TableReader(
+    name="arena",
+    columns=COLUMNS,
+    make=read_arena,
+    absent=("item", "prompt_id", "aspect", "repeat"),  # columns of other tables of battles
+    marks=MARKS,
+)

@@ -19,12 +19,9 @@ from custodes.data.readers.verdict_words import interpret_cells, read_orders, wi
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, refuse, second_rows
-from custodes.errors import InputError
+from custodes.errors import InputError, reject
 
 SYSTEMS = (("model_a", "model_b"), ("system_a", "system_b"))
-SYNONYMS = (*zip(*SYSTEMS, strict=True), ("winner", "preference"))
-"""Alternative names of a column, of which a table may have only one."""
-
 COLUMNS = (
     ("item", *SYSTEMS[0], "winner"),
     ("item", *SYSTEMS[1], "preference"),
@@ -62,11 +59,16 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         COLUMNS, key=lambda columns: (len(set(columns) & present_column_names), columns == COLUMNS[1])
     )
     _, first_system_column_name, second_system_column_name, verdict_column_name = layout_column_names
-    for synonym_pair in SYNONYMS:
-        if set(synonym_pair) <= present_column_names:
-            raise InputError(
-                f"{where}: columns {synonym_pair[0]!r} and {synonym_pair[1]!r} have the same meaning; remove one"
+    reject(
+        *(
+            (
+                {name, synonym} <= present_column_names,
+                f"{where}: columns {name!r} and {synonym!r} have the same meaning; remove one",
             )
+            for name, synonym in (*zip(*SYSTEMS, strict=True), ("winner", "preference"))
+        ),
+        error=InputError,
+    )
     has_rater_column = "rater" in frame.columns or "kind" in frame.columns
     required_column_names = (*layout_column_names, "rater") if has_rater_column else layout_column_names
     rater_notes = [] if has_rater_column else one_annotator_notes(frame, where=where, missing_column_name="rater")

@@ -77,16 +77,13 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({join_labels(non_system_slice_names, limit=4)})" if non_system_slice_names else "",
     ]
-    note_message = f"{where}: read as labels with {layout}" + "".join(
-        f"; {message_part}" for message_part in message_parts if message_part
-    )
     same_label_column_names = (
         _columns_with_same_labels(frame, layout, non_system_slice_names) if is_layout_guessed else []
     )
     missing_rater_text, missing_field = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
     complete_layout = replace(layout, **{missing_field: tuple(same_label_column_names)})  # type: ignore[arg-type]
     repeated_id_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
-    notes = build_notes(
+    return replace(study, attributes=attribute_table, unnamed_system=not layout.systems).with_notes(
         (
             "repeated-ids",
             n_repeating_rows,
@@ -94,19 +91,17 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
             f"and each row counts as a separate output; if {repeated_id_column} names the output, keep one row for "
             "each of its values",
         ),
-        ("label-columns", is_layout_guessed, note_message),
+        (
+            "label-columns",
+            is_layout_guessed,
+            "; ".join(filter(None, [f"{where}: read as labels with {layout}", *message_parts])),
+        ),
         (
             "labels-as-slices",
             len(same_label_column_names),
             f"{where}: the labels in {join_labels(same_label_column_names)} are read as slices; if "
             f"{missing_rater_text} gave them, read them with {complete_layout}",
         ),
-    )
-    return replace(
-        study,
-        attributes=attribute_table,
-        notes=(*study.notes, *notes),
-        unnamed_system=not layout.systems,
     )
 
 

@@ -33,7 +33,6 @@ from custodes.errors import InputError, join_labels
 
 ITEM_FIELDS = ("source", "references", "image", "images", "context", "meta")
 """Columns that describe an item."""
-TEXT_SUFFIXES = (".txt", ".md")
 MTME_FOLDERS = ("system-outputs", "human-scores", "metric-scores")
 """Folders of mt-metrics-eval, whose files have a line per segment."""
 ROLE_OF_FOLDER = {
@@ -356,7 +355,7 @@ def _text_files(folder: Path) -> list[Path]:
     return [
         file
         for file in sorted(folder.iterdir())
-        if file.is_file() and file.suffix.lower() in TEXT_SUFFIXES and not file.name.startswith(".")
+        if file.is_file() and file.suffix.lower() in (".txt", ".md") and not file.name.startswith(".")
     ]
 
 
