@@ -38,14 +38,14 @@ which system it over-rates or under-rates most, and what it adds to the best oth
 - **agreement**: Kendall's τ-b of the metric and the mean human rating, computed within items, and its 95 % interval
   over items. On RewardBench, agreement is the proportion of pairs that the metric orders as the annotators do.
 - **largest partiality**: the [partiality](favoritism.md#partiality) of largest absolute value over all systems, in
-  percentage points of win rate. It is positive if the metric over-rates the system. The interval is not adjusted for
-  the selection of the largest value. A star marks a significant partiality (Holm correction over all metrics and
-  systems of the data set). A question mark marks an inconclusive result.
+  percentage points of win rate. A positive value means that the metric over-rates the system. The interval is not
+  adjusted for the selection of the largest value. A star marks a significant partiality (Holm correction over all
+  metrics and systems of the data set). A question mark marks an inconclusive result.
 - **to**: the system of the largest partiality.
 - **adds to the best other**: a [ridge regression](combine.md) combines the metric with the other metric of the highest
   agreement. The number is the agreement of this combination on held-out items minus the agreement of the better one of
-  the two metrics. Here agreement is τ-b over all outputs (on RewardBench, the proportion of pairs). A number is bold if
-  its interval lies above 0.
+  the two metrics. For this number, agreement is τ-b over all outputs (on RewardBench, the proportion of pairs). A
+  number is bold if its interval lies above 0.
 - **consistency**: mean τ-b within items over all pairs of the four runs of an LLM judge (HANNA only).
 """
 CONCLUSIONS = """## What may not be concluded

@@ -55,7 +55,9 @@ def test_win_rates_and_flips_of_verdicts(tmp_path: Path) -> None:
     assert lines[0].startswith("judge (a): win rate 88 % [")
     assert lines[0].endswith("], averaged over opponents, 40 comparisons")
     assert lines[2].startswith("judge reverses its preference in 25 % [")
-    assert lines[2].endswith("of 40 comparisons if the order is reversed (a change from or to a tie is not counted)")
+    assert lines[2].endswith(
+        "of 40 comparisons if the presentation order is reversed (a change from or to a tie is not counted)"
+    )
 
 
 def test_rates_of_labels(tmp_path: Path) -> None:

@@ -409,4 +409,4 @@ _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
         partial(_mapping, _numbers),
     ),
 }
-"""By type: the description of the type, and a converter that returns None for an invalid value."""
+"""For each type of an argument: its description, and a converter that returns None for an invalid value."""

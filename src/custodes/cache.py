@@ -167,8 +167,8 @@ def cached_text(name: str, make: Callable[[], str]) -> str:
     """The text that is stored in the user's folder under a name, which includes a version.
 
     A missing text is computed by `make` and stored. The cache is for texts that take seconds to compute and depend only
-    on the versions of libraries. If the text cannot be stored, it is computed every time. A damaged file is not used,
-    and neither is a folder that other users can open.
+    on the versions of libraries. If the text cannot be stored, it is computed every time. Damaged files and folders
+    that other users can open are not used.
 
     >>> cached_text("doctest-2", lambda: "result")
     'result'

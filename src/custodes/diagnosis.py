@@ -79,7 +79,11 @@ class Doctor(Result):
     extras: pl.DataFrame = table(
         "One row per extra.",
         label("extra", "name of the extra"),
-        labels("missing", "packages that are not installed in a supported version; if none, the extra is installed"),
+        labels(
+            "missing",
+            "packages of the extra that are missing or have an unsupported version; if this list is empty, the extra "
+            "is installed",
+        ),
         label("gives", "what the extra adds"),
     )
     tests: pl.DataFrame = table(

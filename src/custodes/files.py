@@ -88,7 +88,8 @@ def _keep_owner(file_name: str, old_file_status: os.stat_result) -> int:
 
 
 def check_writable(path: str | Path) -> Path:
-    """Check that the output file can be created or replaced. If not, as for a folder, `OptionError` is raised."""
+    """Check that the output file can be created or replaced. If this is not possible (for example, if the path is a
+    folder), `OptionError` is raised."""
     checked_path = Path(path)
     if os.path.isdir(checked_path):
         raise _unwritable(checked_path, "it is a folder", "give the name of a file")

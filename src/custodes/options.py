@@ -41,7 +41,7 @@ from custodes.files import check_distinct_files, check_writable, is_folder, is_s
 from custodes.progress import Progress, silent
 
 FILE_WIDTH = 120
-"""Maximum number of characters of a text column in a table written to a file."""
+"""Width of a table in a file or a pipe, in characters."""
 
 Inputs = Annotated[
     str,
@@ -217,7 +217,8 @@ class Output:
 
     @property
     def shape(self) -> Format:
-        """The format of the output. The suffix of the output file determines it; without a file, `--format` does."""
+        """The format of the output. The suffix of the output file determines the format; without a file, `--format`
+        determines the format."""
         return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:

@@ -64,7 +64,8 @@ def test_invalid_images_are_refused_in_one_line(tmp_path: Path, monkeypatch: pyt
     Image.new("1", (9000, 9000)).save(tmp_path / "wide.png")
     (tmp_path / "large.png").write_bytes(b"x" * (study_material.LARGEST + 1))
     for name, message in {
-        "https://a.example/x.png": "this is an address, but images must be files; download the image and give its path",
+        "https://a.example/x.png": "this is an address, but images must be files; download the image, and "
+        "give the path of the file",
         "data:image/png;base64,xx": "an address",
         "a\0.png": "not a valid file name",
         str(tmp_path / "absent.png"): "no such file",

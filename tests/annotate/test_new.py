@@ -93,7 +93,7 @@ def test_a_budget_of_ratings_selects_the_same_items(tmp_path: Path) -> None:
     first, *others = orders(path).values()
     assert all(other == first for other in others)
     budget_text = check(path).problems.filter(rule="small-budget")["message"].item()
-    assert "12 are rated; 4 items, drawn at random, get ratings of all systems" in budget_text
+    assert "12 are rated; 4 items, drawn at random, get ratings of the outputs of all systems" in budget_text
     add(path, texts(systems="ABCD", items=15))
     extended = list(orders(path).values())
     assert len(extended) == 4
@@ -221,8 +221,8 @@ def test_added_pairs_report_the_joint_level(tmp_path: Path) -> None:
             answer(service, token, 0)
     add(path, texts(systems="D"))
     assert (
-        "is now divided by 6, the number of pairs. 3 pairs were analysed earlier at a larger level and keep "
-        "their decisions, so the probability of at least one false decision"
+        "is now divided by 6, the number of pairs. 3 pairs were analysed earlier at a larger significance level and "
+        "keep their decisions, so the probability of at least one false decision"
     ) in notes_of(path)[-1]
     assert "level-grew" in check(path).problems.filter(severity="warning")["rule"]
     with open_service(path, ManualClock(now=1.8e9)):

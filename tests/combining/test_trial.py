@@ -144,7 +144,9 @@ def test_items_that_a_file_does_not_name_are_neither_used_nor_scored_and_counted
     named = table_of_items(fold=["xyz"[k % 3] for k in range(ITEMS)])[:15]
     named.write_csv(file)
     result = run_combine(scores, folds=str(file))
-    assert rules(result)["not-in-folds"].startswith(f"{5 * N_SYSTEMS} rated outputs are in no fold and not used (")
+    assert rules(result)["not-in-folds"].startswith(
+        f"{5 * N_SYSTEMS} rated outputs are in no fold, so these outputs are not used ("
+    )
     assert np.isnan(held_out(result, "ridge")[15:]).all()
     poisoned = {key: values.copy() for key, values in scores.items()}
     poisoned["ann", ""][15:] *= -20

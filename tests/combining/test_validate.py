@@ -164,7 +164,8 @@ def test_outputs_that_not_all_rated_are_left_out_and_counted(model: Path) -> Non
     result = run_validate(model, scores)
     assert result.comparison["n"].to_list() == [135] * 3
     assert rules(result)["not-in-common"].startswith(
-        "15 outputs with human ratings are excluded, because some of the compared metrics have no score for them"
+        "15 outputs with human ratings are excluded, because some of the compared metrics have no score for "
+        "these outputs"
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from custodes.data.reading import read
 from custodes.errors import CustodesError, InputError
 from tests.data.input_errors import reading_error
+from tests.messages import exactly
 
 HEADER = "item,system,rater,score\n"
 READERS = (
@@ -207,5 +208,5 @@ def test_dataframes_that_are_none() -> None:
 def test_a_list_of_sources_is_read_as_they_are() -> None:
     table = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [4, 2]})
     assert read([table]).ratings.frame.equals(read(table).ratings.frame)
-    with pytest.raises(CustodesError, match="read: no input"):
+    with pytest.raises(CustodesError, match=exactly("read: no input; give a path, a dataframe or 'demo'")):
         read([])

@@ -15,6 +15,7 @@ import custodes as cu
 from custodes import cli
 from tests.data.equal_counts import assert_equal_counts
 from tests.data.input_errors import input_error
+from tests.messages import exactly
 
 
 def ratings(items: range, systems: str, raters: tuple[str, ...]) -> pl.DataFrame:
@@ -180,5 +181,7 @@ def test_counts_whose_pairs_are_repeated_or_turned_are_not_added(pairs: list[tup
         metrics=("m",),
     )
     places = [saved(odd, tmp_path, "odd"), saved(replace(odd, paired=2 * odd.paired), tmp_path, "other")]
-    with pytest.raises(cu.InputError, match="give each pair of systems once, in alphabetical order"):
+    with pytest.raises(
+        cu.InputError, match=exactly("odd.counts.json: give each pair of systems once, in alphabetical order")
+    ):
         cu.read_counts(*places)

@@ -17,6 +17,7 @@ import custodes as cu
 from custodes.data.reading import read
 from custodes.data.writing import write_table
 from custodes.errors import InputError
+from tests.messages import exactly
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".json", ".csv.gz")
 
@@ -111,17 +112,21 @@ def test_texts_are_exact_in_every_format(
     [
         (
             {"bleu": [1.0, 2.0]},
-            r"the table has texts and scores \(bleu\); try --column text=text --columns '\{rater\}' ",
+            "table: the table has texts and scores (bleu); try --column text=text --columns '{rater}' (in Python "
+            "columns={'text': 'text', 'score': ['{rater}']})",
         ),
-        ({"source": ["a", "b"]}, r"item '1' has several values of source \('a', 'b'\); give each item one source"),
-        ({"system": ["A", "A"]}, "the same output occurs twice, in rows 1, 2"),
-        ({"system": ["A", ""]}, "column 'system' is empty in row 2; name the system that wrote each text"),
-        ({"text": [1, 2]}, "outputs must be an object"),
+        ({"source": ["a", "b"]}, "table: item '1' has several values of source ('a', 'b'); give each item one source"),
+        (
+            {"system": ["A", "A"]},
+            "table: the same output occurs twice, in rows 1, 2 (item '1', system 'A'); one row per output",
+        ),
+        ({"system": ["A", ""]}, "table: column 'system' is empty in row 2; name the system that wrote each text"),
+        ({"text": [1, 2]}, "table, row 1: outputs must be an object {system: text}, or {system: {text, image}}"),
     ],
 )
 def test_texts_that_cannot_be_told_apart_are_refused(columns: dict[str, Any], message: str) -> None:
     frame = {"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "y"]}
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=exactly(message)):
         read(pl.DataFrame(frame | columns))
 
 

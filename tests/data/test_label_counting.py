@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 import custodes as cu
 from custodes.errors import InputError, OptionError
 from tests.command_line import Run, custodes, refused
+from tests.messages import exactly
 
 __all__ = ["custodes"]
 
@@ -162,20 +163,30 @@ def test_a_table_with_a_column_of_counts_is_read_like_the_rows_it_stands_for() -
 def test_other_questions_refuse_counts() -> None:
     counts = cu.count_labels(traces().lazy())
     for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route):
-        with pytest.raises(OptionError, match="and only rates can use them; pass the table with one row per output"):
+        with pytest.raises(
+            OptionError, match="and only rates can use these numbers; pass the table with one row per output"
+        ):
             question(counts)
 
 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"id": pl.lit("t1")}, "the output of labels for item 't1' occurs 900 times; name another column"),
-        ({"judge_a": pl.int_range(pl.len()).cast(pl.String)}, "'judge_a' has more than 200 different values"),
+        (
+            {"id": pl.lit("t1")},
+            "count_labels: the output of labels for item 't1' occurs 900 times; name another column with "
+            "item=NAME, or count one run",
+        ),
+        (
+            {"judge_a": pl.int_range(pl.len()).cast(pl.String)},
+            "count_labels: column 'judge_a' has more than 200 different values, but only labels can be counted, "
+            "not scores or texts; give a column of labels, or pass a sample of the table to the function rates",
+        ),
     ],
 )
 def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str) -> None:
     columns = {"item": "id", "score": ["human:{rater:expert}", "metric:{rater:judge_a}"]}
-    with pytest.raises(InputError, match=error):
+    with pytest.raises(InputError, match=exactly(error)):
         cu.count_labels(traces().with_columns(**change).lazy(), columns=columns)
     for by, message in (
         ("topics", r"by='topics': no such column \(did you mean 'topic'\?\)"),
@@ -191,16 +202,28 @@ def test_repeats_are_refused_and_a_single_run_is_counted() -> None:
     again = counts.drop("n_outputs").with_columns(repeat=pl.lit("0"))
     assert cu.count_labels(again.lazy(), name="again")["n_outputs"].sum() > 0
     with pytest.raises(
-        InputError, match="column 'n_outputs' holds counts, so the outputs are counted already; pass the table to the"
+        InputError,
+        match=exactly(
+            "count_labels: column 'n_outputs' holds counts, so the outputs are counted already; pass the "
+            "table to the function rates"
+        ),
     ):
         cu.count_labels(counts.lazy())
     both = pl.concat([again, again.with_columns(repeat=pl.lit("1"))])
-    with pytest.raises(InputError, match="column 'repeat' numbers repeats; keep the rows of one repeat"):
+    with pytest.raises(
+        InputError, match=exactly("count_labels: column 'repeat' numbers repeats; keep the rows of one repeat only")
+    ):
         cu.count_labels(both.lazy())
 
 
 def test_texts_are_no_labels() -> None:
-    with pytest.raises(InputError, match="the table has no column of labels .id, text.; name the columns of labels"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "count_labels: the table has no column of labels (id, text); name the columns of labels, as in "
+            "columns={'score': ['human:{rater:sme}', 'metric:{rater:grader}']}"
+        ),
+    ):
         cu.count_labels(pl.LazyFrame({"id": [1, 2], "text": ["one answer", "another answer"]}))
 
 

@@ -12,6 +12,7 @@ import pytest
 import custodes as cu
 from custodes.data.labels import LabelScale, binary_words, infer_scale
 from custodes.errors import InputError
+from tests.messages import exactly
 
 RNG = np.random.default_rng(0)
 N = 120
@@ -166,7 +167,15 @@ def test_repeated_rows_of_an_output_are_named() -> None:
     repeated = pl.concat([judge, judge[:3]]).drop("build_tag")
     (message,) = [note.message for note in cu.read(repeated).notes if note.rule == "repeated-ids"]
     assert "3 rows repeat a value of trace_id, so row numbers are the items" in message
-    with pytest.raises(InputError, match="no item and system in common .* keep one row for each of its values"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table and table have no item and system in common (items 1, 10 and 121 more and t0, t102 and 38 "
+            "more; systems table and table); table: 3 rows repeat a value of trace_id, so row numbers are "
+            "the items, and each row counts as a separate output; if trace_id names the output, keep one row "
+            "for each of its values"
+        ),
+    ):
         cu.read(repeated, human)
     assert not [note for note in cu.read(judge).notes if note.rule == "repeated-ids"]
 
@@ -183,7 +192,14 @@ def test_two_unknown_words_are_labels_of_an_expert_and_names_of_reviewers(column
     assert (cu.read(table).humans, cu.read(table).metrics) == ((), ("label",))
     assert cu.read(table.rename({"label": "judge"})).humans == ((column,) if is_label else ())
     levels = {column: ["good", "fair", "poor"] * (N // 3), "judge": ["high", "medium", "low"] * (N // 3)}
-    with pytest.raises(InputError, match="judge and the annotators have no label in common"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "judge and the annotators have no label in common (labels of judge: high, low, medium; of "
+            "annotators: fair, good, poor); replace them by the same words, or give rates and gate the "
+            "positive labels of both, with a comma: positive='LABEL,LABEL'"
+        ),
+    ):
         cu.rates(pl.DataFrame({"id": range(N), **levels}))
 
 
@@ -231,7 +247,13 @@ def test_columns_with_names_of_models_name_no_reviewers() -> None:
 def test_an_output_with_two_reviews_by_one_reviewer_is_refused(number: list[pl.Expr]) -> None:
     table = reviews(2).drop_nulls()
     doubled = pl.concat([table, table[:1]]).with_columns(number)
-    with pytest.raises(InputError, match=r"two reviews by 'anna' for one output, in rows 1, 121 \(item '0'"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table: two reviews by 'anna' for one output, in rows 1, 121 (item '0', system 'v1'); keep one "
+            "of them, or number the runs in a column with repeat=NAME"
+        ),
+    ):
         cu.read(doubled)
     outputs = doubled.with_columns(judge=pl.Series(["yes", "no", "no"] * (N // 3) + ["no"]))  # rows are outputs
     assert cu.read(outputs).ratings.frame["item"].n_unique() == N + 1
@@ -244,13 +266,23 @@ def test_a_reviewer_with_the_name_of_the_judge_is_refused(rows_of_labels: bool) 
         human = table.select("ticket_id", rater="reviewer", kind=pl.lit("human"), label="human_verdict")
         judge = table.select("ticket_id", rater=pl.lit("judge"), kind=pl.lit("metric"), label="judge")
         table = pl.concat([human, judge.unique(maintain_order=True)])
-    with pytest.raises(InputError, match="rater 'judge' has labels of kind human and of kind metric"):
+    with pytest.raises(
+        InputError,
+        match=exactly("table: rater 'judge' has labels of kind human and of kind metric; give each rater one kind"),
+    ):
         cu.read(table, columns={"rater": "rater"} if rows_of_labels else {})
 
 
 def test_a_judge_has_one_label_per_reviewed_output() -> None:
     table = reviews(2).with_columns(judge=pl.Series(["yes", "no"] * (3 * N // 4)))
-    with pytest.raises(InputError, match=r"different labels in 'judge' for one output, in rows 1, 2 \(item '0'"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table: different labels in 'judge' for one output, in rows 1, 2 (item '0', system 'v1'); in a "
+            "table with one row per review (reviewer: 'reviewer'), repeat the label of the judge in all rows "
+            "of an output; if the rows are different outputs, name another column with item=NAME"
+        ),
+    ):
         cu.read(table)
 
 
@@ -452,11 +484,22 @@ def test_bad_labels_have_one_clear_line() -> None:
     with pytest.raises(InputError, match=message):
         cu.read(steps.drop("human_verdict"), human)
     twice = pl.DataFrame({"id": [1, 1], "judge": ["pass", "fail"], "human": ["pass", "fail"]})
-    with pytest.raises(InputError, match=r"the same output occurs twice, in rows 1, 2"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table: the same output occurs twice, in rows 1, 2 (item '1', system 'table', repeat '0'); one "
+            "row per output; name another column with item=NAME, number the runs in a column with "
+            "repeat=NAME, or name the reviewers of rows with rater=NAME"
+        ),
+    ):
         cu.read(twice, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})
     many = pl.DataFrame({"id": range(40), "judge": ["x"] * 40, "human": [k % 15 for k in range(40)]})
     with pytest.raises(
-        InputError, match=r"human labels are scores .*; give labels that are words or at most 11 whole numbers"
+        InputError,
+        match=exactly(
+            "table: human labels are scores (0, 1, 10, 11 and 11 more); give labels that are words or at "
+            "most 11 whole numbers"
+        ),
     ):
         cu.read(many, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})
 

@@ -11,6 +11,7 @@ import pytest
 import custodes as cu
 from custodes.data.study import Study
 from custodes.data.writing import long_tables, write_table
+from tests.messages import exactly
 
 VERDICTS = pl.DataFrame(
     [
@@ -95,5 +96,8 @@ def test_another_word_beside_ours_is_refused_with_its_row() -> None:
 
 
 def test_seconds_are_none_below_zero() -> None:
-    with pytest.raises(cu.InputError, match=r"seconds.*-1.*row 1"):
+    with pytest.raises(
+        cu.InputError,
+        match=exactly("table: seconds -1.0 in row 1, 2, 3, 4, 5; allowed: a number of seconds of at least 0, or empty"),
+    ):
         cu.read(VERDICTS.with_columns(seconds=pl.lit(-1.0)))

@@ -96,11 +96,36 @@ def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_the
 @pytest.mark.parametrize(
     ("form", "content", "message"),
     [
-        (".csv", b"rater,kind\nbleu,metric\n", "no rater of this table is in the data (bleu)"),
-        (".csv", b"", "the file is empty"),
-        (".csv", b"name,kind\nter,metric\n", "column 'rater' is missing"),
-        (".csv", b"rater,low,high\nter,2,1\n", "low is not below high in row 1"),
-        (".csv.gz", gzip.compress(b"x")[:-3], "the gzip file is truncated"),
+        (
+            ".csv",
+            b"rater,kind\nbleu,metric\n",
+            "no rater of this table is in the data (bleu); raters: ter, ann; this raters table is read because "
+            "it is next to scores.csv; correct or rename the table",
+        ),
+        (
+            ".csv",
+            b"",
+            "the file is empty; give a table with a header and at least one row; this raters table is read "
+            "because it is next to scores.csv; correct or rename the table",
+        ),
+        (
+            ".csv",
+            b"name,kind\nter,metric\n",
+            "column 'rater' is missing; columns: name, kind; needed: rater; this raters table is read because it "
+            "is next to scores.csv; correct or rename the table",
+        ),
+        (
+            ".csv",
+            b"rater,low,high\nter,2,1\n",
+            "low is not below high in row 1; correct the bounds of the scale; this raters table is read because "
+            "it is next to scores.csv; correct or rename the table",
+        ),
+        (
+            ".csv.gz",
+            gzip.compress(b"x")[:-3],
+            "the gzip file is truncated; copy or download it again; this raters table is read because it is next "
+            "to scores.csv; correct or rename the table",
+        ),
     ],
 )
 def test_one_that_is_wrong_is_one_line_with_the_way_out(
@@ -109,7 +134,7 @@ def test_one_that_is_wrong_is_one_line_with_the_way_out(
     (tmp_path / f"scores.raters{form}").write_bytes(content)
     with pytest.raises(InputError) as error:
         cu.read(scores)
-    assert str(error.value).startswith(f"scores.raters{form}: {message}")
+    assert str(error.value) == f"scores.raters{form}: {message}"
     assert str(error.value).endswith("read because it is next to scores.csv; correct or rename the table")
     assert len(str(error.value).splitlines()) == 1
 

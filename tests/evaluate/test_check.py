@@ -20,6 +20,7 @@ from custodes.evaluate.check.check import check
 from custodes.evaluate.check.rules import merge_aspects
 from tests.data.mapping.tables import wide
 from tests.evaluate.studies import problems_of, scores_of, study_of, verdicts
+from tests.messages import exactly
 
 
 def rules(result: object) -> dict[str, str]:
@@ -283,7 +284,14 @@ def test_check_names_a_code_that_all_people_use() -> None:
 
 def test_a_code_is_named_where_scales_differ() -> None:
     study = cu.read(scored(ann1=np.where(np.arange(120) % 10, marks(1), -99), ann2=marks(2), bleu=marks(3)))
-    with pytest.raises(cu.OptionError, match="ann1: -99 occurs 12 times among scores from 1 to 5; if a") as error:
+    with pytest.raises(
+        cu.OptionError,
+        match=exactly(
+            "'ann1' (-99 to 5) and 'ann2' (1 to 5) use different scales, so their scores cannot be averaged; "
+            "ann1: -99 occurs 12 times among scores from 1 to 5; if a value means missing, leave the cell "
+            "empty"
+        ),
+    ) as error:
         cu.agreement(study, human="ann*", resamples=20)
     assert "choose people" not in str(error.value)
 

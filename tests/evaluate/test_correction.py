@@ -13,6 +13,7 @@ from custodes.evaluate.correction import correction
 from custodes.stats.correction.estimator import Counts, Estimate
 from custodes.stats.correction.estimators import ESTIMATORS
 from tests.evaluate.studies import study_of
+from tests.messages import exactly
 from tests.simulated_counts import simulate_counts
 
 CHANNEL = np.array([[0.8, 0.1, 0.1], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]])
@@ -214,28 +215,40 @@ def test_pooled_says_when_it_cannot_answer() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"gamma": 0}, "gamma=0: must lie between 0 and 1"),
+        ({"gamma": 0}, "gamma=0: must lie between 0 and 1, both excluded"),
         (
             {"estimator": []},
             "estimator: the list is empty; give at least one of mixture, human, ppi, poststratified, naive, pooled",
         ),
-        ({"estimator": "pooled"}, "needs the ratings of items, which counts do not contain; give the study instead"),
-        ({"ties": "calibrated"}, "selection and tie rules were already applied to the counts; set ties when counting"),
+        (
+            {"estimator": "pooled"},
+            "estimator='pooled' needs the ratings of items, which counts do not contain; give the study instead",
+        ),
+        (
+            {"ties": "calibrated"},
+            "ties: selection and tie rules were already applied to the counts; set ties when counting",
+        ),
     ],
 )
 def test_bad_options(options: dict[str, object], says: str) -> None:
-    with pytest.raises(OptionError, match=says):
+    with pytest.raises(OptionError, match=exactly(says)):
         correction(simulated(), **options)  # type: ignore[arg-type]
 
 
 def test_bad_counts() -> None:
     counts = simulated()
     halves = replace(counts, paired=counts.paired + 0.5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"counts\.paired contains .*\.5; give whole numbers"):
+    with pytest.raises(InputError, match=exactly("counts.paired contains 28.5; give whole numbers of at least 0")):
         correction(halves)
     with pytest.raises(InputError, match=r"counts\.metric_only contains -1"):
         correction(replace(counts, metric_only=counts.metric_only * 0 - 1))
-    with pytest.raises(InputError, match="have no item in common"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "annotators and metrics (m0, m1) have no item in common; give data in which some items have both "
+            "human and metric ratings"
+        ),
+    ):
         correction(replace(counts, paired=counts.paired * 0, human_only=counts.human_only + 1))
     scores = partly_annotated()
     scores[1:, :45] = np.nan

@@ -20,6 +20,7 @@ from custodes.evaluate.rater_comparison import compare
 from custodes.evaluate.scores import tie_thresholds
 from custodes.stats import ABSENT
 from tests.evaluate.studies import grid, rated, scores_of, study_of, verdicts
+from tests.messages import exactly
 
 
 def test_metrics_without_aspect_meet_every_aspect_and_strangers_are_named() -> None:
@@ -198,7 +199,13 @@ def test_comparisons_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("custodes.evaluate.scores.MOST_CELLS", memory)
     assert compare(study)
     monkeypatch.setattr("custodes.evaluate.scores.MOST_CELLS", memory - 1)
-    with pytest.raises(InputError, match=r"5 items x 4 systems x 3 raters do not fit into memory; select fewer, or"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "study: 5 items x 4 systems x 3 raters do not fit into memory; select fewer, or count with "
+            "custodes.count_pairs and give the counts to favoritism and ranking"
+        ),
+    ):
         compare(replace(study))
 
 

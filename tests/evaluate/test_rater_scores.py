@@ -14,6 +14,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.rater_scores import rater_scores
 from tests.evaluate.judged_studies import PEOPLE, Scores, drawn, judged, rows_of, study_from
+from tests.messages import exactly
 
 BASE: Scores = {
     ("ann", "style"): drawn(1, 6, 3).round(1),
@@ -121,12 +122,15 @@ def test_what_cannot_be_asked_is_refused() -> None:
         raters=Raters.infer({"ann": "human", "arena": "metric"}),
         name="arena",
     )
-    with pytest.raises(InputError, match="arena: there are only verdicts, and this question ranks scores; add scores"):
+    with pytest.raises(
+        InputError,
+        match=exactly("arena: there are only verdicts, and this question ranks scores; add scores of single outputs"),
+    ):
         rater_scores(study)
 
 
 def test_a_metric_that_bears_the_name_of_people_is_refused() -> None:
-    with pytest.raises(InputError, match="two raters are named 'human:style'; rename"):
+    with pytest.raises(InputError, match=exactly("small: two raters are named 'human:style'; rename the metric")):
         rater_scores(judged({**BASE, ("human:style", ""): drawn(8, 6, 3)}))
 
 

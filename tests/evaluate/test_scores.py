@@ -17,6 +17,7 @@ from custodes.stats.partiality.scores import annotator_levels
 from custodes.stats.ratios import mean_of_defined
 from tests.evaluate.judged_studies import judged
 from tests.evaluate.studies import study_of
+from tests.messages import exactly
 
 
 def scores(n_items: int) -> ItemScores:
@@ -31,7 +32,13 @@ def test_items_without_scores_are_missing() -> None:
 
 
 def test_more_cells_than_memory_holds_are_refused() -> None:
-    with pytest.raises(cu.InputError, match="1000000000000 items x 2 systems do not fit into memory"):
+    with pytest.raises(
+        cu.InputError,
+        match=exactly(
+            "1000000000000 items x 2 systems do not fit into memory for a question about scores. Select "
+            "fewer, or use leaderboard, favoritism, ranking or correction, which read only comparisons"
+        ),
+    ):
         scores(10**12).spread(scores(10**12).human)
 
 

@@ -10,6 +10,7 @@ import custodes as cu
 from custodes.errors import InputError
 from custodes.evaluate.verdict.verdict import HEADINGS
 from tests.evaluate.studies import grid, rated
+from tests.messages import exactly
 
 CORPUS = [("", system, "corpus", "", score) for system, score in (("S0", 20.0), ("S1", 25.0), ("S2", 60.0))]
 PEOPLE = grid("ann", "", [[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [1.0, 3.0, 2.0]] * 4)
@@ -94,5 +95,11 @@ def test_scores_of_other_systems_are_refused(human: list[tuple]) -> None:
 
 def test_a_group_without_them_says_why() -> None:
     items = pl.DataFrame({"item": [f"i{i}" for i in range(12)], "group": ["news", "web"] * 6})
-    with pytest.raises(InputError, match="group='news' excludes the scores of whole systems by corpus, as these"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "study: the selected metrics have no ratings; metrics: corpus; group='news' excludes the scores "
+            "of whole systems by corpus, as these scores belong to all items"
+        ),
+    ):
         cu.agreement(study(PEOPLE, CORPUS).describe(items=items), group="news", **QUICK)

@@ -91,7 +91,10 @@ def test_the_sentence_follows_the_interval(
         "held-out outputs. The single metric with the highest τ-b on the training items reaches "
         f"{estimate_with_interval(rows['best'], 'kendall')}; {phrase}."
     )
-    assert all(f"; {phrase}. Combinations that are not tested: " in sentence for _, sentence in lines)
+    assert all(
+        f"; {phrase}. These combinations are not tested against the best single metric: " in sentence
+        for _, sentence in lines
+    )
 
 
 @pytest.mark.parametrize("winner", ["ridge", "equal"])
@@ -100,7 +103,7 @@ def test_the_combination_named_first_is_judged_whichever_wins(fitted: Combine, w
     lines = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
     names = {"equal": "mean of all metrics"}
     for _, sentence in lines:
-        tested, others = sentence.split(" Combinations that are not tested: ")
+        tested, others = sentence.split(" These combinations are not tested against the best single metric: ")
         assert ", ridge regression reaches τ-b " in tested
         assert not any(name in tested for name in names.values())
         assert all(name in others for name in names.values())

@@ -152,8 +152,8 @@ def test_one_aspect_of_people_has_no_distance_among_people(distances: Complement
 
 def test_the_dimension_is_told(distances: Complementarity) -> None:
     assert said_of_judges(distances)[-1] == (
-        "2 principal components explain 90 % of the differences of raters from their common ranking. With random "
-        "rankings, the expected proportion would be 72 %."
+        "2 principal components explain 90 % of the differences of raters from their common ranking. If all "
+        "rankings were random, the expected proportion would be 72 %."
     )
     none = replace(distances, components=distances.components.head(0))
     assert said_of_judges(none) == said_of_judges(distances)[:-1]
@@ -169,13 +169,13 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
     assert lines == [
         "Human ratings of these aspects are predicted worse from all metrics than from the human ratings of other"
         " aspects: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
-        "No significant difference between predictions from all metrics and predictions from the human ratings of"
-        " other aspects: fluency.",
+        "On these aspects, predictions from all metrics and predictions from the human ratings of other aspects do"
+        " not differ significantly: fluency.",
         "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics, because"
         " the metrics lack information, or because one annotator’s ratings of several aspects share errors: coherence"
         " (difference in τ-b 0.20 [0.10, 0.30]).",
-        "No significant difference between predictions from all metrics with and without the human ratings of other"
-        " aspects: fluency.",
+        "On these aspects, predictions from all metrics with and without the human ratings of other aspects do not"
+        " differ significantly: fluency.",
     ]
 
 
@@ -247,7 +247,7 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert "do not predict a rating significantly better" in sentence
     assert sentence.endswith(": x.")
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
-    assert worse.startswith("No halo effect. A rating is predicted better from other annotators’ ratings")
+    assert worse.startswith("No halo effect. On these aspects, the ratings of the other aspects by other annotators")
 
 
 def test_halo_is_not_told_without_intervals_or_sources() -> None:

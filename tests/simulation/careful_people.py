@@ -134,6 +134,14 @@ def skewed(rng: np.random.Generator, *, people: int = 10, careless: int = 0) -> 
     )
 
 
+def individual_thresholds(rng: np.random.Generator) -> Crowd:
+    """Most annotators prefer nearly always the same side, or tie nearly always."""
+    task, person = assigned(rng, people=10, answers=300, times=3)
+    margin = rng.normal(size=task.max() + 1)[task] + 0.7 * rng.normal(size=len(task)) + 3 * rng.normal(size=10)[person]
+    is_tie = np.abs(margin) < rng.lognormal(size=10)[person]
+    return Crowd(rows(task, person, preference=np.where(is_tie, 0, np.sign(margin).astype(int))))
+
+
 def careless(
     rng: np.random.Generator, *, people: int = 10, answers: int = 100, times: int = 3, ties: float = 0.2
 ) -> Crowd:
@@ -159,6 +167,7 @@ CAREFUL: dict[str, Draw] = {
     "an expert beside two who click": expert_and_clickers,
     "nine of ten alike": skewed,
     "nine of ten alike, three people": lambda rng: skewed(rng, people=3),
+    "individual thresholds": individual_thresholds,
     "half ties": lambda rng: careless(rng, ties=0.5),
 }
 """Kinds of studies without careless annotators, in which no flag is correct."""

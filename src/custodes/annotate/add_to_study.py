@@ -99,8 +99,9 @@ def add(
             for item_and_system, output in added_outputs.items()
         }
         rejection_note_text = (
-            f"outputs of {len(unextendable_item_labels)} items are not added, because they can be displayed only "
-            "as plain text, but the existing outputs of these items have another format"
+            f"outputs of {len(unextendable_item_labels)} items are not added: the new outputs can "
+            "be displayed only as plain text, but the existing outputs of these items have "
+            "another format"
         )
         with study_file.transaction(connection):
             written_at = Clock().wall()
@@ -309,7 +310,7 @@ def _add_questions(
         add_units(connection, pair_number, item_order)
         n_added_comparisons += len(item_order)
     if not n_added_comparisons:
-        raise InputError("nothing to ask: each new output is empty, or its item has no output that differs from it")
+        raise InputError("nothing to ask: each new output is empty, or equals every other output of its item")
     has_larger_test_family = bool(new_pairs) and stored_study.plan.stopping.family
     n_pairs, gamma = len(stored_study.pairs) + len(new_pairs), stored_study.plan.stopping.gamma
     n_analysed_pairs, joint_significance_level = (
@@ -317,8 +318,8 @@ def _add_questions(
     )
     family_note_text = f"gamma is now divided by {n_pairs}, the number of pairs"
     level_note_text = (
-        f"{family_note_text}. {n_analysed_pairs} pairs were analysed earlier at a larger level and keep their "
-        "decisions, so the probability of at least one false decision is now at most "
+        f"{family_note_text}. {n_analysed_pairs} pairs were analysed earlier at a larger significance level and keep "
+        "their decisions, so the probability of at least one false decision is now at most "
         f"{joint_significance_level:.3g}, not {gamma:g}"
     )
     addition_note_text = (
@@ -363,12 +364,12 @@ SELECT (SELECT json_extract(e.json, '$.pairs') FROM event e WHERE e.kind = 'adde
         ORDER BY e.event DESC LIMIT 1)
 FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 """
-"""Query with one row per analysed pair: how many pairs the study had at the first analysis of that pair."""
+"""Query of the number of pairs in the study at the first analysis of each analysed pair."""
 
 
 def _joint_level(connection: sqlite3.Connection, gamma: float, n_pairs: int) -> tuple[int, float]:
-    """Return the number of analysed pairs and the joint level of all `n_pairs` pairs. Each analysed pair keeps the
-    level of its first analysis."""
+    """Return the number of analysed pairs and the joint significance level of all `n_pairs` pairs. Each analysed pair
+    keeps the level of its first analysis."""
     analysed_pair_levels = [
         gamma / n_pairs_at_first_analysis for (n_pairs_at_first_analysis,) in connection.execute(_FIRST_LOOKS)
     ]

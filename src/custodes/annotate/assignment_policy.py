@@ -3,7 +3,7 @@
 The random order of the items of a pair is drawn when the study is created. A primary comparison uses the first free
 position of its pair whose item is new to the annotator. If there is no such position, the comparison uses the first
 free position that the annotator never got. So the first positions of an order are a simple random sample of the items,
-no matter which annotators answer. This module draws the pair and the role of the question.
+no matter which annotators answer. Only the pair and the role of a question are drawn here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def control_kinds(
 
 
 def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
-    """Return a random control question that this annotator has not seen, or None if there is none."""
+    """Return a random control question that this annotator has not seen, or None if no such question exists."""
     unseen_question_ids = [
         question_id
         for question_id, (question_kind, _) in state.gold.items()
@@ -262,6 +262,6 @@ def _is_abandoned(state: StudyState, item: int) -> bool:
 
 
 def _units_of_first_item(units_of_item: Mapping[int, list[Unit]], items: Iterable[int]) -> list[Unit]:
-    """Return the units of one of the `items`: the item that comes first in the orders."""
+    """Return the units of that item among `items` that comes first in the orders."""
     unit_lists = (units_of_item[item] for item in items if units_of_item[item])
     return min(unit_lists, key=lambda units: (min(unit.place for unit in units), units[0].item), default=[])

@@ -26,7 +26,7 @@ from custodes.stats.arrays import Ints, Signs
 from custodes.stats.stopping.allocation import divide_evenly, iterate_positions
 
 REFUSALS = 2
-"""A unit counts as refused when this number of annotators cannot judge it."""
+"""Number of annotators who must report that they cannot judge a unit before the unit counts as refused."""
 
 
 def clusters_of(cluster_names: Sequence[str]) -> Ints:
@@ -171,7 +171,8 @@ class Assignments:
         self.units: dict[int, Unit] = {}
         self.units_of_pair: list[list[Unit]] = []
         self.single_units_of_pair: list[dict[int, Unit]] = []
-        """The units of each pair that have all their answers but no second opinion, neither given nor in progress."""
+        """Units of each pair that have all required answers, and for which no second opinion is given or in
+        progress."""
         self.n_second_opinions_of_pair: list[int] = []
         self.impossible: list[int] = []
         self.n_open_second_opinions = 0

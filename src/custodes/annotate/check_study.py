@@ -144,11 +144,12 @@ _ASKED = """
 SELECT rater, item, system_a, system_b, max(answer IS NULL) FROM answers
 WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item, system_a, system_b
 """
-"""Query with the columns of `ASKED`. Its result includes answers of incomplete interim analyses."""
+"""Query of all answers of annotators, including answers of incomplete interim analyses. The columns are those of
+`ASKED`."""
 
 
 Check = tuple[object, Literal["error", "warning", "info"], str, str]
-"""A condition (or a list of examples, true if not empty), and the severity, rule and message of the problem."""
+"""Condition of a problem (or a list of examples, which is true if it is not empty), with severity, rule and message."""
 
 
 def _iter_problems(*checks: Check) -> Iterator[Problem]:
@@ -242,8 +243,9 @@ def _rating_budget_problems(plan: StudyPlan, item_orders: Sequence[Sequence[int]
         for item_order, n_rated_outputs in zip(item_orders, rated_output_counts, strict=True)
     ]
     coverage_text = (
-        f"{sum(rated_output_counts)} are rated; {plural(len(set.intersection(*rated_items_of_systems)), 'item')}, "
-        "drawn at random, get ratings of all systems"
+        f"{sum(rated_output_counts)} are rated; "
+        f"{plural(len(set.intersection(*rated_items_of_systems)), 'item')}, drawn at random, get "
+        "ratings of the outputs of all systems"
     )
     omits_a_system = budget is not None and not all(rated_output_counts)
     return _iter_problems(
@@ -357,7 +359,7 @@ def annotator_problems(
             "little-gold",
             f"{n_gold_questions} comparisons have known answers, but the plan provides for about "
             f"{max_gold_per_annotator} such questions per annotator; an annotator who has seen all "
-            f"{n_gold_questions} gets no more of them",
+            f"{n_gold_questions} gets no more control questions",
         ),
         (
             annotator_plan.worker_id and not payment_plan.price,
@@ -384,7 +386,7 @@ def annotator_problems(
             study_texts.contact.strip() and study_texts.contact not in study_texts.consent,
             "warning",
             "consent-without-contact",
-            "the consent text does not contain the contact; write {contact} in it",
+            "the consent text does not contain the contact; write {contact} in the consent text",
         ),
         (
             payment_plan.price and price_text not in study_texts.consent,

@@ -46,8 +46,8 @@ def demo(
 ) -> None:
     """Create a study of short texts, serve it on this machine until Ctrl-C, and open it in the browser.
 
-    `folder` is the folder for study.db. By default, this is a temporary folder, which is removed at the end. `port` 0
-    means any free port.
+    `folder` is the folder for study.db. By default, the folder is a temporary folder, which is removed at the end.
+    `port` 0 means any free port.
     """
     with catch_signals() as signal_queue, run_demo(port=port, folder=folder, tell=tell) as served_demo:
         tell(f"answer as an annotator: {served_demo.ask}")

@@ -51,7 +51,7 @@ class Clock:
 
 
 LARGEST = 2**62
-"""Maximum number of an event, which is half of SQLite's largest integer."""
+"""Largest number that an event can have: half of SQLite's largest integer."""
 
 
 class EventLog:
@@ -61,7 +61,7 @@ class EventLog:
         self.connection, self.clock = connection, clock
         self.state: StudyState
         self.leases: dict[int, float]
-        """The time on the steady clock at which each lease ends, by number of the question."""
+        """Time on the steady clock at which the lease of each assigned question ends, by the number of the question."""
         self.waiting: dict[int, float]
         """The time on the steady clock at which each annotator began to wait for a question, by number of the visit."""
         self.read()

@@ -48,8 +48,8 @@ class Forecast:
     in that half hour was used for decisions, or if the study is stuck. `stuck`: reason why the study is stuck, or ''.
     The reason 'annotators' means that the current interim analyses need more answers than the current annotators may
     give, and 'nobody' means that nobody has answered for a day. `spent`: cost so far. `cost`: expected further cost.
-    Both costs include the platform's fee. `wage`: hourly wage, or None if there are too few timed answers. `is_low`:
-    whether this wage is below the target wage of the plan.
+    The cost so far and the expected cost include the platform's fee. `wage`: hourly wage, or None if there are too few
+    timed answers. `is_low`: whether this wage is below the target wage of the plan.
     """
 
     answers: Range
@@ -204,8 +204,8 @@ def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Flo
     Answers used for decisions include those of all annotators of an output. Second opinions and control questions are
     added according to the policy, and refusals at the current rate.
 
-    The number of additional questions for idle annotators is unknown. This number is drawn uniformly between 0 and the
-    maximum.
+    The number of additional questions for idle annotators is unknown, so this number is drawn uniformly between 0 and
+    the maximum.
     """
     if not deciding_answer_draws.any():
         return deciding_answer_draws

@@ -22,7 +22,8 @@ Kind = Literal["gold", "attention", "qualification", "example"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 COLUMNS = ("kind", "item", "system_a", "system_b", "context", "text_a", "text_b", "expected", "why")
 WORDS = {"1": 1, "equal": 0, "2": -1}
-"""Expected answers to a comparison, and their values from the view of the first output."""
+"""Allowed words for the expected answer to a comparison. The value is 1 if the first output is better, and -1 if the
+second is."""
 USUAL = "gold"
 MOST_CHECKS = 40
 """Maximum number of attention checks in a study."""
@@ -33,7 +34,8 @@ class ControlQuestion:
     """A control question.
 
     `expected` is the correct answer from the view of the first output (1, 0 or -1), or a rating. If the question uses a
-    comparison of the study, `comparison` is its item and pair; it is then used only as a control question.
+    comparison of the study, `comparison` is the item and pair of this comparison, which is then used only as a control
+    question.
     """
 
     kind: Kind

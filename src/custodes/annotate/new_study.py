@@ -75,7 +75,7 @@ def new(
     are excluded and counted in a note. All notes are stored in the file (see `check`).
 
     Raises `InputError` if the texts give no question or the file of the plan is invalid, and `OptionError` for an
-    invalid `StudyPlan` or another invalid argument. In these cases, no file is created.
+    invalid `StudyPlan` or another invalid argument. If an error is raised, no file is created.
 
     >>> import polars as pl, tempfile
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
@@ -159,8 +159,8 @@ def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan)
 
 
 def _check_options(plan: StudyPlan, metric_name: str | None) -> None:
-    """Raise `OptionError` for a metric that would have no effect, and for an aspect with a description. `judge` accepts
-    descriptions, but the plan has only names."""
+    """Raise `OptionError` for a metric that would have no effect, and for an aspect with a description. The command
+    `judge` accepts descriptions of aspects, but a plan has only names of aspects."""
     estimator_name = plan.stopping.estimator
     aspect_checks = (
         (
@@ -315,8 +315,9 @@ def empty_output_notes(material: StudyMaterial) -> list[Note]:
     empty_output_keys = [item_and_system for item_and_system, output in material.outputs.items() if output.is_empty]
     system_names_text = join_labels(sorted({system for _, system in empty_output_keys}), limit=3)
     note_message = (
-        f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): annotators see (empty) and "
-        "judge it like any other output; leave out outputs that are empty only because their collection failed"
+        f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): annotators "
+        "see (empty) and judge (empty) like any other output; leave out outputs that are empty only "
+        "because their collection failed"
     )
     return build_notes(("outputs-empty", len(empty_output_keys), note_message))
 
@@ -457,7 +458,7 @@ SELECT max(n) FROM (
     UNION ALL SELECT max(exclusion) FROM exclusion UNION ALL SELECT max(event) FROM event
 )
 """
-"""Query of the last id in the numbering that these tables share."""
+"""Query of the largest id that occurs in the tables of activity, which share one numbering."""
 
 
 def add_notes(

@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 
 NOTHING: Mapping[int, int] = MappingProxyType({})
 NOBODY: frozenset[int] = frozenset()
-"""Empty containers, which are shared, because there is one `Unit` for every possible question."""
+"""Empty containers that all objects of `Unit` share to save memory, because there is one `Unit` per possible
+question."""
 
 
 @dataclass(slots=True, eq=False)
@@ -206,8 +207,8 @@ def annotator_standing(
     on the counts of the whole study (`totals`).
 
     `typical_seconds` is the typical median time of a comparison in the study, in visible seconds that the browser
-    measured. `n_annotators` is the number of annotators. Probabilities are adjusted for this number, so that only one
-    study in a thousand flags a careful annotator for position or ties.
+    measured. `n_annotators` is the number of annotators. Probabilities are adjusted for the number of annotators, so
+    that only one study in a thousand flags a careful annotator for position or ties.
 
     >>> from array import array
     >>> work = Work(gold_asked=4, gold_right=1, answers=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))

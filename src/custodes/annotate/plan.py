@@ -148,7 +148,7 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             le=0.9,
             description="proportion of second opinions (answers to a question that another annotator has answered); "
             "second opinions measure the reliability of annotators and do not affect decisions; idle annotators may "
-            "get a few more",
+            "get a few more second opinions",
         ),
     ] = 0.12
     gold_every: Annotated[
@@ -454,7 +454,7 @@ def _annotator_checks(plan: StudyPlan) -> list[tuple[object, str]]:
 
 
 def stopping_of(plan: StudyPlan, *, n_pairs: int) -> Stopping:
-    """Return the stopping rule of the plan as `Stopping`. If gamma applies to all pairs jointly, it is divided by
+    """Return the stopping rule of the plan as `Stopping`. If gamma applies to all pairs jointly, gamma is divided by
     `n_pairs`.
 
     >>> stopping_of(StudyPlan(), n_pairs=3)
@@ -476,7 +476,7 @@ def stopping_of(plan: StudyPlan, *, n_pairs: int) -> Stopping:
 
 def budget_of(plan: StudyPlan) -> int | None:
     """Return the number of comparisons within the budget, or None without a budget. Each comparison gets all its
-    answers. For ratings, this is the number of outputs.
+    answers. For ratings, the result is the number of outputs.
 
     >>> budget_of(StudyPlan(stopping=StoppingRule(budget=100)))
     100
@@ -487,7 +487,7 @@ def budget_of(plan: StudyPlan) -> int | None:
 
 def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int, has_metric: bool) -> Rule:
     """Return the rule for a study with `n_pairs` pairs of at most `max_items` items. Interim analyses are limited to
-    this number of items."""
+    `max_items` items."""
     estimators, (stopping_settings,) = select_estimators_and_rules(
         plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=not has_metric
     )

@@ -63,7 +63,7 @@ class Rehearsal(Result):
         score("work", "working hours, summed over annotators", interval=True, essential=False),
         score("cost", "cost in the currency of the plan; null without a price", interval=True),
         score("annotators", "number of annotators who took part", essential=False),
-        score("idle", "number of annotators for whom no question was left before the end", "Without work"),
+        score("idle", "number of annotators who got no more questions before the rehearsal ended", "Without work"),
         share(
             "right",
             "proportion of pairs decided for the better system; if the margin is 0, proportion of undecided pairs",
@@ -112,15 +112,16 @@ def rehearse(
 ) -> Rehearsal:
     """Run a copy of a study with simulated annotators several times, and count answers, hours, cost and decisions.
 
-    At the beginning, `annotators` annotators are present; when one leaves, another one arrives. `margins` are the
-    margins (wins minus losses) by which careful annotators prefer each system to the next one. A proportion `careless`
-    of annotators answers at random, and a proportion `sided` always chooses the first output. These annotators are four
-    times as fast as careful ones. `leaving` is the probability of leaving after an answer. `seconds` is the median time
-    of an answer. `reliability` is the correlation between a careful annotator's impression and the true quality.
+    At the beginning, `annotators` annotators are present; when an annotator leaves, another annotator arrives.
+    `margins` are the margins (wins minus losses) by which careful annotators prefer each system to the next system. A
+    proportion `careless` of annotators answers at random, and a proportion `sided` always chooses the first output.
+    Both kinds of annotators are four times as fast as careful annotators. `leaving` is the probability of leaving after
+    an answer. `seconds` is the median time of an answer. `reliability` is the correlation between a careful annotator's
+    impression and the true quality.
 
-    `plans` are further plans to compare, by name; items and orders stay the same. The study does not change, and its
-    answers are not used. Raises `InputError` for files that are not a study, and `OptionError` for arguments that are
-    not allowed.
+    `plans` are further plans to compare, by name; these plans use the same items and orders. The study does not change,
+    and its answers are not used. Raises `InputError` for files that are not a study, and `OptionError` for arguments
+    that are not allowed.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
@@ -187,7 +188,7 @@ def _habits(**habit_values: float) -> Habits:
         ),
         (
             habit_values["careless"] + habit_values["sided"] > 1,
-            "the sum of careless and sided is above 1; give smaller proportions",
+            "careless + sided is above 1; give two proportions with a sum of at most 1",
         ),
         (
             not 0 < habit_values["reliability"] <= 1,

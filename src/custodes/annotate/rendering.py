@@ -134,7 +134,8 @@ def render(
 
 
 def _joint(texts: Sequence[str], result_of_text: Mapping[str, TextResult], *, must_be_plain: bool = False) -> list[str]:
-    """Return the HTML of texts that are displayed together. If one of them must be plain text, all are plain text."""
+    """Return the HTML of texts that are displayed together. If one of the texts must be plain text, all texts are plain
+    text."""
     must_be_plain = must_be_plain or any(result_of_text[text].why for text in texts)
     return [safe_html.plain(text) if must_be_plain else result_of_text[text].html for text in texts]
 
@@ -157,7 +158,7 @@ def _context(turns: Sequence[tuple[str | None, str]], result_of_text: Mapping[st
 
 
 def render_texts(texts: Iterable[str], text_format: Render, *, progress: Progress) -> dict[str, TextResult]:
-    """Return the HTML of each text, or the reason why there is none."""
+    """Return the HTML of each text, or the reason why the text has no HTML."""
     distinct_texts = list(dict.fromkeys(texts))
     if text_format == "plain":
         return {text: TextResult(html=safe_html.plain(text)) for text in distinct_texts}
@@ -199,7 +200,7 @@ class _Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def convert(self, text: str, text_format: Render) -> TextResult:
-        """Return the HTML of a text, or the reason why there is none."""
+        """Return the HTML of a text, or the reason why the text has no HTML."""
         if self._process is None:
             python_statement = f"from {__package__}.safe_html import main; main()"
             command_arguments = [sys.executable, "-P", "-c", python_statement]

@@ -279,7 +279,7 @@ def highlight_code(code: str, language: str) -> str:
 
 
 class TextResult(NamedTuple):
-    """The HTML of a text, or the reason why there is none. The reasons are the keys of `rendering.WHY`."""
+    """The HTML of a text, or the reason why the text has no HTML. The reasons are the keys of `rendering.WHY`."""
 
     html: str = ""
     why: str = ""

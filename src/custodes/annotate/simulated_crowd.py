@@ -44,8 +44,8 @@ class Habits:
 
     `careless` is the proportion of annotators who answer at random. `sided` is the proportion of annotators who always
     choose the first output. `leaving` is the probability of leaving after an answer. `seconds` is the median time of an
-    answer of careful annotators; all others need a quarter of this time. `reliability` is the correlation between a
-    careful annotator's impression and the true quality.
+    answer of careful annotators; all other annotators need a quarter of this time. `reliability` is the correlation
+    between a careful annotator's impression and the true quality.
     """
 
     careless: float = 0.1
@@ -67,8 +67,8 @@ class ShownQuestion:
 
 class Crowd:
     """Annotators who arrive one after another. `margin` is the margin by which careful annotators prefer each system to
-    the next one in alphabetical order. A margin of 0 means equal systems. `scale` is the scale of ratings, or None for
-    comparisons."""
+    the next system in alphabetical order. A margin of 0 means equal systems. `scale` is the scale of ratings, or None
+    for comparisons."""
 
     def __init__(
         self,

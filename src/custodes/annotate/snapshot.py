@@ -28,9 +28,9 @@ FINISHED = "finished"
 class Reach:
     """Whether the current annotators can complete the current interim analyses.
 
-    `free` is the number of missing answers that are not assigned to an annotator. Of these, `short` is the number of
-    answers that no current annotator may give. `able` has the labels of the annotators who may give some of the missing
-    answers. `idle` is the number of the other admitted annotators, who may give none of the missing answers.
+    `free` is the number of missing answers that are not assigned to an annotator. `short` is the number of unassigned
+    missing answers that no current annotator may give. `able` has the labels of the annotators who may give some of the
+    missing answers. `idle` is the number of the other admitted annotators, who may give none of the missing answers.
     """
 
     free: int = 0

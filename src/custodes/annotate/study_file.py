@@ -120,7 +120,8 @@ PROBLEM_QUERIES = {
     LACKING: "outputs of comparisons are missing",
     NOT_JSON: "{} does not hold the expected JSON",
 }
-"""Queries that find errors: a query returns no rows for a valid file. Each has the message for a returned row."""
+"""Queries that find errors in a study file, each with the message for a returned row. No row means that the file is
+valid."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
@@ -217,7 +218,7 @@ class WorkerRow(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """A visit began. `params` has the parameters of its link as JSON."""
+    """A visit began. `params` has the parameters of the visit's link as JSON."""
 
     session: int
     worker: int
@@ -365,7 +366,7 @@ def connect(path: Path, *, durable: bool) -> sqlite3.Connection:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Provide a connection to a study file that cannot write."""
+    """Provide a read-only connection to a study file."""
     with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as connection:
         connection.execute("PRAGMA query_only = ON")
         yield connection

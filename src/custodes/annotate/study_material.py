@@ -213,14 +213,14 @@ TYPES = {
 }
 """Allowed formats by Pillow's name. SVG is not allowed, because an SVG file may contain programs."""
 KEPT = ("icc_profile", "transparency", "duration", "loop", "background")
-"""Metadata that are kept. They describe colours and animation."""
+"""Metadata of images that are kept, because these metadata describe colours and animation."""
 REMOTE = ("http://", "https://", "data:", "ftp://")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Medium:
-    """An image as it is served. Its name consists of the SHA-256 hash of its content and the extension of its type, so
-    the name does not reveal the author."""
+    """An image in the form in which it is served. The name of an image consists of the SHA-256 hash of the content and
+    the extension of the type, so the name does not reveal the author."""
 
     name: str
     type: str
@@ -259,8 +259,8 @@ def medium(path: str) -> Medium:
     reject(
         (
             path.lower().startswith(REMOTE),
-            f"image {short_repr(path)}: this is an address, but images must be files; download the image and give its "
-            "path",
+            f"image {short_repr(path)}: this is an address, but images must be files; download the image, and give "
+            "the path of the file",
         ),
         ("\0" in path, f"image {short_repr(path)}: not a valid file name"),
         error=InputError,

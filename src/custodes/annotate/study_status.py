@@ -38,19 +38,23 @@ class Status(Result):
     study: pl.DataFrame = table(
         "One row: the whole study.",
         label("name", "name of the study, from the plan"),
-        label("state", "open, paused, stopped, or finished (every pair is closed: decided, or ended undecided)"),
+        label(
+            "state",
+            "state of the study: open, paused, stopped, or finished (every pair is decided, or ended undecided)",
+        ),
         count("invited", "annotators who got a personal link or arrived by the open link"),
         count("began", "invited annotators who have started"),
         count("answers", "answers to real comparisons"),
         count("paid", "paid answers of all kinds", essential=False),
         count("refused", "comparisons that an annotator could not judge", essential=False),
         score("spent", "cost so far with the platform's fee, in the currency of the plan; null without a price"),
-        score("to_come", "paid answers still needed; the interval has 80 % probability", interval=True),
+        score("to_come", "expected number of paid answers that are still needed, with an 80 % interval", interval=True),
         score("cost", "expected further cost with the platform's fee", interval=True),
         score(
             "hours",
-            "expected further hours at the rate of the half hour before the last answer; null if no answer in that "
-            "half hour was used for decisions, if the current annotators cannot give all needed answers, or if "
+            "expected further hours, at the rate of answers in the half hour before the last answer; null if no "
+            "answer of that half hour was used for decisions, if the current annotators cannot give all needed "
+            "answers, or if "
             "nobody has answered for a day",
             interval=True,
         ),
@@ -80,7 +84,7 @@ class Status(Result):
         ),
         count(
             "impossible",
-            "comparisons that ended without an answer, because annotators could not judge them",
+            "number of comparisons that annotators could not judge, so that these comparisons ended without an answer",
             essential=False,
         ),
         count(
@@ -287,8 +291,12 @@ class CodeReconciliation(Result):
     codes: pl.DataFrame = table(
         "One row per entry of the list, then one row per annotator who has a code but is not on the list.",
         label("person", "name of the annotator on the platform"),
-        label("worker", "label of the annotator in the study; empty if no annotator has the name `person`"),
-        label("code", "code in the list; for `missing`, all codes of the annotator"),
+        label(
+            "worker",
+            "label of the annotator in the study; empty if the study has no annotator with the name in the column "
+            "`person`",
+        ),
+        label("code", "completion code in the list; if the result is `missing`, all completion codes of the annotator"),
         label(
             "verdict",
             "ours: annotator and code match; no such code: the annotator is known, but the code is unknown; "

@@ -23,9 +23,9 @@ ITSELF = re.compile(
 FORMAT = re.compile(r"^(?:#{1,6} |\s*[-*+] |\s*\d{1,3}[.)] |```|\|.*\|\s*$)|\*\*\S", re.MULTILINE)
 """Markdown syntax: headings, lists, code, tables, bold words."""
 CUT = re.compile(r"[^\W_][*_]*$|[,(\[{&/–—-]$")
-"""Ends of truncated texts: a word, or punctuation after which a text goes on (no final mark, quote or emoji)."""
+"""Pattern of the end of a truncated text: a word without a final punctuation mark, or punctuation such as a comma."""
 APART = re.compile(r"\s*(?:#{1,6} |[-*+] |\d{1,3}[.)] |\||```|~~~| {4}|\t)|\w+$|.*https?://\S+$")
-"""Last lines that need no final punctuation: headings, list items, table rows, code, a single word, an address."""
+"""Pattern of last lines that need no final punctuation: heading, list item, table row, code, single word, address."""
 LEAST = 0.25
 """Minimum difference between two proportions that is reported."""
 LEVEL = 0.05

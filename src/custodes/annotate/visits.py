@@ -440,7 +440,7 @@ def _checked_answers(
 
 
 def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> None:
-    """Assign the previous question again. Its earlier answer no longer counts."""
+    """Assign the previous question again. The earlier answer no longer counts."""
     previous_question = undoable_question(log, current_question)
     if previous_question is None:
         return

@@ -1,7 +1,7 @@
 """Results for papers and pages: Markdown, LaTeX and HTML, with the best value of a column in bold; and JSON.
 
-A compact LaTeX table fits into one column of a two-column paper. It has one or two estimates, intervals and
-significance letters.
+A compact LaTeX table fits into one column of a two-column paper. A compact table has one or two estimates, intervals
+and significance letters.
 """
 
 from __future__ import annotations
@@ -331,8 +331,8 @@ def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, st
 def _significantly_best(table_rows: pl.DataFrame, label_column_names: Sequence[str]) -> Iterator[int]:
     """Positions of the significantly best rows.
 
-    In each group of rows with equal labels, the first row is the best. Its position is yielded if no other row of the
-    group shares a significance letter with it.
+    In each group of rows with equal labels, the first row is the best. The position of the best row is yielded if no
+    other row of the group shares a significance letter with this row.
     """
     table_rows = table_rows.with_row_index("place")
     for group_rows in (

@@ -33,7 +33,9 @@ UNRECORDED = ("rng", "progress")
 """Arguments that are not among the recorded options: `rng` has a field of its own in the provenance, and `progress`
 does not change any number of a result."""
 
-COUNTED = "numbers of equal outputs (n_outputs), and only rates can use them; pass the table with one row per output"
+COUNTED = (
+    "numbers of equal outputs (n_outputs), and only rates can use these numbers; pass the table with one row per output"
+)
 NOT_ENOUGH = "this question needs the ratings of single items; pass the study instead of its counts"
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
@@ -140,7 +142,7 @@ def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
             dataclass_field.name for dataclass_field in fields(parameter.default)
         }:
             return (
-                f"unknown argument {name!r}: it is a field of the argument {parameter.name}; write "
+                f"unknown argument {name!r}: this is a field of the argument {parameter.name}; write "
                 f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
             )
     _, *known_argument_names = signature.parameters

@@ -105,7 +105,7 @@ class Result:
     """The function of `custodes.plots` that draws the main chart."""
 
     BY: ClassVar[str] = "aspect"
-    """Name of the column that precedes the declared columns of a table, unless a table declares another name (`by`)."""
+    """Default name of the column before the declared columns of a table. A table can declare another name (`by`)."""
 
     @classmethod
     @cache

@@ -64,15 +64,15 @@ HELP: Mapping[str, str] = {
     "metrics": "Metrics (default: all); @aspect selects metrics with scores per aspect, @noaspect all other metrics.",
     "systems": "Systems (default: all).",
     "aspect": "Aspects of the human ratings (default: all).",
-    "group": "Groups of items, such as domains or subsets (default: all).",
+    "group": "Groups of items to use, such as domains or subsets (default: all).",
     "aggregate": "How to combine annotators: mean score difference or majority vote.",
     "human_ties": "Largest difference of human scores that counts as a tie (default: 0).",
     "ties": "Rule for ties of metric scores: exact, calibrated, or the largest difference that counts as a tie.",
     "orders": "How to combine the verdicts on a pair that was shown in both presentation orders.",
     "positive": "Label that counts as success (or several, with commas), or a rule such as '>=4' for ordered labels "
     "(default: known words such as pass).",
-    "sampling": "How outputs were selected for human labels: random, by-judge (a number for each label of the judge) "
-    "or by-label (a number for each human label).",
+    "sampling": "How outputs were selected for human labels: random, by-judge (separately for each label of the "
+    "judge) or by-label (separately for each human label).",
     "confidence": "Confidence level of the intervals.",
     "resamples": f"Number of bootstrap resamples, at least {FEWEST_RESAMPLES}, or 0 for no intervals.",
     "alpha": "Significance level of the tests.",

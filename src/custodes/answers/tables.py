@@ -48,7 +48,7 @@ TYPES: Mapping[Kind, Any] = {
     "flag": pl.Boolean,
     "count": pl.Int64,
 }
-"""Types of columns by kind; all others are floats."""
+"""Types of columns by kind; columns of all other kinds are floats."""
 
 TABLE = "table"
 """Key under which a field of a result stores its declaration."""

@@ -19,10 +19,10 @@ TEXT_OF_KIND: Mapping[str, Callable[[Any], str]] = {
     "labels": ", ".join,
     "label": str,
 }
-"""How the value of a column that is not a plain number is converted to text, by kind of the column."""
+"""Functions that convert a value of a column to text, by the kind of the column. Plain numbers have no entry."""
 
 DIGITS, WITH_SPREAD = 3, 2
-"Number of decimals of a number alone, and of a number with an interval or a standard deviation."
+"Number of decimals: of a number alone, and of a number that has an interval or a standard deviation."
 
 
 def views(

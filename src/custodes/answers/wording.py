@@ -9,6 +9,8 @@ from math import floor, inf, log10
 from statistics import median_low
 from typing import Any
 
+from custodes.errors import join_labels
+
 UNDEFINED = "–"
 FLAG = {True: "yes", False: "no"}
 
@@ -86,7 +88,7 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, min_decimals
 
 
 def decimal(value: float, digits: int) -> str:
-    """A number with this many decimals, or with two significant digits if it would be displayed as 0.
+    """A number with `digits` decimals, or with two significant digits if the number would be displayed as 0.
 
     >>> decimal(0.126, 2), decimal(0.00012, 2), decimal(-1e-17, 2)
     ('0.13', '0.00012', '0.00')
@@ -231,7 +233,7 @@ def names(labels: Sequence[str], *, limit: int = 6) -> str:
     ('a, b and c', 'a, b and 1 more')
     """
     if len(labels) > limit:
-        return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
+        return join_labels(labels, limit=limit)
     return " and ".join(filter(None, (", ".join(labels[:-1]), *labels[-1:])))
 
 

@@ -3,7 +3,7 @@
 The choice for an outer fold must not use this fold, so the remaining outer folds are the inner folds. A model fitted
 without the folds j and k serves two choices: the choice for k uses the score on j, and the choice for j uses the score
 on k. Five folds need ten fits of each method, instead of 25 with separate inner folds. For the model that is fitted to
-all outputs, the outer folds serve as inner folds. The fits without these folds exist already.
+all outputs, the outer folds serve as inner folds. The fits without the outer folds exist already.
 
 """
 
@@ -82,7 +82,7 @@ def held_out_scores(
     the folds.
 
     `outer_predictions` maps names of methods to existing predictions (items, systems), which are reused. Methods
-    without an entry are fitted here.
+    without an entry in `outer_predictions` are fitted by this function.
     """
     unfitted_methods = [
         method for method in candidate_methods if method.name not in outer_predictions and not method.mean_of

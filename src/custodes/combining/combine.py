@@ -132,8 +132,8 @@ class Combine(Result):
         score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "objective on the same comparisons as `score`, but by models whose training data contain other items of "
-            "the held-out systems or data sets; null if items are held out",
+            "objective on the same comparisons as `score`, reached by models that were also trained on other items "
+            "of the held-out systems or data sets; null if items are held out",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(

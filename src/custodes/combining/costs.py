@@ -124,8 +124,9 @@ def _format_unequal_units(metric_names: Sequence[str], units: Sequence[str]) -> 
 def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
     """Return columns with the metrics in the order of held-out gain per cost, and the score after each added metric.
 
-    The gain is the gain of ridge regression. The order is determined on all data. For the score of a step, metrics are
-    selected again without the held-out fold. Their total cost is at most the total cost of the step.
+    Gains are those of ridge regression. The order is determined on all data. For the score of a step, metrics are
+    selected again without the held-out fold. The total cost of the selected metrics is at most the total cost of the
+    step.
     """
     task, fold_of_output = trial.of, trial.folds[0]
     output_positions = np.flatnonzero((fold_of_output >= 0).ravel())

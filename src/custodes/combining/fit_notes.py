@@ -63,7 +63,8 @@ def fit_notes(
         (
             "not-in-folds",
             n_unused_outputs,
-            f"{n_unused_outputs} rated outputs are in no fold and not used (folds={settings.folds!r})",
+            f"{n_unused_outputs} rated outputs are in no fold, so these outputs are not used "
+            f"(folds={settings.folds!r})",
         ),
         (
             # A method without predictions on some folds is scored on fewer folds than other methods.

@@ -153,10 +153,10 @@ def normalisation(
     """Return the limits of each metric, given only the scores x (rows, p) of the training part.
 
     The scores are already multiplied by `directions` (p,), which are 1 (higher is better) or -1. `declared_bounds`
-    gives the declared limits (low, high) in the units of the metric. Declared limits have priority. If a metric has
-    none, its limits are those of the first known scale that contains all scores, provided that the scores cover a
-    twentieth of this scale; otherwise its limits are the minimum and maximum of the scores. A metric without scores has
-    the limits NaN.
+    gives the declared limits (low, high) in the units of the metric. Declared limits have priority. A metric without
+    declared limits gets the limits of the first known scale that contains all scores, if the scores cover at least a
+    twentieth of this scale. Otherwise, the limits of the metric are the minimum and maximum of the scores. A metric
+    without scores has the limits NaN.
 
     >>> x = np.array([[12.0, -3.0, 0.5], [40.0, -9.0, 0.7]])
     >>> names, directions = ["BLEU", "errors", "mine"], [1.0, -1.0, 1.0]

@@ -38,7 +38,7 @@ reached, but at least `LEAST_CLUSTERS` clusters. The reason is time: resampled c
 more outputs."""
 MEAN = "mean:"
 SAMPLED = "outputs-sampled"
-"""Code of the note that not all rated outputs were used."""
+"""Code of the note which says that only a part of the rated outputs was used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +154,8 @@ def task(selected_study: Study, target: str | None) -> Task:
         (
             "missing-metric-scores",
             n_missing_scores,
-            f"{n_missing_scores} metric scores of rated outputs are missing; all methods except boosted trees replace "
-            "them by the training mean",
+            f"{n_missing_scores} metric scores of rated outputs are missing; all methods except boosted trees "
+            "replace missing scores by the training mean",
         ),
         (
             "more-features-than-rows",

@@ -26,7 +26,7 @@ from custodes.stats.partiality.scores import ScoredPeople
 def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) -> dict[str, Any]:
     """Return columns with the largest partiality of each method on held-out items of the first repeat.
 
-    There are no columns if partiality is undefined for all methods.
+    The result has no columns if partiality is undefined for all methods.
     """
     seen_partialities = _held_out_rates(trial)
     if np.isnan(seen_partialities).all():
@@ -49,7 +49,7 @@ def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) 
 def trade_off_columns(
     trial: Trial, chosen_strength: float, rng: np.random.Generator, progress: Progress
 ) -> tuple[dict[str, Any], list[Note]]:
-    """Return notes, after columns with the agreement and largest partiality for each strength of the penalty.
+    """Return columns with the agreement and the largest partiality for each strength of the penalty, and notes.
 
     `chosen_strength` is the strength that was chosen on all data.
     """
@@ -94,8 +94,8 @@ def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
         (
             "no-partiality",
             np.isnan(largest_partiality),
-            "partiality is undefined, because it needs five systems with ten rated items (or clusters) each, so "
-            "even-handed equals ridge",
+            "partiality is undefined, because the estimate needs five systems with ten rated items (or clusters) "
+            "each; without it, even-handed equals ridge",
         ),
         (
             "bound-not-satisfied",

@@ -275,8 +275,8 @@ def _validate_target(
         (
             "not-in-common",
             n_excluded,
-            f"{n_excluded} outputs with human ratings are excluded, because some of the compared "
-            f"metrics have no score for them",
+            f"{n_excluded} outputs with human ratings are excluded, because some of the compared metrics have no "
+            "score for these outputs",
         ),
         aspect=aspect_of(target),
     )

@@ -29,7 +29,7 @@ from custodes.options import (
 from custodes.question_commands import READING
 
 CONTENT = {"battles": "verdicts", "items": "groups, clusters or weights of items", "outputs": "texts"}
-"""Contents of tables in words, for the note on tables that are not written."""
+"""Descriptions of the contents of tables, for the note on tables that are not written."""
 
 Selected = Annotated[list[str] | None, Parameter(negative="", group=SELECTION)]
 

@@ -28,7 +28,7 @@ from custodes.process import NOTHING_KEPT, Stoppable
 Names = list[str] | None
 SCORES = [[(role,)] for role in ("item", "system", "rater", "score")]
 VERDICTS = [[("item",)], SYSTEMS, [("preference",), ("winner",)]]
-"""Required columns of tables of scores and of verdicts, each with its alternatives. Messages name the last one."""
+"""Required columns of tables of scores and of verdicts, each with alternatives. Messages name the last alternative."""
 
 
 def count(
@@ -88,7 +88,7 @@ def count(
     engine: Annotated[
         Engine,
         Parameter(
-            help="polars (default, works in batches) or duckdb (can use a disk if memory is too small).",
+            help="Table engine: polars (default, works in batches) or duckdb (can use a disk if memory is too small).",
             show_default=False,
         ),
     ] = "polars",

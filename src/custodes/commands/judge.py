@@ -252,7 +252,7 @@ def estimate_lines(
         n_answer_tokens = cost.answer_tokens(judge_settings)
         reason_tokens_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge_settings.reason == "first" else ""
         token_basis_text = (
-            f"the JSON answer{reason_tokens_text}; a model that reasons before it answers needs more tokens"
+            f"the JSON answer{reason_tokens_text}; a model that reasons before its answer needs more tokens"
         )
     cost_estimate = cost.estimate(unsent_requests, tokens_per_answer=n_answer_tokens)
     yield (
@@ -263,7 +263,10 @@ def estimate_lines(
         f"{cost_estimate.characters} characters, about {cost_estimate.tokens_in} input tokens; about "
         f"{cost_estimate.expected_out} output tokens expected, at most {cost_estimate.tokens_out}"
     )
-    yield f"assumptions: one request per query, and {n_answer_tokens:.0f} tokens per answer ({token_basis_text})"
+    yield (
+        f"assumptions: no request is sent again because of an unreadable reply, and {n_answer_tokens:.0f} tokens per "
+        f"answer ({token_basis_text})"
+    )
     if price is None:
         yield f"the price of {judge_settings.model} is unknown; {PRICES}"
     else:

@@ -140,7 +140,7 @@ def print_lower_is_better(raters: pl.DataFrame, reason: str) -> None:
 
 
 def summary_lines(file: Path) -> Iterator[str]:
-    """The summary lines for a new file. There are no lines if reading the file needs further files."""
+    """The summary lines for a new file. The result has no lines if further files are needed to read the file."""
     with suppress(CustodesError):
         study = read(file)
         result_lines = [*(_labels(study) if study.labels else _means(study)), *_win_rates(study)]
@@ -220,5 +220,5 @@ def _win_rates(study: Study) -> Iterator[str]:
         )
         yield (
             f"{order_row['rater']} reverses its preference in {flip_rate_text} of {n_both_orders} comparisons if the "
-            "order is reversed (a change from or to a tie is not counted)"
+            "presentation order is reversed (a change from or to a tie is not counted)"
         )

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import polars as pl
 from cyclopts import Parameter
-from rich.console import Console
 
 import custodes as cu
 from custodes.answers.printing import PipeSafeConsole, print_result
@@ -17,7 +16,7 @@ from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.output_files import STREAMED, OutputFiles, print_lower_is_better, summary_lines
 from custodes.console import print_diagnostic, print_notes, quiet_pipe
 from custodes.errors import reject
-from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, progress
+from custodes.options import FILE_WIDTH, InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, progress
 from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
 from custodes.scoring.listing import list_all_metrics
@@ -61,8 +60,8 @@ def score(
 ) -> int:
     """Compute metric scores of texts, and write them as ratings with a table of the metrics and their costs.
 
-    Every other verb reads these ratings. The exit status is 1 if a metric failed or has no score for an output. In this
-    case, the file is also written, and notes list the missing scores.
+    Every other verb reads these ratings. The exit status is 1 if a metric failed or has no score for an output. The
+    file is written also in this case, and notes list the missing scores.
 
     Example: `custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv`
     """
@@ -119,8 +118,7 @@ def score(
 def print_table(result: Result) -> None:
     """Print the table of a result and the notes of the result."""
     with quiet_pipe():
-        console = PipeSafeConsole(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
-        print_result(result, console)
+        print_result(result, PipeSafeConsole(highlight=False, width=None if sys.stdout.isatty() else FILE_WIDTH))
 
 
 with_options(score, cu.score)

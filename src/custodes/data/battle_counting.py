@@ -43,13 +43,10 @@ from custodes.data.table_engines import (
     resolve_metrics,
     resolve_names,
 )
-from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, merge_orders, merging_notes
+from custodes.data.ties_and_orders import OUTPUTS, Orders, combine_annotators, merge_orders, merging_notes
 from custodes.errors import InputError, OptionError, join_labels
 
 WHERE = "count_battles"
-
-Orders = Literal["mean", "consistent"]
-"""Methods to merge verdicts of both presentation orders (and of repeats), with the same meaning as for a study."""
 
 Rows = nw.LazyFrame[Any]
 
@@ -63,7 +60,7 @@ def count_battles(
     metrics: str | Sequence[str] | None = None,
     aspect: str = "",
     systems: Sequence[str] | None = None,
-    orders: Orders = "mean",
+    orders: Literal["mean", "consistent"] = "mean",
 ) -> OutcomeCounts:
     """Count wins, ties and losses of every pair of systems from verdicts, in the engine of the table.
 

@@ -209,8 +209,8 @@ def cluster_notes(aspect_counts: AspectCounts, human_design_effects: Sequence[fl
 def random_part_p_values(comparison: RaterComparison) -> Floats:
     """Return p-values (metrics,) of the hypothesis that annotated items are a random part within each pair of systems.
 
-    The result is NaN for a metric that rated only annotated items. It is also NaN for studies with interim analyses:
-    their items are drawn at random, but the answers decide when annotation stops.
+    The result is NaN for a metric that rated only annotated items. The result is also NaN for studies with interim
+    analyses: the items are drawn at random, but the answers decide when annotation stops.
     """
     preferences, p_values = comparison.preferences, np.full(len(comparison.metrics), np.nan)
     human_comparisons = preferences.select_rater(0)

@@ -22,7 +22,7 @@ def too_few(selected_study: Study, needed_text: str) -> str:
     if selected_study.systems:
         return (
             f"{selected_study.name}: only 1 system ({join_labels(selected_study.systems)}); {needed_text}; "
-            "for rates of whole-number scores, use rates, which needs only one"
+            "for rates of whole-number scores, use rates, which needs only one system"
         )
     if selected_study.outputs is not None and not selected_study.raters.frame.height:
         return f"{selected_study.name}: {NO_ANSWERS}"

@@ -218,7 +218,11 @@ class Favoritism(Result):
             "Rank by human means",
         ),
         count("rank", "rank of the system by the metric", "Rank by metric"),
-        count("rank_without", "rank by the metric if only this partiality is removed", "Rank without this partiality"),
+        count(
+            "rank_without",
+            "rank that the metric would give the system if only this partiality were removed",
+            "Rank without this partiality",
+        ),
         labels(
             "near_copies",
             "other metrics that have the same finding and rank the outputs of an item almost equally "

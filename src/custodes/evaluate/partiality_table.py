@@ -178,8 +178,8 @@ def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, se
 def correlation_columns(favi: Floats, sign_agrees: Floats, sample_accuracy: Floats) -> dict[str, Any]:
     """Return the Spearman correlations of |favi| with sign agreement of margins and with sample accuracy.
 
-    All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs. There is no
-    correlation of the signed score: exchanging the two systems changes its sign, but not the accuracy.
+    All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs. The signed Favi-Score
+    is not correlated with accuracy, because exchanging the two systems changes only the sign of the score.
     """
     abs_favi, values_of_accuracy = (
         np.abs(favi).ravel(),

@@ -61,7 +61,11 @@ class Ranking(Result):
         count("wins", "wins of system_a", "A better"),
         count("ties", "ties of system_a and system_b"),
         count("losses", "losses of system_a", "B better"),
-        p_value("p_value", "p-value of a sign test, adjusted by `correction`; the test accounts for clusters", "p"),
+        p_value(
+            "p_value",
+            "p-value of a sign test, adjusted by the method of the option `correction`; the test accounts for clusters",
+            "p",
+        ),
         label(
             "decision",
             "`+` system_a is better, `-` system_b is better, `=` no significant difference; null without comparisons",
@@ -242,7 +246,8 @@ def _errors(
 
     Returns the proportions of `ERRORS` (1 + B, metrics, 4), the divergence (1 + B, metrics), the proportion of pairs
     (B,) with the same human decision in the resample as in the data, and the proportion of resamples (metrics, pairs)
-    with an inversion; NaN if the pair is not decided by both. With fewer than two clusters, B is 0.
+    with an inversion. The last value is NaN for a pair that annotators or the metric leave undecided. With fewer than
+    two clusters, B is 0.
     """
     n_resamples = resamples if aspect_counts.n_clusters > 1 else 0
     resamples_and_metrics_shape = (1 + n_resamples, len(outcome_counts) - 1)
@@ -340,8 +345,8 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
 
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
     metric decision, so its p-value is the larger p-value of two one-sided sign tests (Berger 1982). Holm's method
-    adjusts over all metrics and pairs. Pairs decided in the same direction are not tested. To account for this
-    selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). The method assumes
+    adjusts over all metrics and pairs. Pairs decided in the same direction are not tested. To account for the selection
+    of pairs, the tested pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). The method assumes
     independent tests; simulations support its use for these tests, which are not independent.
     """
     pair_counts, joint_outcome_counts = (

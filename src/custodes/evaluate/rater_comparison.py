@@ -156,7 +156,7 @@ class RaterComparison(ReadOnlyArrays):
         """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
         Such a metric shares no pair of outputs with the annotators. At least two systems have scores by annotators and
-        metric. For each of these systems, at least one of the two scores is a system-level score of the file.
+        metric. At least one of the two scores of such a system is a system-level score of the file.
         """
         is_metric_in_file, is_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         has_human_system_score = is_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & is_metric_in_file)
@@ -221,7 +221,7 @@ def compare_selection(study: Study, setting: PreferenceOptions, min_systems: int
     """Return the comparisons of a study to which the selection was already applied."""
     if len(study.systems) < min_systems:
         raise NotComparableError(
-            too_few(study, "systems cannot be compared; with metrics, agreement compares the outputs")
+            too_few(study, "systems cannot be compared; with metrics, use agreement, which compares outputs")
         )
     return tuple(compare_aspect(study, aspect, setting) for aspect in study.aspects)
 

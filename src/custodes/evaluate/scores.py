@@ -31,7 +31,8 @@ CALIBRATION_FOLDS = 5
 _SNAPPED = 3.0  # standard errors within which an adjusted mean is rounded to a mean of ratings
 _ORIGINS = 512  # number of candidates for the origin of rounded means
 MOST_UNCERTAIN = 0.1
-"""Largest standard error of a difference of adjustments without a warning, in standard deviations of human scores."""
+"""Largest standard error of the difference between two adjustments for severity that causes no warning. The unit is the
+standard deviation of human scores."""
 UNCERTAIN_RULE = "few-common-outputs"
 UNLINKED_RULE = "unlinked-annotators"
 """Rule on outputs without a mean human score, because their annotators are not comparable with others."""
@@ -180,11 +181,11 @@ def human_means(annotator_scores: Floats) -> HumanMeans:
     """Return the mean scores over annotators, given scores (annotators, items, systems).
 
     If annotators rated different outputs, the mean level of the annotators of an output (see `annotator_levels`) is
-    subtracted from its mean. Ties that only the errors of levels would break are kept. Annotators are comparable if a
-    chain of outputs with several ratings connects them. On an item, only outputs with comparable annotators have a
-    mean: those of the set of annotators that rated most outputs of the item (then of the set with more ratings, then
-    with higher ratings, so that the order of annotators does not matter). If the error of levels cannot be estimated,
-    means are not adjusted.
+    subtracted from its mean. Ties are kept if only the errors of levels would break these ties. Annotators are
+    comparable if a chain of outputs with several ratings connects them. On an item, only the outputs of one set of
+    comparable annotators have a mean: the set that rated most outputs of the item. Of several such sets, the set with
+    more ratings counts, then the set with higher ratings, so that the order of annotators does not matter. If the error
+    of levels cannot be estimated, means are not adjusted.
 
     >>> harsh, lenient = np.array([[1.0, 2.0, 1.0, 2.0, 3.0, 4.0, np.nan], [3.0, 4.0, 3.0, 4.0, 5.0, 6.0, 5.0]])
     >>> human_means(np.array([[harsh], [lenient]])).values.round(2).tolist()
@@ -262,7 +263,7 @@ def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: F
 
     A mean is not rounded if it differs from the nearest multiple by more than its tolerance. The arrays are (items,
     systems). Without this rounding, adjusted means would never tie, although means of ratings on a scale with few
-    values often tie. The origin is the candidate that is closest to the means modulo their steps.
+    values often tie. The origin is chosen such that the means are as close as possible to multiples.
     """
     is_defined = np.isfinite(means)
     if not step or not is_defined.any():

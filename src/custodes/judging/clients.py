@@ -38,7 +38,7 @@ def client_from_spec(spec: str) -> Client:
     """The client for `pydantic-ai:MODEL` or for a function `MODULE:FUNCTION`.
 
     The `address` of the client is part of the cache keys. For a model of pydantic-ai, the address is `spec`. For a
-    function, it is the identity that `client_identity` describes.
+    function, the address is the identity that `client_identity` describes.
     """
     vendor_or_module_name, _, model_or_function_name = spec.partition(":")
     if not vendor_or_module_name or not model_or_function_name:

@@ -117,7 +117,7 @@ def answer_tokens(judge: Judge) -> int:
 
 def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
     """The numbers of input and output tokens of a reply, and whether the numbers are estimates. The numbers are
-    estimated if the server reported none."""
+    estimated if the server reported no numbers."""
     n_input_tokens, n_output_tokens = reported_tokens(reply)
     if n_input_tokens is not None and n_output_tokens is not None:
         return n_input_tokens, n_output_tokens, False

@@ -65,9 +65,9 @@ class Patience:
 
 @dataclass(kw_only=True)
 class Window:
-    """Maximum number of concurrent requests. The maximum starts at 1, grows by 1 for each answer and is halved if the
-    server is busy, as in TCP (Jacobson 1988). A wrong key therefore costs only one request, and the maximum adapts to
-    the server.
+    """Maximum number of concurrent requests. The maximum number of concurrent requests starts at 1, grows by 1 for each
+    answer and is halved if the server is busy, as in TCP (Jacobson 1988). A wrong key therefore costs only one request,
+    and the maximum adapts to the server.
     """
 
     most: int
@@ -80,7 +80,7 @@ class Window:
 
     def decrease(self, sent_time: float, now: float) -> None:
         """Halve the maximum, unless it was halved after this request was sent. So the failures of concurrent requests
-        halve it only once. `sent_time` is the time at which this request was sent."""
+        halve the maximum only once. `sent_time` is the time at which this request was sent."""
         if sent_time > self.cut:
             self.size, self.cut = max(1.0, self.size / 2), now
 

@@ -24,7 +24,7 @@ MOST = 100
 
 
 HumanLabel = tuple[tuple[str, ...], str]
-"""The systems of one output or of two outputs in presentation order, and their human label."""
+"""One system, or two systems in presentation order, and the human label of the output or comparison."""
 
 Messages = list[dict[str, Any]]
 

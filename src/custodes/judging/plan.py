@@ -111,7 +111,7 @@ class JudgedTexts:
         return cls(outputs=text_of_system_of_item, materials=item_texts_of_item)
 
     def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
-        """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
+        """These texts and the texts of `other`. If both have a text for an output, the text of `other` is used."""
         items = (*self.outputs, *other.outputs)
         return JudgedTexts(
             outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in items},

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from custodes.judging.replies import ReadReply
 
 SHORTEST = 20
-"""Minimum number of characters of a sentence; shorter ones, such as abbreviations, are joined to a neighbour."""
+"""Minimum number of characters of a sentence. Shorter sentences, such as abbreviations, are joined to a neighbour."""
 ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\s*\n\s*")
 MARKUP = re.compile(r"^[ \t]*(?:#{1,6}|[-*+])[ \t]+|\*\*", re.MULTILINE)
 """Markdown that can be removed: headings, bullets and bold text."""
@@ -131,7 +131,8 @@ def toggle_markdown(text: str) -> Form:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences or lines of a text. Each has at least `SHORTEST` characters, unless the whole text is shorter."""
+    """The sentences or lines of a text. Each sentence has at least `SHORTEST` characters, unless the whole text is
+    shorter."""
     sentences = [""]
     for sentence in filter(None, ENDS.split(text.strip())):
         if len(sentences[-1]) >= SHORTEST:

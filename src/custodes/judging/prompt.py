@@ -43,7 +43,7 @@ OUTPUTS: Mapping[str, Mapping[str, str]] = {
     "pairwise": {"a": "output-A", "b": "output-B"},
     "pointwise": {"text": "output"},
 }
-"""Variables of the outputs, with the beginnings of their tags."""
+"""Variables of a prompt that contain outputs, with the first part of the name of the tags around each output."""
 
 ADDRESSES = ("http://", "https://", "data:image/")
 LARGEST = 20 * 2**20

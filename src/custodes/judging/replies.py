@@ -24,7 +24,8 @@ Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"
 empty; the reply has no verdict; or the verdict is not among the allowed ones."""
 
 UNREAD: Mapping[str, Why] = {"content_filter": "filtered", "length": "truncated"}
-"""Reasons by the server's `finish_reason`. A truncated reply is not parsed, because its end may change the verdict."""
+"""Reason for a missing answer, for each `finish_reason` of the server. A truncated reply is not parsed, because its end
+may change the verdict."""
 
 AGAIN: tuple[Why, ...] = ("truncated", "empty", "no-verdict", "label")
 """Reasons for which a request is repeated once."""
@@ -267,8 +268,8 @@ def _chances(
     """The normalised probabilities of the labels at the first token of the answer. If the server did not return the
     probability of every label, the result is None, because a missing probability is unknown and not 0.
 
-    If a schema is requested, some servers return the probabilities of the unconstrained model, in which words other
-    than labels may be more likely.
+    If a schema is requested, some servers return the probabilities of the unconstrained model, in which words that are
+    not labels may be more likely.
     """
     token_texts = [_text(token_entry.get("token")) for token_entry in token_entries]
     token_ends = [*accumulate(map(len, token_texts))]

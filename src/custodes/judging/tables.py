@@ -34,7 +34,7 @@ MOST_SERVED = 8  # maximum number of model names in a signature; a server may re
 
 WHERE = (
     label("item", "the item"),
-    label("system_a", "first system in alphabetical order; for a score or label, the system that got it"),
+    label("system_a", "first system in alphabetical order; for a score or label, the rated system"),
     label("system_b", "second system in alphabetical order; empty for a score or label"),
     label("aspect", "aspect judged"),
     label("repeat", f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical (a tie)"),
@@ -96,7 +96,7 @@ class Judgements(Result):
         "no aspect. If the server gives probabilities, the rater `NAME@expected` has the probabilities of the "
         "positive label.",
         *WHERE_OF_OUTPUT,
-        label("label", "the label, as given in `labels`; null: see `invalid`"),
+        label("label", "the label, one of the words in `labels`; null without a valid answer (see `invalid`)"),
         INVALID,
         essential=False,
     )
@@ -160,7 +160,7 @@ class Judgements(Result):
         count("sent", "number of times that requests were sent in this run, retries included"),
         count("tokens_in", "input tokens of all replies; estimated if the server reports no numbers"),
         count("tokens_out", "output tokens of all replies; estimated if the server reports no numbers"),
-        score("dollars", "cost of all replies, cached ones included; null without a price"),
+        score("dollars", "cost of all replies, including cached replies; null without a price"),
     )
     details: pl.DataFrame = table(
         "One row per query with a reply.",

@@ -25,7 +25,7 @@ def annotator_competence(
     """Dot plot of the estimated competence of each annotator, the highest first.
 
     Annotators with a significant finding are red. Only annotators with an estimate are shown; the axis title states how
-    many annotators have none.
+    many annotators have no estimate.
 
     Parameters
     ----------

@@ -359,7 +359,8 @@ def release_lines(data: Any, result: Ceiling) -> Any:
 def forward_path(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Held-out tau-b in forward selection of metrics.
 
-    Filled blue points are steps whose interval of the gain is above 0. For vermilion points, this interval is below 0.
+    Filled blue points are steps whose interval of the gain is above 0. Vermilion points are steps whose interval of the
+    gain is below 0.
 
     Parameters
     ----------

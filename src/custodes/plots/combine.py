@@ -22,7 +22,8 @@ LABELS = {method.name: method.label for method in METHODS.values()}
 SINGLE = f"datum.method === '{BEST.name}'"
 WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion of the gain of all splits"
 MOST = 25
-"""Maximum number of weights in the figure. The largest absolute weights are shown, and the number of the others."""
+"""Maximum number of weights in the figure. The figure shows the largest absolute weights, and the number of the
+remaining weights."""
 CLEAR = ("interval excludes 0", "not significant")
 HOLLOW = "rgba(0,114,178,0.08)"
 
@@ -121,7 +122,7 @@ def combination_weights(
     A model that consists only of boosted trees has importances instead of weights.
 
     Hollow points have an interval that contains 0. Importances have no intervals. Weights of methods that are too slow
-    to refit have no intervals either. If no weight has an interval, all points are filled.
+    to refit have no intervals. If no weight has an interval, all points are filled.
 
     Parameters
     ----------

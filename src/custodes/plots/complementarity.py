@@ -342,8 +342,8 @@ def judges_map(
 
 
 def _raters_to_label(result: Complementarity, rows: pl.DataFrame, named_raters: Sequence[str]) -> list[int]:
-    """Row numbers of the raters to label: all of few raters. Of many, human raters, and metrics that are named,
-    extreme, or closest to human raters."""
+    """Row numbers of the raters to label: all raters if there are few. Otherwise, human raters are labelled, and
+    metrics that are named, extreme, or closest to human raters."""
     if rows.height <= NAMED:
         return list(range(rows.height))
     rater_names, is_metric_row = rows["rater"].to_list(), rows["kind"].to_numpy() == "metric"

@@ -12,7 +12,8 @@ from custodes.evaluate.correction import BESIDE, Correction
 from custodes.plots.choice import select_rows, title_with_aspect
 
 CHANGED = "changed"
-"""Value of the column `changed` if the corrected decision differs from the naive decision (otherwise null)."""
+"""Value of the column `changed` if the corrected decision differs from the decision by the metric alone (otherwise
+null)."""
 
 KEYS = ("aspect", "metric", "system_a", "system_b")
 LABELS = {"_naive": "metric", "_human": "human ratings", "": "corrected"}

@@ -24,7 +24,8 @@ GRAPH_SCHEMA = {
     **dict.fromkeys(("x", "y", "step"), pl.Float64),
 }
 READINGS = ["agree", "insert", "invert"]
-"""Edges of a metric: human ratings show the same difference, no significant difference, or the opposite difference."""
+"""Kinds of edges in the graph of a metric: human ratings show the same difference, no significant difference, or the
+opposite difference."""
 GRAPH_UP_TO = 12
 """Maximum number of systems in a graph. With more systems, a table with a cell for each pair is drawn."""
 

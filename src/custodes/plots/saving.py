@@ -118,7 +118,7 @@ class _Offline:
     """Display of a chart in a notebook, without a network connection."""
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
-        """The chart as SVG, or the display of Altair's renderer if the user has selected one."""
+        """The chart as SVG, or the display of Altair's renderer if the user has selected a renderer."""
         if alt.renderers.active != "default":
             return super()._repr_mimebundle_(*args, **options)  # type: ignore[misc]
         return {"image/svg+xml": render_chart(self, "svg")}  # type: ignore[arg-type]

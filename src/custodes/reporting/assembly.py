@@ -120,7 +120,8 @@ class Report:
         ]
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
-        """The figures, by aspect, name, metric and statistic. A part is empty if the figure does not depend on it."""
+        """The figures, by aspect, name, metric and statistic. A part of the key is empty if the figure does not depend
+        on this part."""
         context, chart_of_name_parts = self.context.copy_with_page_rows(), dict[tuple[str, ...], Any]()
         for section in self.sections:
             for figure in section.build_content(context)[0]:

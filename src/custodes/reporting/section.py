@@ -154,7 +154,7 @@ class Context:
         return self.results[question].to_frame(table_name)
 
     def first_table(self, *full_names: str) -> pl.DataFrame:
-        """The first of these tables whose question is answered."""
+        """The first of the given tables whose question is answered."""
         return self.table(next(full_name for full_name in full_names if full_name.partition(".")[0] in self.results))
 
     def table_declaration(self, full_name: str) -> Table:

@@ -84,7 +84,8 @@ def compare_texts(
 
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> MetricResult:
-    """Return the score of each system; `score` computes it from the positions of the system's outputs."""
+    """Return the score of each system; `score` computes the score of a system from the positions of the system's
+    outputs."""
     system_scores = [
         score(np.flatnonzero(texts.system == system_index).tolist()) for system_index in np.unique(texts.system)
     ]

@@ -274,7 +274,7 @@ os.killpg(int(sys.argv[1]), signal.SIGKILL)
 def _start_guard(process_group_id: int) -> subprocess.Popen[bytes]:
     """Return a process that kills the process group when this process ends.
 
-    This works even if this process is killed, because the input of the guard then ends.
+    The guard works even if this process is killed, because the input of the guard then ends.
     """
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", GUARD, str(process_group_id)],

@@ -1,4 +1,4 @@
-"""Statistics on NumPy arrays. Nothing here depends on tables, labels or files."""
+"""Statistics on NumPy arrays. No module of this package depends on tables, labels or files."""
 
 from __future__ import annotations
 

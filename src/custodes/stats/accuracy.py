@@ -34,13 +34,13 @@ def spa(
     """Soft pairwise accuracy (B, metrics): 1 - the mean over system pairs of |p(human) - p(metric)|.
 
     p is a one-sided p-value: it tests equality against the alternative that the first system of the pair (in the given
-    order) is better. Row 0 of `weights` is the data. In this row, p is from the paired permutation test: the proportion
-    of sign flips (K, units) with a difference of at least the observed one. A flip swaps the two systems of a pair in
-    some units, in all items of such a unit. The flips are the same for the annotators and all metrics. In the other
-    rows, p is the normal p-value of the mean difference divided by its standard error. The variance is clustered by
-    unit and multiplied by G / (G - 1) for G units. This p-value estimates the same quantity as the permutation test,
-    but needs no permutations within resamples. A pair without common items is left out, and so is a pair with a single
-    unit in a resample. The result is NaN if no pair remains.
+    order) is better. Row 0 of `weights` is the data. In row 0, p is from the paired permutation test: the proportion of
+    sign flips (K, units) with a difference of at least the observed one. A flip swaps the two systems of a pair in some
+    units, in all items of such a unit. The flips are the same for the annotators and all metrics. In the other rows, p
+    is the normal p-value of the mean difference divided by its standard error. The variance is clustered by unit and
+    multiplied by G / (G - 1) for G units. The normal p-value estimates the same quantity as the permutation test, but
+    needs no permutations within resamples. A pair without common items is left out, and so is a pair with a single unit
+    in a resample. The result is NaN if no pair remains.
 
     >>> human, metric = np.array([[2.0, 1], [3, 1]]), np.array([[[0.2, 0.1], [0.1, 0.2]]])
     >>> flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)
@@ -234,10 +234,10 @@ def acc_eq(
 class Events:
     """Changes in the number of correct pairs of one metric as epsilon grows.
 
-    When epsilon reaches the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. So
-    only some values of epsilon can maximise accuracy. The candidates are 0 and the difference of each human tie whose
-    next larger difference belongs to a concordant pair or does not exist. Between two
-    neighbouring candidates (a segment), the number of correct pairs first falls and then rises.
+    When epsilon reaches the metric's difference of a pair, the pair becomes correct if annotators tie, and wrong if it
+    was concordant. So only some values of epsilon can maximise accuracy. The candidates are 0 and the difference of
+    each human tie whose next larger difference belongs to a concordant pair or does not exist. Between two neighbouring
+    candidates (a segment), the number of correct pairs first falls and then rises.
     """
 
     def __init__(

@@ -208,8 +208,8 @@ class Mace(NamedTuple):
 def mace(labels: AnnotatorLabels, *, restarts: int, iterations: int, rng: np.random.Generator) -> Mace:
     """Fit MACE by variational Bayes.
 
-    In this model, an annotator knows the label of a task with probability `competence`. Otherwise the annotator
-    guesses: the guess is drawn with the probabilities `strategy`, independently of the task.
+    In MACE, an annotator knows the label of a task with probability `competence`. Otherwise the annotator guesses: the
+    guess is drawn with the probabilities `strategy`, independently of the task.
 
     Parameters
     ----------

@@ -19,16 +19,14 @@ class PeerAgreement(NamedTuple):
     """Agreement of each answer (n,) with other answers to the same task.
 
     The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
-    with the peers, and `others` is the agreement of the peers among themselves. Both values are proportional to rank
-    correlations. The constant of proportionality is the same for both values and for all answers of an annotator. Signs
-    and ratios of sums over an annotator's answers are therefore meaningful. `agreement` and `others` are NaN for an
-    answer with fewer than two peers. `spread` (workers,) is the variance of an annotator's scores; it is NaN if all
-    answers of the annotator are equal.
+    with the peers, and `others` is the agreement of the peers among themselves. `agreement` and `others` are
+    proportional to rank correlations. The constant of proportionality is the same for both values and for all answers
+    of an annotator. Signs and ratios of sums over an annotator's answers are therefore meaningful. `agreement` and
+    `others` are NaN for an answer with fewer than two peers, and if all answers of the annotator are equal.
     """
 
     agreement: Floats
     others: Floats
-    spread: Floats
 
 
 def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, trusted: Bools) -> PeerAgreement:
@@ -110,7 +108,7 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
             ratio(peer_score_sums**2 - peer_square_sums, n_peers_of_answer * (n_peers_of_answer - 1.0)),
             np.nan,
         )
-    return PeerAgreement(agreement_of_answer, agreement_among_peers, score_variance_of_worker)
+    return PeerAgreement(agreement_of_answer, agreement_among_peers)
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:

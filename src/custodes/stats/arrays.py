@@ -146,7 +146,7 @@ def bisect_condition(is_below: Callable[[Any], Any], low: Any, high: Any, *, ste
     """Points (...) at which a monotone condition changes from true to false, by bisection between `low` and `high`
     (...).
 
-    The condition must be true at `low`. If it is true everywhere up to `high`, the result is `high`.
+    The condition must be true at `low`. If the condition is true everywhere up to `high`, the result is `high`.
 
     >>> bisect_condition(lambda x: x**2 < np.array([4.0, 9.0]), np.zeros(2), np.full(2, 10.0)).round(9).tolist()
     [2.0, 3.0]

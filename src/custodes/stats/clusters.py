@@ -37,7 +37,7 @@ def is_clustered(units: NDArray[np.integer[Any]]) -> bool:
 def effective_clusters(sizes: NDArray[Any]) -> float:
     """Effective number of clusters with these sizes: the number of equal clusters with the same variance of a mean.
 
-    It is at least 2 if several clusters have a positive size.
+    The effective number is at least 2 if several clusters have a positive size.
 
     >>> effective_clusters(np.array([5, 5, 5, 0])), round(effective_clusters(np.array([100] + [5] * 25)), 2)
     (3.0, 4.76)
@@ -73,7 +73,7 @@ class DesignEffect(NamedTuple):
         """Divisor of counts (...): the design effect, increased if there are few clusters, because the design effect is
         then uncertain.
 
-        The factor of this increase is the squared ratio of two quantiles: of t with clusters - 1 degrees of freedom,
+        For few clusters, the factor is the squared ratio of two quantiles: of t with clusters - 1 degrees of freedom,
         and of the normal distribution. So an interval from effective counts is as wide as an interval from t. The
         divisor is at least 1, and it is 1 without ratings.
         """

@@ -1,4 +1,4 @@
-"""Communities of raters. Raters are more similar within communities than between them."""
+"""Communities of raters. Raters are more similar within communities than between communities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _RETRIES = 20  # enough to find the optimum of nearly every graph of up to 8 nod
 def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     """Communities of a weighted graph by Louvain's method: similarity (n, n) -> labels (n,).
 
-    `similarity` is symmetric and not negative. Its diagonal is ignored, and NaN or 0 means that there is no edge.
+    `similarity` is symmetric and not negative. The diagonal of `similarity` is ignored, and NaN or 0 means that there
+    is no edge.
 
     The method runs several times, and the partition with the highest modularity is returned. The first run starts from
     single nodes. Each further run starts from the best partition so far, with a random part of its nodes reassigned. A

@@ -57,8 +57,8 @@ class ConcordanceCounts(NamedTuple):
     def accuracy(self) -> Floats:
         """Proportion of pairs that both rankings put in the same order; NaN without pairs.
 
-        A pair that a ranking ties is in the same order only if the other ranking ties it, too. With system means, this
-        is the accuracy of Kocmi et al. 2021 ("To Ship or Not to Ship").
+        A pair that a ranking ties is in the same order only if the other ranking ties it, too. With system means, the
+        result is the accuracy of Kocmi et al. 2021 ("To Ship or Not to Ship").
         """
         n_tied_by_both = self.pairs - self.untied_x - self.untied_y + self.untied
         return ratio((self.concordance + self.untied) / 2 + n_tied_by_both, self.pairs)
@@ -247,8 +247,8 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
 def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
     """Concordant minus discordant pairs of each output.
 
-    The sum of a row is twice the numerator of Kendall's tau. The derivative of this sum with respect to the weight of
-    an output (its influence) is twice the result for the output. The computation takes n sqrt(n) steps.
+    The sum of a row is twice the numerator of Kendall's tau. The derivative of the sum with respect to the weight of an
+    output (its influence) is twice the result for the output. The computation takes n sqrt(n) steps.
 
     Parameters
     ----------

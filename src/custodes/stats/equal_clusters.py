@@ -1,9 +1,9 @@
 """Resampling of clusters in groups of equal clusters, which are exchangeable.
 
 A resample draws G times from the G clusters with equal probabilities. So the numbers of clusters drawn from the groups
-are multinomial, and the probability of a group is its proportion of the clusters. Drawing these numbers gives the same
-distribution with fewer random numbers. Millions of battles form only thousands of groups. Documents with comparisons of
-all pairs mostly form groups of one cluster.
+are multinomial, and the probability of a group is its proportion of the clusters. Drawing the numbers of clusters per
+group gives the same distribution with fewer random numbers. Millions of battles form only thousands of groups.
+Documents with comparisons of all pairs mostly form groups of one cluster.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def student_quantile(confidence: float, n_units: float) -> float:
 def student_inference(estimate: float, standard_error: float, *, n_units: float, confidence: float) -> Inference:
     """Estimate with Student's t interval, and the p-value of the t test that the true value is 0.
 
-    There are `n_units` - 1 degrees of freedom.
+    Student's t has `n_units` - 1 degrees of freedom.
 
     >>> [round(float(value), 3) for value in student_inference(2.0, 1.0, n_units=12, confidence=0.95)]
     [2.0, -0.201, 4.201, 0.071]
@@ -128,11 +128,11 @@ def student_interval(
     each estimate (...). The standard error is the standard deviation over the resamples times sqrt(G / (G - 1)), and t
     has G - 1 degrees of freedom. With `adjust_for_few_draws`, the sampling error of a standard error from B resamples
     is included: t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom (Satterthwaite). With the bounds `SHARE`, the
-    estimate is a proportion p, and its interval is the Wilson interval of p (1 - p) / error^2 observations. If this
-    number is 0 / 0, it is replaced by G, so that the interval at 0 and 1 has a width. With other bounds, the error is
-    computed on a variance-stabilising scale: arcsine between two bounds, square root above a lower bound. So the
-    interval stays within the bounds and contains the estimate. The interval is NaN if the estimate is undefined, if
-    fewer than half of the draws are defined, or if there is only one cluster or one draw.
+    estimate is a proportion p, and its interval is the Wilson interval of p (1 - p) / error^2 observations. If the
+    number of observations is 0 / 0, it is replaced by G, so that the interval at 0 and 1 has a width. With other
+    bounds, the error is computed on a variance-stabilising scale: arcsine between two bounds, square root above a lower
+    bound. So the interval stays within the bounds and contains the estimate. The interval is NaN if the estimate is
+    undefined, if fewer than half of the draws are defined, or if there is only one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -283,11 +283,11 @@ class ResampledEstimate:
         """Student's t interval, or the expanded percentile interval of `population`; NaN with too few clusters or
         draws.
 
-        With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). There
-        is also no interval if, with G equal clusters, a percentile lies beyond the most extreme draws. If no resample
-        differs from the estimate, the error is unknown, but not 0. The interval then extends by `width` times 1 - ((1 -
-        level) / 2)^(1 / G). This factor is the upper confidence bound of the proportion of deviating clusters if none
-        of G sampled clusters deviates.
+        With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). The
+        interval is also undefined if, with G equal clusters, a percentile lies beyond the most extreme draws. If no
+        resample differs from the estimate, the error is unknown, but not 0. The interval then extends by `width` times
+        1 - ((1 - level) / 2)^(1 / G). This factor is the upper confidence bound of the proportion of deviating clusters
+        if none of G sampled clusters deviates.
         """
         from scipy.special import ndtr
 

@@ -10,7 +10,7 @@ from custodes.stats.intervals import Inference, student_inference
 
 STEPS = 50
 LARGEST = 30.0
-"""A larger absolute coefficient indicates that the columns separate the outcome (no finite fit exists)."""
+"""If an absolute coefficient exceeds this value, the columns separate the outcome, so that no finite fit exists."""
 
 
 def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidence: float) -> Inference:

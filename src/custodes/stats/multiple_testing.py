@@ -22,7 +22,7 @@ STREAM = 20_240_229
 """Seed of the random numbers of tests. It is fixed, so that decisions do not depend on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
-"""Maximum number of flips for a p-value that is close to the level; fewer in a large family."""
+"""Maximum number of sign flips for a p-value that is close to the level. Large families of tests use fewer flips."""
 
 _FLIP_WORK = 5_000_000_000  # maximum of hypotheses x blocks x flips
 _SECOND = 3000  # flips of the second stage
@@ -94,6 +94,15 @@ class Flips:
                 yield sign_flips(n_blocks, n_flips, np.random.default_rng([STREAM, stage]))
 
 
+def wallace_factor(degrees_of_freedom: Floats) -> Floats:
+    """Factor of the approximate normal quantile of Student's t, factor * sqrt(df * log(1 + t**2 / df)) (Wallace 1959).
+
+    >>> wallace_factor(np.array([1.0, 100.0])).round(3).tolist()
+    [0.818, 0.998]
+    """
+    return (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
+
+
 def flip_tests(
     estimate: Floats,
     jackknife_estimates: Floats,
@@ -110,9 +119,10 @@ def flip_tests(
     have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
     contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval has
     all values d for which |t| of the pseudo-values minus d times the relative sizes of their blocks is at most the
-    critical t. For blocks of equal size, it is the estimate +- the critical t times the jackknife standard error. If an
-    estimate has too few blocks to be significant at 1 - `confidence`, it has no p-value and no interval, and is not in
-    the family. If these values are not bounded, because few blocks have nearly all units, there is no interval.
+    critical t. For blocks of equal size, the interval is the estimate +- the critical t times the jackknife standard
+    error. If an estimate has too few blocks to be significant at 1 - `confidence`, it has no p-value and no interval,
+    and is not in the family. If the values d are not bounded, because few blocks have nearly all units, there is no
+    interval.
 
     Parameters
     ----------
@@ -168,7 +178,7 @@ def flip_tests(
     relative_statistic = np.abs(scaled_pseudo_values.sum(axis=1))
     degrees_of_freedom = n_blocks_or_two - 1.0
     has_equal_block_counts = len(np.unique(n_blocks_or_two[is_defined])) < 2
-    wallace_factor = (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
+    normal_factor = wallace_factor(degrees_of_freedom)
 
     def to_common_scale(relative_statistic: Floats, hypotheses: Ints | slice) -> Floats:
         """Statistics (k', n) on a common scale: unchanged with equal numbers of blocks, else normal quantiles."""
@@ -176,7 +186,7 @@ def flip_tests(
             return relative_statistic
         with np.errstate(divide="ignore"):
             return np.asarray(
-                wallace_factor[hypotheses, np.newaxis]
+                normal_factor[hypotheses, np.newaxis]
                 * np.sqrt(
                     -degrees_of_freedom[hypotheses, np.newaxis] * np.log1p(-(np.minimum(relative_statistic, 1.0) ** 2))
                 )
@@ -187,7 +197,7 @@ def flip_tests(
         relative_statistic = (
             common_scale_values
             if has_equal_block_counts
-            else np.sqrt(-np.expm1(-((common_scale_values / wallace_factor) ** 2) / degrees_of_freedom))
+            else np.sqrt(-np.expm1(-((common_scale_values / normal_factor) ** 2) / degrees_of_freedom))
         )
         relative_statistic = np.minimum(relative_statistic, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
@@ -248,7 +258,7 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
     """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
 
     The pseudo-value of a mean is the sum over the block's units, divided by the mean of `block_sizes` (blocks, k).
-    Pseudo-values are 0 for blocks of size 0, and 0 instead of rounding errors.
+    Pseudo-values of blocks of size 0 are 0, and rounding errors are replaced by 0.
 
     >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
     [[1.5, 2.5]]
@@ -285,10 +295,10 @@ def bootstrap_tests(
 ) -> Family:
     """Bootstrap tests of estimates, for statistics that are not smooth.
 
-    The statistic t is the estimate divided by the standard deviation of its resamples. It is transformed from Student's
-    t to a normal quantile. This quantile is compared with the resamples, centred and divided by the same standard
-    deviation. The critical value is transformed back to Student's t. The interval is the estimate +- this critical
-    value times the standard deviation.
+    The statistic t is the estimate divided by the standard deviation of its resamples. The statistic is transformed
+    from Student's t to a normal quantile. The normal quantile is compared with the resamples, centred and divided by
+    the same standard deviation. The critical value is transformed back to Student's t. The interval is the estimate +-
+    this critical value times the standard deviation.
 
     Parameters
     ----------

@@ -29,9 +29,9 @@ def pair_tests(
 ) -> AdjustedPValues:
     """Tests of equality for pairs of jointly normal estimates.
 
-    This is a step-down test by the largest |z|. The t statistic of a pair, with `n_units` - 1 degrees of freedom, is
-    first transformed to z. A normal vector is a random direction times a random length, whose square has a chi-square
-    distribution. Only directions are drawn, because the tail of the length can be computed exactly.
+    The tests are step-down tests by the largest |z|. The t statistic of a pair, with `n_units` - 1 degrees of freedom,
+    is first transformed to z. A normal vector is a random direction times a random length, whose square has a
+    chi-square distribution. Only directions are drawn, because the tail of the length can be computed exactly.
 
     Parameters
     ----------

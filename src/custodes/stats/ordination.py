@@ -1,7 +1,7 @@
 """Ordination of raters: principal components of their rankings, and seriation of distances.
 
-Several functions share the array `points`, (raters, n) or (B, raters, n), without NaN. It has one row per rater and one
-column per feature (ranks). Columns are centred over raters, but not scaled.
+Several functions share the array `points`, (raters, n) or (B, raters, n), without NaN. `points` has one row per rater
+and one column per feature (ranks). Columns are centred over raters, but not scaled.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generat
 def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
     """Order of rows by average-linkage clustering with optimal leaf order: distance (n, n) -> row indices (n,).
 
-    The matrix is symmetric. Its diagonal is ignored, and NaN counts as the mean of the defined distances. An order and
-    its reverse are equally good; the one whose first row has the smaller index is returned.
+    The matrix is symmetric. The diagonal of `distance` is ignored, and NaN counts as the mean of the defined distances.
+    An order and its reverse are equally good; the one whose first row has the smaller index is returned.
 
     >>> place = np.array([0.0, 9.0, 1.0])
     >>> leaf_order(np.abs(place[:, np.newaxis] - place)).tolist()

@@ -46,9 +46,9 @@ def pooled_correlation(
 
     Ranks and ties are those of the resample, in which copies of an output tie. So each value equals the correlation
     computed from the resampled outputs, with one exception. If outputs x units exceeds `EXACT`, Kendall's concordance
-    is computed from rankings that are cut into 64 bins, with a first-order correction for pairs within a bin. This
-    concordance is exact for the data themselves. The concordance is also exact if neither the human nor the metric
-    scores have more than 64 distinct values.
+    is computed from rankings that are cut into 64 bins, with a first-order correction for pairs within a bin. The
+    concordance from bins is exact for the data themselves. The concordance is also exact if neither the human nor the
+    metric scores have more than 64 distinct values.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 The mean of a system over the available items is its population mean plus noise. The noise lowers a correlation over
 systems, or a proportion of equally ordered pairs, below its value for unlimited items. A resample adds noise a second
-time, so percentile intervals are biased. To avoid this bias, the noise is removed here.
+time, so percentile intervals are biased. To avoid biased intervals, this module removes the noise.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ Rule = Literal["tau-b", "strict", "half"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 MOST_COMPARED = 127
-"""Maximum number of things for comparing all pairs of things, which is faster than sorting; counts then fit int8."""
+"""Maximum number of ranked objects up to which all pairs are compared, which is faster than sorting; counts then fit
+int8."""
 
 _CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
 
@@ -35,7 +36,7 @@ def rank_distances(values: Floats, first_raters: Ints, second_raters: Ints, *, r
 
     `strict` is the proportion of pairs of things in opposite order. `half` is the same proportion, except that pairs
     tied by either rater count half. `tau-b` is (1 - tau-b) / 2. The distance is NaN with fewer than two shared things.
-    For `tau-b`, it is also NaN if either rater ties all shared things.
+    For `tau-b`, the distance is also NaN if either rater ties all shared things.
 
     >>> values = np.array([[[1.0, 2, 2]], [[1.0, 3, 2]]])
     >>> rank_distances(values, np.array([0]), np.array([1]), rules=("strict", "half")).round(3).tolist()

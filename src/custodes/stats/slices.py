@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
-from custodes.stats.multiple_testing import STREAM
+from custodes.stats.multiple_testing import STREAM, wallace_factor
 from custodes.stats.ratios import ratio
 
 FEWEST_PARTS = 15
@@ -205,11 +205,9 @@ def _statistic(ratio_difference: Floats, standard_error: Floats) -> Floats:
 
 def _t_to_normal(absolute_t: Floats, freedom: Floats) -> Floats:
     """Student's |t| with `freedom` degrees of freedom, transformed to a normal quantile (Wallace 1959)."""
-    wallace_factor = (8 * freedom + 1) / (8 * freedom + 3)
-    return np.asarray(wallace_factor * np.sqrt(freedom * np.log1p(absolute_t**2 / freedom)))
+    return np.asarray(wallace_factor(freedom) * np.sqrt(freedom * np.log1p(absolute_t**2 / freedom)))
 
 
 def _normal_to_t(normal_quantile: Floats, freedom: Floats) -> Floats:
     """Student's |t| from a normal quantile: the inverse of `_t_to_normal`."""
-    wallace_factor = (8 * freedom + 1) / (8 * freedom + 3)
-    return np.asarray(np.sqrt(freedom * np.expm1((normal_quantile / wallace_factor) ** 2 / freedom)))
+    return np.asarray(np.sqrt(freedom * np.expm1((normal_quantile / wallace_factor(freedom)) ** 2 / freedom)))

@@ -12,6 +12,7 @@ import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import CustodesError
 from tests.data.mapping.tables import as_text, half, wide
+from tests.messages import exactly
 
 OUTPUT = {"item": "doc_id", "system": "model"}
 BOTH = ["human_{aspect}_{rater}", "metric:{rater}"]
@@ -116,7 +117,10 @@ def test_columns_of_systems_with_true_and_false_are_scores() -> None:
     assert study.ratings.frame.select("item", "system", "score").sort("system", "item").rows() == [
         *(("a", "claude", 0.0), ("b", "claude", 1.0), ("c", "claude", 1.0), ("a", "gpt", 1.0), ("c", "gpt", 0.0)),
     ]
-    with pytest.raises(cu.InputError, match="no column matched by the patterns holds a number"):
+    with pytest.raises(
+        cu.InputError,
+        match=exactly("table: no column matched by the patterns holds a number (gpt); name the score columns"),
+    ):
         read(
             frame.with_columns(pl.col("gpt").replace("", "maybe")).drop("claude"),
             columns={"item": "task", "score": ["metric:{system}"]},
@@ -207,17 +211,25 @@ def test_a_row_of_the_wide_table_is_named() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("demo", {"columns": OUTPUT}, "columns: a mapping applies only to tables, and no input is a table"),
+        (
+            "demo",
+            {"columns": OUTPUT},
+            "columns: a mapping applies only to tables, and no input is a table; leave columns out",
+        ),
         (
             wide("ann"),
             {"columns": {**OUTPUT, "group": "doc_id"}, "items": pl.DataFrame({"item": ["d0"], "group": ["x"]})},
             "items: columns and the items table both give group; remove one source",
         ),
-        (wide(*TWO_ASPECTS), {"columns": {**OUTPUT, "score": BOTH}, "reader": "battles"}, "does not support patterns"),
+        (
+            wide(*TWO_ASPECTS),
+            {"columns": {**OUTPUT, "score": BOTH}, "reader": "battles"},
+            "reader='battles' does not support patterns of columns; map single columns instead of patterns",
+        ),
     ],
 )
 def test_a_mapping_that_is_of_no_use_is_refused(source: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(cu.OptionError, match=message):
+    with pytest.raises(cu.OptionError, match=exactly(message)):
         read(source, **options)
 
 

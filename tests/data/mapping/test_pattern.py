@@ -85,20 +85,43 @@ def test_globs_say_which_way() -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("", "a pattern is empty"),
-        ("human_{rter}", "the unknown placeholder {rter} (did you mean 'rater'?); placeholders: {aspect},"),
-        ("human_{}", "has the unknown placeholder {}; placeholders: {aspect}, {rater}, {kind}, {repeat}"),
-        ("human_{rater!r}", "has the unknown placeholder {rater!r} (did you mean 'rater'?); placeholders"),
-        ("human_{rater", "cannot be read: expected '}' before end of string"),
-        ("{aspect}{rater}", "has no text between two placeholders"),
-        ("{rater}_{rater}", "holds {rater} twice"),
-        ("human:{kind}_{rater}", "gives the kind twice; remove human: or {kind}"),
+        ("", "columns: a pattern is empty; give one such as 'human_{aspect}_{rater}'"),
+        (
+            "human_{rter}",
+            "columns: pattern 'human_{rter}' has the unknown placeholder {rter} (did you mean 'rater'?); "
+            "placeholders: {aspect}, {rater}, {kind}, {repeat}, {system}, and {order} for verdicts",
+        ),
+        (
+            "human_{}",
+            "columns: pattern 'human_{}' has the unknown placeholder {}; placeholders: {aspect}, {rater}, "
+            "{kind}, {repeat}, {system}, and {order} for verdicts",
+        ),
+        (
+            "human_{rater!r}",
+            "columns: pattern 'human_{rater!r}' has the unknown placeholder {rater!r} (did you mean 'rater'?); "
+            "placeholders: {aspect}, {rater}, {kind}, {repeat}, {system}, and {order} for verdicts",
+        ),
+        (
+            "human_{rater",
+            "columns: pattern 'human_{rater' cannot be read: expected '}' before end of string; an example: "
+            "'human_{aspect}_{rater}'",
+        ),
+        (
+            "{aspect}{rater}",
+            "columns: pattern '{aspect}{rater}' has no text between two placeholders; write the text that "
+            "separates them",
+        ),
+        ("{rater}_{rater}", "columns: pattern '{rater}_{rater}' holds {rater} twice; give each placeholder once"),
+        (
+            "human:{kind}_{rater}",
+            "columns: pattern 'human:{kind}_{rater}' gives the kind twice; remove human: or {kind}",
+        ),
     ],
 )
 def test_a_pattern_is_checked(pattern: str, message: str) -> None:
     with pytest.raises(OptionError) as error:
         ColumnPattern.readings(pattern)
-    assert message in str(error.value)
+    assert str(error.value) == message
 
 
 def test_a_name_of_very_many_parts_takes_no_time() -> None:

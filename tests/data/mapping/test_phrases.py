@@ -9,6 +9,7 @@ import custodes as cu
 from custodes.data.mapping.phrases import compile_phrases, propose_phrases, read_phrases
 from tests.data.mapping.tables import proposed
 from tests.data.study_parts import note_counts
+from tests.messages import exactly
 
 PHRASES = [
     "Answer 1 wins, since it is short.",
@@ -106,6 +107,7 @@ def test_patterns_that_are_none(phrase: str) -> None:
         error.value
     )
     with pytest.raises(
-        cu.OptionError, match="phrase needs a column of winners; map winner to the column with the phrases"
+        cu.OptionError,
+        match=exactly("columns: phrase needs a column of winners; map winner to the column with the phrases"),
     ):
         cu.read(verdicts(["A", "B"]), columns={"phrase": "{winner}"})

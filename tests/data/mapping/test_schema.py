@@ -16,6 +16,7 @@ from custodes.data.mapping.schema import Schema
 from custodes.data.study import SELECTION
 from custodes.errors import CustodesError
 from tests.data.mapping.tables import wide
+from tests.messages import exactly
 
 SCHEMA = """
 human = "ann*"
@@ -79,7 +80,14 @@ def test_invalid_and_reader_are_kept(tmp_path: Path) -> None:
     words = ["model_a"] * 30 + ["garbage"]
     battles = pl.DataFrame({"item": range(31), "model_a": "A", "model_b": "B", "winner": words})
     assert cu.read(battles, schema=path).preferences.frame.height == 30
-    with pytest.raises(cu.InputError, match="1 verdicts cannot be read"):
+    with pytest.raises(
+        cu.InputError,
+        match=exactly(
+            "table: 1 of 31 verdicts cannot be read ('garbage' in row 31); allowed: model_a, model_b, tie, "
+            "both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: documentation, data), or "
+            "empty; correct them, or drop and count them with --invalid drop (in Python invalid='drop')"
+        ),
+    ):
         cu.read(battles, schema=path, invalid="error")
 
 

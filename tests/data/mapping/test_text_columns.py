@@ -9,6 +9,7 @@ import pytest
 
 from custodes.data.mapping.text_columns import TextColumns, convert_to_text, expand_name
 from custodes.errors import InputError
+from tests.messages import exactly
 
 
 def read(frame: pl.DataFrame, roles: dict[str, str], *, systems: dict[str, str] | None = None, ratings: bool = False):
@@ -27,7 +28,13 @@ def test_without_columns_the_item_is_the_source_and_the_system_the_file() -> Non
     rows, notes = read(frame, {"source": "q", "text": "a"}, ratings=True)
     assert [row["item"] for row in rows] == ["one"]
     assert notes == [("items-without-output", 1)]
-    with pytest.raises(InputError, match="no column has the role item"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "folder/alpha.v1.csv: no column has the role item, so outputs of an item cannot be joined; map "
+            "item or source"
+        ),
+    ):
         read(frame.with_columns(q=pl.Series(["one", None])), {"source": "q", "text": "a"})
     named = frame.with_columns(item=pl.Series(["i", "j"]), system=pl.Series(["s", "t"]))
     assert [(row["item"], row["system"]) for row in read(named, {"text": "a"})[0]] == [("i", "s"), ("j", "t")]
@@ -115,5 +122,5 @@ def test_truth_columns_and_names() -> None:
     assert expand_name("A*", ["ab"]) == expand_name("x", ["ab"]) == []
     assert convert_to_text(pl.Series("x", [1, None]), where="w").to_list() == ["1", None]
     assert convert_to_text(pl.Series("x", [["é"], None]), where="w").to_list() == ['["é"]', None]
-    with pytest.raises(InputError, match="w: column 'x' holds List"):
+    with pytest.raises(InputError, match=exactly("w: column 'x' holds List(String), expected text")):
         convert_to_text(pl.Series("x", [["a"]]), where="w", allows_lists=False)

@@ -13,6 +13,7 @@ import custodes as cu
 from custodes.data.outputs import Outputs
 from tests.data.mapping.tables import proposed, rows
 from tests.data.study_parts import note_counts
+from tests.messages import exactly
 
 SYSTEMS = ("Aster", "Birch")
 ITEMS = range(12)
@@ -155,7 +156,15 @@ def test_conversations_that_end_with_the_user_are_not_proposed_as_outputs() -> N
     ask = {"role": "user", "content": "What is the sum of these many numbers, please?"}
     table = rows("sample=item, engine=system, stuff=messages", SYSTEMS)
     table = [{**row, "sample": f"s{row['sample']}", "stuff": json.dumps([*row["stuff"], ask])} for row in table]
-    with pytest.raises(cu.InputError, match="match no reader") as problem:
+    with pytest.raises(
+        cu.InputError,
+        match=exactly(
+            "table: columns sample, engine, stuff match no reader; the most similar reader is wide, which "
+            "also needs 'item' and 'system'; similar readers: wide (item, system); outputs (item, system, "
+            "text); ratings (item, system, rater, score). Map your columns, as in --column item=NAME "
+            "--column system=NAME"
+        ),
+    ) as problem:
         cu.read(pl.DataFrame(table))
     assert "text=stuff" not in str(problem.value)
 
@@ -184,19 +193,35 @@ def test_facts_of_items_beside_texts() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"item": "id", "text": "{system}_{aspect}"}, "a pattern of texts needs {system} and must not have other"),
-        ({"item": "id", "text": "reply_{system}"}, "text='reply_{system}' matches no column"),
-        ({"item": "id", "output_a": "out_A"}, "output_a is mapped without output_b; map both"),
-        ({"item": "same", "text": "out_A"}, "the same output occurs twice"),
-        ({"item": "id", "text": "out_{system}", "reader": "wide"}, "reader='wide' accepts no columns of texts"),
-        ({"item": "id", "text": "out_{system}", "score": "metric:{rater:chrf}"}, "pattern 'metric:{rater:chrf}' match"),
+        (
+            {"item": "id", "text": "{system}_{aspect}"},
+            "columns: text='{system}_{aspect}': a pattern of texts needs {system} and must not have other placeholders",
+        ),
+        (
+            {"item": "id", "text": "reply_{system}"},
+            "columns: text='reply_{system}' matches no column that is still without a role; columns: id, same, "
+            "out_A, out_B",
+        ),
+        ({"item": "id", "output_a": "out_A"}, "columns: output_a is mapped without output_b; map both"),
+        (
+            {"item": "same", "text": "out_A"},
+            "table: the same output occurs twice, in rows 1, 2 (item 's', system 'table'); one row per output",
+        ),
+        (
+            {"item": "id", "text": "out_{system}", "reader": "wide"},
+            "reader='wide' accepts no columns of texts; leave out the reader or the mapping of texts",
+        ),
+        (
+            {"item": "id", "text": "out_{system}", "score": "metric:{rater:chrf}"},
+            "columns: pattern 'metric:{rater:chrf}' matches no column that is still without a role; columns: same",
+        ),
     ],
 )
 def test_mappings_of_texts_that_do_not_fit(columns: dict[str, Any], message: str) -> None:
     frame = pl.DataFrame({"id": [1, 2], "same": "s", "out_A": ["x", "y"], "out_B": ["z", "w"]})
     with pytest.raises(cu.CustodesError) as error:
         cu.read(frame, reader=columns.pop("reader", None), columns=columns)
-    assert message in str(error.value)
+    assert str(error.value) == message
 
 
 def test_scores_of_a_column_for_each_system() -> None:

@@ -11,6 +11,7 @@ from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
 from tests.data.study_parts import note_counts, outputs_of
+from tests.messages import exactly
 
 
 def annotation(instruction: str, preference: object, **more: object) -> dict[str, object]:
@@ -100,7 +101,12 @@ def test_the_reference_against_itself_is_left_out(tmp_path: Path) -> None:
     record = annotation("sing", 1.5, generator_2="reference")
     study = read(write(tmp_path, [annotation("sing", 1), record]))
     assert note_counts(study) == {"system-with-itself": 1}
-    with pytest.raises(InputError, match="every verdict compares a system with itself"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "annotations.json: every verdict compares a system with itself; a verdict needs two different systems"
+        ),
+    ):
         read(write(tmp_path, [record]))
 
 

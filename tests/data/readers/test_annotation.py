@@ -19,6 +19,7 @@ from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
 from tests.data.study_parts import note_counts, outputs_of
+from tests.messages import exactly
 
 ITEMS = [f"d{n}" for n in range(6)]
 SYSTEMS = ["Birch", "Aster", "Cedar"]  # their order in the file
@@ -198,7 +199,12 @@ def test_the_digest_is_of_what_was_said(path: Path) -> None:
 
 def test_a_file_that_changes_each_time(path: Path) -> None:
     times = iter(range(100))
-    with pytest.raises(InputError, match=r"^study\.db: the file changed during every attempt to read it; read a copy"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "study.db: the file changed during every attempt to read it; read a copy (custodes annotate backup)"
+        ),
+    ):
         live_study.read_one_state(path, lambda connection: os.utime(path, (0, next(times))))
 
 
@@ -210,7 +216,10 @@ def test_what_is_no_whole_study(path: Path) -> None:
     path.write_bytes(whole)
     with closing(connected(path)) as base:
         base.execute("DROP VIEW looks")
-    with pytest.raises(InputError, match=r"^study\.db: looks.* missing, so another version of custodes wrote"):
+    with pytest.raises(
+        InputError,
+        match=exactly("study.db: looks is missing, so another version of custodes wrote this file; update custodes"),
+    ):
         read(path)
     path.unlink()
     with closing(sqlite3.connect(path)) as base:

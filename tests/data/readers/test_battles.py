@@ -9,6 +9,7 @@ from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
 from tests.data.study_parts import note_counts
+from tests.messages import exactly
 
 BATTLES = pl.DataFrame({"item": [1, 2, 3, 4], "model_a": "A", "model_b": "B", "rater": "judge", "kind": "metric"})
 
@@ -69,7 +70,13 @@ def test_words_for_kinds_are_read_and_a_metric_called_human_is_refused() -> None
     frame = pl.DataFrame({"item": ["1", "2", "3"], **LABELLED, "judge": ["a", "b", "human"]})
     study = read(frame.with_columns(kind=pl.Series(["Annotator", "LLM judge", "metric"])))
     assert study.raters.kind == {"a": "human", "b": "metric", "human": "metric"}
-    with pytest.raises(InputError, match="a metric is named 'human', the name reserved"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table: a metric is named 'human', the name reserved for the combined annotators; select it with "
+            "the option human, or rename it"
+        ),
+    ):
         study.select()
 
 
@@ -84,7 +91,13 @@ def test_battles_without_an_item_have_an_item_per_row() -> None:
     study = read(pl.DataFrame(systems | columns), columns={"winner": "{rater}_vote"})
     assert study.preferences.frame.group_by("item").agg("rater")["rater"].list.len().to_list() == [2, 2, 2]
     voters = pl.DataFrame({**LABELLED, "voter": ["v1", "v2", "v1"]})
-    with pytest.raises(InputError, match="'voter' may name the raters; try --column rater=voter"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table: no column has the role rater, but 'voter' may name the raters; try --column rater=voter "
+            "(in Python columns={'rater': 'voter'}), or remove the column if one person gave all verdicts"
+        ),
+    ):
         read(voters)
     study = read(voters, columns={"rater": "voter", "cluster": "voter"})
     assert study.items.frame.select("item", "cluster").rows() == [

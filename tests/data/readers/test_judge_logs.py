@@ -12,6 +12,7 @@ from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
 from tests.data.study_parts import note_counts
+from tests.messages import exactly
 
 
 def jsonl(path: Path, records: list[dict[str, object]]) -> Path:
@@ -67,7 +68,13 @@ def test_a_judge_that_failed_is_told_of_and_an_unknown_word_refused(tmp_path: Pa
         ("gpt-4_pair.jsonl: 1 replies of judges could not be parsed and count as not rated (gpt-4 1)")
     ]
     with pytest.raises(
-        InputError, match=r"1 of 2 verdicts cannot be read \('Birch' in row 1\); allowed: model_1, model_2,"
+        InputError,
+        match=exactly(
+            "x.jsonl: 1 of 2 verdicts cannot be read ('Birch' in row 1); allowed: model_1, model_2, tie, "
+            "error, or empty; that is 50.0 % of the file, but invalid='drop' allows at most 5 % per file and "
+            "rater; correct these verdicts, or drop all of them with --invalid force (in Python "
+            "invalid='force')"
+        ),
     ):
         read(jsonl(tmp_path / "x.jsonl", [pair(7, "model_1", "Birch")]))
 
@@ -139,9 +146,14 @@ def test_arena_hard_2_names_its_baseline_and_category(tmp_path: Path) -> None:
         ("3", "x.jsonl: games of row 1 are not a list of objects with 'score'"),
         ([{"winner": "A"}], "x.jsonl: game 1 of row 1 has no 'score'; keys: winner"),
         ([], "x.jsonl: no row has a game; give a file of judgments with 'games'"),
-        ([{"score": 7}], "x.jsonl: 1 of 1 verdicts cannot be read ('7' in row 1); allowed: A>>B, A>B, A=B, B>A, B>>A,"),
+        (
+            [{"score": 7}],
+            "x.jsonl: 1 of 1 verdicts cannot be read ('7' in row 1); allowed: A>>B, A>B, A=B, B>A, B>>A, null, "
+            "or empty; that is 100.0 % of the file, but invalid='drop' allows at most 5 % per file and rater; "
+            "correct these verdicts, or drop all of them with --invalid force (in Python invalid='force')",
+        ),
     ],
 )
 def test_broken_games_are_one_line(tmp_path: Path, games: object, message: str) -> None:
     path = jsonl(tmp_path / "x.jsonl", [judgment("q1") | {"games": games}])
-    assert reading_error(path).startswith(message)
+    assert reading_error(path) == message

@@ -86,14 +86,30 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ([{"doc_id": 0, "resps": "x"}], "line 1: this does not have the layout of samples of"),
-        ([lm_eval_sample(0, acc=float("inf"))], "score is infinite in row 1; a score must be finite (empty where"),
-        ([lm_eval_sample(0, acc=1), lm_eval_sample(0, acc=1)], "acc scored item 'gsm8k/0' of org/aster more than once"),
-        ([lm_eval_sample(0)], "no line has a metric"),
+        (
+            [{"doc_id": 0, "resps": "x"}],
+            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl, line 1: this does not have the layout of samples of "
+            "lm-evaluation-harness: Expected `array`, got `str` - at `$.resps`; it has the keys doc_id, resps",
+        ),
+        (
+            [lm_eval_sample(0, acc=float("inf"))],
+            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: score is infinite in row 1; a score must be finite "
+            "(empty where not rated)",
+        ),
+        (
+            [lm_eval_sample(0, acc=1), lm_eval_sample(0, acc=1)],
+            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: acc scored item 'gsm8k/0' of org/aster more than "
+            "once (2 such scores); give one run of each system",
+        ),
+        (
+            [lm_eval_sample(0)],
+            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: no line has a metric; a metric is any key other "
+            "than arguments, doc, doc_hash and 9 more",
+        ),
     ],
 )
 def test_bad_samples_are_one_line(lines: list[dict[str, Any]], expected: str, tmp_path: Path) -> None:
-    assert expected in reading_error(write_lm_eval(tmp_path / "m", lines))
+    assert reading_error(write_lm_eval(tmp_path / "m", lines)) == expected
 
 
 def test_directions_that_contradict_are_refused(tmp_path: Path) -> None:

@@ -172,28 +172,46 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (rows_of(("A1", "B1", "A", "1")), "table: the meaning of order 1 (rows 1) is unclear, as the allowed"),
+        (
+            rows_of(("A1", "B1", "A", "1")),
+            "table: the meaning of order 1 (rows 1) is unclear, as the allowed numbers are 0, 1 (swapped) or 1, "
+            "2 (first or second order); write ab or ba",
+        ),
         (
             rows_of(("A1", "B1", "A", "0"), ("A1", "B1", "A", "2")),
-            "table: the meaning of order 0, 2 (rows 1, 2) is unclear, as the allowed numbers are 0, 1 (swapped) or ",
+            "table: the meaning of order 0, 2 (rows 1, 2) is unclear, as the allowed numbers are 0, 1 (swapped) "
+            "or 1, 2 (first or second order); write ab or ba",
         ),
-        (rows_of(("A1", "B1", "A", "sideways")), "table: order 'sideways' in row 1; allowed: ab, ba; original,"),
+        (
+            rows_of(("A1", "B1", "A", "sideways")),
+            "table: order 'sideways' in row 1; allowed: ab, ba; original, swapped; first, second (order); left, "
+            "right (position of the system in the first column); false, true (true: swapped); 0, 1 (1: swapped); "
+            "1, 2 (2: second order); the name of the system shown first; unknown",
+        ),
         (
             rows_of(("A1", "B1", "left", "ab"), ("A1", "B1", "left", "")),
-            "table: winner 'left' in row 2 names a position, but the presentation order of this row is unknown;",
+            "table: winner 'left' in row 2 names a position, but the presentation order of this row is unknown; "
+            "give the order, or name the system",
         ),
         (
             rows_of(("A1", "B1", "A", "ab"), ("A1", "B1", "A", "ab")),
-            "table: the same verdict occurs twice, in rows 1, 2",
+            "table: the same verdict occurs twice, in rows 1, 2 (item '1', system_a 'A1', system_b 'B1', rater "
+            "'j', repeat '0', order 'ab'); if pairs were rated in both presentation orders, give a column "
+            "'order' (ab, ba; or --column order=NAME), or name the systems in the displayed order; if pairs were "
+            "rated repeatedly, number the runs in a column 'repeat'",
         ),
         (
             rows_of(("A1", "B1", "A", "ab"), ("B1", "A1", "A", "ba")),
-            ("table: rows 1, 2 name the same two systems in opposite orders, but according to order 'ab' the same "),
+            (
+                "table: rows 1, 2 name the same two systems in opposite orders, but according to order 'ab' the same "
+                "system was shown first in all these rows. If the names are in the displayed order, write original "
+                "and swapped as orders"
+            ),
         ),
     ],
 )
 def test_orders_that_cannot_be_told_are_one_line(frame: pl.DataFrame, message: str) -> None:
-    assert reading_error(frame).startswith(message)
+    assert reading_error(frame) == message
 
 
 def test_a_pair_that_stands_twice_in_one_order_is_no_second_order() -> None:

@@ -26,7 +26,12 @@ def test_a_forced_reader_says_what_it_needs() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reader": "rating"}, "reader='rating' is unknown (did you mean 'ratings'?); readers: ratings, battles,"),
+        (
+            {"reader": "rating"},
+            "reader='rating' is unknown (did you mean 'ratings'?); readers: ratings, battles, outputs, looks, "
+            "wide, alpacaeval, arena, arenahard, mtbench, rewardbench, rewardbench2_data, llmbar, annotation, "
+            "alpacaeval_results, inspect_ai, lm_eval, helm, every_eval_ever, rewardbench2, texts_folder, mtme",
+        ),
         ({"invalid": "skip"}, "invalid='skip'; allowed: error, drop, force"),
         ({"reader": "mtme"}, "reader='mtme' needs the path of a file or folder, not a dataframe"),
     ],
@@ -34,7 +39,7 @@ def test_a_forced_reader_says_what_it_needs() -> None:
 def test_bad_options_raise(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as error:
         read(SCORES, **options)  # type: ignore[arg-type]
-    assert str(error.value).startswith(message)
+    assert str(error.value) == message
 
 
 PLAIN = {"item": [1, 2, 3], "system": ["A", "A", "B"], "rater": ["ann", "ann", "bob"], "score": [4.0, None, 2.5]}

@@ -141,21 +141,52 @@ def test_the_data_may_hold_the_scores_of_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"scores_chosen": []}, "the lists have different lengths (0, 2), but each needs one entry per prompt; the"),
-        ({"text_rejected": []}, "the lists have different lengths (0, 2), but each needs one entry per prompt; the"),
-        ({"scores": [[1, 2]]}, "the lists have different lengths (1, 3), but each needs one entry per prompt;"),
-        ({"num_correct": [5, 1, 2]}, "entry 1 has 4 scores, 4 texts and num_correct 5"),
-        ({"scores": [["x", 1, 2, 3], [0] * 4, [0] * 3]}, "entry 1: score 'x' is not a number"),
-        ({"num_correct": None}, "required lists are missing: RewardBench 2 has scores and num_correct,"),
-        ({"id": ["1", "1", "1"], "subset": ["a"] * 3}, "prompt 'a/1' occurs twice (again in entry 2); remove one"),
-        ({"num_correct": [4, 4, 3]}, "no prompt has both a correct and an incorrect completion, so nothing can"),
-        ({"model": "ref"}, "the model is named 'ref', the name of the human rater; rename the model"),
-        ({"subset": 3}, "reward.json: this does not have the layout of scores of RewardBench: Expected `array`,"),
+        (
+            {"scores_chosen": []},
+            "reward.json: the lists have different lengths (0, 2), but each needs one entry per prompt; the file "
+            "may be truncated",
+        ),
+        (
+            {"text_rejected": []},
+            "reward.json: the lists have different lengths (0, 2), but each needs one entry per prompt; the file "
+            "may be truncated",
+        ),
+        (
+            {"scores": [[1, 2]]},
+            "reward.json: the lists have different lengths (1, 3), but each needs one entry per prompt; the file "
+            "may be truncated",
+        ),
+        (
+            {"num_correct": [5, 1, 2]},
+            "reward.json: entry 1 has 4 scores, 4 texts and num_correct 5; give one score for each text, and a "
+            "num_correct that does not exceed the number of texts",
+        ),
+        ({"scores": [["x", 1, 2, 3], [0] * 4, [0] * 3]}, "reward.json: entry 1: score 'x' is not a number"),
+        (
+            {"num_correct": None},
+            "reward.json: this is not a file of scores of RewardBench, as required lists are missing: "
+            "RewardBench 2 has scores and num_correct, RewardBench has scores_chosen and scores_rejected",
+        ),
+        (
+            {"id": ["1", "1", "1"], "subset": ["a"] * 3},
+            "reward.json: prompt 'a/1' occurs twice (again in entry 2); remove one",
+        ),
+        (
+            {"num_correct": [4, 4, 3]},
+            "reward.json: no prompt has both a correct and an incorrect completion, so nothing can be compared",
+        ),
+        ({"model": "ref"}, "reward.json: the model is named 'ref', the name of the human rater; rename the model"),
+        (
+            {"subset": 3},
+            "reward.json: this does not have the layout of scores of RewardBench: Expected `array`, got `int` - "
+            "at `$.subset`; it has the keys chat_template, id, model, model_type, num_correct, results, scores, "
+            "subset and 1 more",
+        ),
     ],
 )
 def test_bad_scores_are_one_line(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
     scores = (rewardbench if changes.keys() & {"scores_chosen", "text_rejected"} else rewardbench2)(**changes)
-    assert expected in reading_error(write_json(tmp_path / "reward.json", scores))
+    assert reading_error(write_json(tmp_path / "reward.json", scores)) == expected
 
 
 def test_data_that_are_no_texts_are_one_line() -> None:

@@ -104,13 +104,29 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (LONG | {"kind": ["human", "boss"]}, "kind 'boss' in row 2; allowed: human, metric"),
-        ({"item": ["1"], "system": ["A"]}, "there is no column of scores, only item, system; give one column per"),
+        (
+            LONG | {"kind": ["human", "boss"]},
+            "kind 'boss' in row 2; allowed: human, metric, or words such as annotator, expert, llm, judge",
+        ),
+        (
+            {"item": ["1"], "system": ["A"]},
+            "there is no column of scores, only item, system; give one column per rater",
+        ),
         (WIDE | {"": [1]}, "a column has no name (perhaps a saved index); name it after its rater, or remove it"),
-        (WIDE | {"bleu": ["high"]}, "bleu 'high' in row 1 is not a number"),
-        ({name: values * 2 for name, values in WIDE.items()}, "the same output occurs twice, in rows 1, 2"),
-        (REWARDS | {"ref": [1, 1, 0, 1]}, "row 1 and the next row are not a pair; the rows of a pair have the"),
-        (REWARDS | {"subset": ["x", "x", "x", "y"]}, "row 3 and the next row are not a pair; the rows of a pair"),
+        (WIDE | {"bleu": ["high"]}, "bleu 'high' in row 1 is not a number; if nothing was rated, leave the cell empty"),
+        (
+            {name: values * 2 for name, values in WIDE.items()},
+            "the same output occurs twice, in rows 1, 2 (item '1', system 'A'); one row per output; number the "
+            "runs in a column 'repeat'",
+        ),
+        (
+            REWARDS | {"ref": [1, 1, 0, 1]},
+            "row 1 and the next row are not a pair; the rows of a pair have the same subset, and ref 1 and 0",
+        ),
+        (
+            REWARDS | {"subset": ["x", "x", "x", "y"]},
+            "row 3 and the next row are not a pair; the rows of a pair have the same subset, and ref 1 and 0",
+        ),
         (REWARDS | {"ref": [1, 0, 2, None]}, "ref in row 3, 4 is neither 1 (chosen) nor 0 (rejected)"),
         (
             {name: values[:3] for name, values in REWARDS.items()},
@@ -118,13 +134,22 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
         ),
         (
             LLMBAR | {"winner_swapped_order": ["2", "tie"]},
-            "1 of 5 verdicts cannot be read ('tie' in row 2); allowed: 1 (output_1), 2 (output_2)",
+            "1 of 5 verdicts cannot be read ('tie' in row 2); allowed: 1 (output_1), 2 (output_2), or empty; "
+            "that is 20.0 % of the file, but invalid='drop' allows at most 5 % per file and rater; correct these "
+            "verdicts, or drop all of them with --invalid force (in Python invalid='force')",
         ),
-        (LLMBAR | {"item": [0, 0], "repeat": [0, 1]}, "item 'D/x/0' has a different gold label in row 2; give"),
+        (
+            LLMBAR | {"item": [0, 0], "repeat": [0, 1]},
+            "item 'D/x/0' has a different gold label in row 2; give each item one gold label",
+        ),
         (LLMBAR | {"gold": [1, 3]}, "gold '3' in row 2; allowed: 1, 2"),
-        (LLMBAR | {"item": [0, 0], "gold": [1, 1]}, "the same judgment occurs twice, in rows 1, 2 (dataset"),
+        (
+            LLMBAR | {"item": [0, 0], "gold": [1, 1]},
+            "the same judgment occurs twice, in rows 1, 2 (dataset 'D/x', item '0', judge 'gpt', prompt 'CoT', "
+            "repeat '0'); number the runs of a judge in a column 'repeat', or remove the duplicate row",
+        ),
     ],
 )
 def test_a_table_that_does_not_fit_is_one_line(table: dict[str, Any], message: str) -> None:
     reader = "wide" if "model" not in table and "gold" not in table and "rater" not in table else None
-    assert reading_error(pl.DataFrame(table), reader=reader).startswith(f"table: {message}")
+    assert reading_error(pl.DataFrame(table), reader=reader) == f"table: {message}"

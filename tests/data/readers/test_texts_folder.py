@@ -8,6 +8,7 @@ import pytest
 
 import custodes as cu
 from tests.data.study_parts import note_counts, outputs_of
+from tests.messages import exactly
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -42,7 +43,7 @@ def test_folders_that_are_not_of_texts(tmp_path: Path) -> None:
     for number, files in enumerate([{"Aster/i1.txt": "x"}, {"a/x.bin": "x", "b/y.bin": "y"}]):
         with pytest.raises(cu.InputError, match=r"texts \(SYSTEM/ITEM.txt\)"):
             cu.read(write(tmp_path / str(number), files))
-    with pytest.raises(cu.InputError, match="a folder of texts has no parts; remove '::Aster'"):
+    with pytest.raises(cu.InputError, match=exactly("texts: a folder of texts has no parts; remove '::Aster'")):
         cu.read(f"{write(tmp_path / 'texts', FILES)}::Aster")
     with pytest.raises(cu.InputError, match="i1 has two files of source; keep one of them"):
         cu.read(write(tmp_path / "two", {**FILES, "prompts/i1.txt": "p", "sources/i1.txt": "q"}))

@@ -16,6 +16,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.agreement.agreement import COMPARED, agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
 from tests.evaluate.studies import grid, rated, scores_of, study_of, verdicts
+from tests.messages import exactly
 
 
 def test_intervals_hold_most_points_and_a_perfect_metric_is_at_the_top() -> None:
@@ -76,7 +77,12 @@ def test_one_system_has_statistics_over_all_outputs() -> None:
     assert any(note.rule == "one-system" for note in result.notes)
     no_overlap = scores.copy()
     no_overlap[0, ::2, 0] = no_overlap[1:, 1::2, 0] = np.nan
-    with pytest.raises(InputError, match="no output with scores in common; use the same item labels"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "annotators and metrics have no output with scores in common; use the same item labels in both files"
+        ),
+    ):
         agreement(study_of(no_overlap), systems="S0")
     with_slices = agreement(cu.read("demo"), by="group", systems=cu.read("demo").systems[0], resamples=0)
     assert not with_slices.slices.height
@@ -89,7 +95,13 @@ def test_one_system_has_statistics_over_all_outputs() -> None:
 
 def test_a_column_of_outputs_read_as_systems_is_one_line() -> None:
     table = pl.DataFrame({"item": np.repeat(range(101), 5), "system": range(505), "human": 1.0, "m": 1.0})
-    with pytest.raises(InputError, match="table: 505 systems, but agreement compares at most 500; if the outputs have"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table: 505 systems, but agreement compares at most 500; if the outputs have no named systems, "
+            "leave out the column of systems"
+        ),
+    ):
         agreement(cu.read(table))
 
 

@@ -15,6 +15,7 @@ from custodes.evaluate.annotators.annotator_answers import SLOT
 from custodes.evaluate.annotators.annotator_statistics import FIRST, LITTLE, REVERSED, TOO_FEW
 from custodes.evaluate.annotators.annotators import FEW_SHARED
 from tests.evaluate.studies import study_of
+from tests.messages import exactly
 from tests.simulation.planted_people import study as planted
 
 
@@ -87,7 +88,12 @@ def test_a_picture_says_who_is_left_out(uneven: cu.Annotators) -> None:
     assert len(drawn["data"]["values"]) == 5
     assert "7 without an estimate are not shown" in str(drawn)
     unsure = replace(uneven, annotators=uneven.annotators.with_columns(competence=None))
-    with pytest.raises(OptionError, match="no annotator has an estimate of competence"):
+    with pytest.raises(
+        OptionError,
+        match=exactly(
+            "annotator_competence: no annotator has an estimate of competence; see the notes and the column reason"
+        ),
+    ):
         unsure.plot()
 
 
@@ -182,7 +188,12 @@ def test_nothing_is_known_where_nobody_doubled_a_task() -> None:
     result = cu.annotators(study, resamples=20)
     assert result.annotators["agreement"].is_null().all()
     assert result.annotators["flags"].list.len().sum() == 0
-    with pytest.raises(OptionError, match="method='mace': no task was answered twice, so competence cannot be"):
+    with pytest.raises(
+        OptionError,
+        match=exactly(
+            "method='mace': no task was answered twice, so competence cannot be estimated; use method='majority'"
+        ),
+    ):
         cu.annotators(study, method="mace")
 
 
@@ -193,7 +204,10 @@ def test_no_people_is_an_error_that_helps() -> None:
     whole = pl.DataFrame(
         {"item": ["", "x"], "system": "A", "rater": ["ann", "m"], "kind": ["human", "metric"], "score": 1}
     )
-    with pytest.raises(InputError, match="table: the selected annotators gave no score or verdict"):
+    with pytest.raises(
+        InputError,
+        match=exactly("table: the selected annotators gave no score or verdict (ann); select other annotators"),
+    ):
         cu.annotators(cu.read(whole))
 
 

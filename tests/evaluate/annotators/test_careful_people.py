@@ -9,10 +9,10 @@ import pytest
 import custodes as cu
 from custodes.evaluate.annotators.annotator_statistics import (
     ABOVE_CHANCE,
-    ALL_EQUAL,
     FEW_TASKS,
     FIRST,
     LITTLE,
+    NEARLY_CONSTANT,
     NO_AGREEMENT,
 )
 from tests.simulation import careful_people as crowds
@@ -75,11 +75,14 @@ def test_with_two_answers_to_a_task_hard_and_careless_look_the_same() -> None:
     assert "few-triples" in {note.rule for note in result.notes}
 
 
-def test_equal_answers_are_not_tested() -> None:
-    task, person = np.repeat(np.arange(60), 3), np.tile(np.arange(3), 60)
-    score = np.where(person == 0, 5, 1 + task % 5)
-    result = annotated(Crowd(rows(task, person, score=score))).annotators.sort("rater")
-    assert result["untested_reason"].to_list() == [ALL_EQUAL, FEW_TASKS, FEW_TASKS]
+@pytest.mark.parametrize(("deviating", "reason"), [(0, NEARLY_CONSTANT), (11, NEARLY_CONSTANT), (12, "")])
+def test_annotators_with_few_deviating_answers_are_not_flagged(deviating: int, reason: str) -> None:
+    """The annotator deviates on outputs of average quality."""
+    task, person = np.repeat(np.arange(120), 3), np.tile(np.arange(3), 120)
+    score = np.where(person > 0, 1 + task % 5, np.where((task % 5 == 2) & (task < 5 * deviating), 4, 5))
+    first = annotated(Crowd(rows(task, person, score=score))).annotators.sort("rater").row(0, named=True)
+    assert first["untested_reason"] == reason
+    assert first["flags"] == ([] if reason else [LITTLE])
 
 
 def test_a_person_above_chance_is_not_flagged_for_little_agreement() -> None:

@@ -13,6 +13,7 @@ from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
 from tests.evaluate.ceiling.planted import ITEMS, SYSTEMS, Planted, ceiling_of, planted, rows
 from tests.evaluate.judged_studies import judged, rows_of, study_from
+from tests.messages import exactly
 
 
 def test_what_is_planted_is_predicted_and_what_is_not_is_not(planted_ceiling: Ceiling) -> None:
@@ -213,7 +214,13 @@ def test_a_constant_target_or_metric_is_named_and_left_out() -> None:
     with pytest.raises(InputError, match="nothing to predict"):
         ceiling_of(scores)
     only = {key: values for key, values in planted().items() if key[0] == "ann"}
-    with pytest.raises(InputError, match="no metric has scores that vary"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "small: no metric has scores that vary (raters with scores: human:style, human:truth, flat); "
+            "select other metrics"
+        ),
+    ):
         ceiling_of({**only, ("flat", ""): np.ones((ITEMS, SYSTEMS))})
 
 
@@ -229,7 +236,10 @@ def test_two_clusters_are_the_least() -> None:
     assert result.forward["chosen"].null_count() == 8
     assert result.next["added"].null_count() == 0
     assert "two-clusters" in [note.rule for note in result.notes]
-    with pytest.raises(InputError, match="one item or cluster, but cross-validation needs two; give more items"):
+    with pytest.raises(
+        InputError,
+        match=exactly("small: there is only one item or cluster, but cross-validation needs two; give more items"),
+    ):
         ceiling(clustered(1), model="ridge")
     three = ceiling(clustered(3), model="ridge", resamples=0)
     assert three.forward.filter(pl.col("target") == "style")["kendall"].null_count() == 0
@@ -250,7 +260,13 @@ def test_two_items_and_an_aspect_of_one_item() -> None:
         assert result.to_frame(name).equals(alone.to_frame(name)), name
     assert result.prediction["features"].to_list() == ["metrics"]
     for plain in ("item", "plain"):
-        with pytest.raises(InputError, match="nothing to predict, .* cover only one item or cluster"):
+        with pytest.raises(
+            InputError,
+            match=exactly(
+                "small: there is nothing to predict, because human ratings are verdicts, are constant, or "
+                "cover only one item or cluster"
+            ),
+        ):
             ceiling(study_from(table.filter(pl.col("aspect") != "style")), folds=plain, model="ridge")
 
 
@@ -275,7 +291,7 @@ def test_metrics_in_use_must_exist() -> None:
 
 def test_without_xgboost_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(MissingExtraError, match="XGBoost: pip install 'custodes.learn.'$"):
+    with pytest.raises(MissingExtraError, match=exactly("boosted trees need XGBoost: pip install 'custodes[learn]'")):
         ceiling_of(planted(), model="xgboost")
     assert ceiling_of(planted(), model="ridge", resamples=0).prediction.height == 6
 

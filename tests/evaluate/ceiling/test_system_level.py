@@ -11,6 +11,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from tests.evaluate.ceiling.planted import Planted, ceiling_of, rows
 from tests.evaluate.judged_studies import judged
+from tests.messages import exactly
 
 SYSTEMS = 14
 
@@ -69,7 +70,13 @@ def test_halves_of_annotators_are_compared_and_paths_are_empty(result: Ceiling) 
 
 def test_too_few_systems_are_refused() -> None:
     scores = {key: values[:, :5] for key, values in many_systems().items()}
-    with pytest.raises(InputError, match=r"5 systems .* for aspect '\w+' are too few: .* at least 6; use level="):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "5 systems with human ratings for aspect 'style' are too few: level='system' needs at least 6; "
+            "use level='output'"
+        ),
+    ):
         ceiling_of(scores, level="system")
     few = ceiling_of({key: values[:, :6] for key, values in many_systems().items()}, level="system", resamples=20)
     assert "few-systems" in [note.rule for note in few.notes]
@@ -77,7 +84,13 @@ def test_too_few_systems_are_refused() -> None:
 
 @pytest.mark.parametrize("options", [{"folds": "plain"}, {"in_use": "a"}])
 def test_options_of_outputs_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="are for level='output'"):
+    with pytest.raises(
+        OptionError,
+        match=exactly(
+            "folds and in_use are for level='output', but level='system' is set; omit folds and in_use, or "
+            "set level='output'"
+        ),
+    ):
         ceiling_of(many_systems(), level="system", **options)
 
 

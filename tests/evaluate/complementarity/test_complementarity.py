@@ -13,6 +13,7 @@ from custodes.evaluate.complementarity.complementarity import Complementarity, c
 from custodes.stats.rank_distance import RULES
 from tests.evaluate.complementarity.definitions import LEVELS, by_definition, small, texts_of, values_of
 from tests.evaluate.judged_studies import drawn, judged
+from tests.messages import exactly
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -179,7 +180,12 @@ def test_mixed_pairs_of_people_are_noted() -> None:
 
 def test_nobody_with_a_ranking_is_refused() -> None:
     scores = {key: values * 0 + 1 for key, values in small(1).items()}
-    with pytest.raises(InputError, match="^small: no two raters rank the same two outputs; select raters whose"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "small: no two raters rank the same two outputs; select raters whose scores vary on common outputs"
+        ),
+    ):
         complementarity(judged(scores))
 
 

@@ -77,7 +77,8 @@ def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
     result = complementarity(study_of(disjoint()), human_raters="annotators", resamples=20)
     assert result.pairs["complementarity"].null_count() == 16
     assert texts_of(result, "unconnected-raters") == [
-        "16 pairs of raters ranked nothing in common; for the clusters, these pairs have the average similarity"
+        "16 pairs of raters ranked no common outputs, so their similarity is unknown; communities are computed with "
+        "the average similarity for these pairs"
     ]
     cluster_of = dict(result.coordinates.filter(kind="human").select("rater", "cluster").rows())
     halves = [{cluster_of[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]

@@ -227,7 +227,10 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
     assert result.orders["flip_rate_low"].item() is None
     assert result.findings["finding"].item() == ""
     single_rating = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
-    with pytest.raises(InputError, match="table: there is nothing to compare: no verdicts, no item with scores of"):
+    with pytest.raises(
+        InputError,
+        match="table: there is nothing to compare, because the study has no verdicts, no item with scores of",
+    ):
         consistency_of(cu.read(single_rating))
     with pytest.raises(OptionError, match="judgee"):
         consistency_of(battles((1, "ab", 1)), metrics="judgee")

@@ -15,6 +15,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.probes import SCHEMA, read_probes
 from custodes.data.study import Study
 from custodes.errors import InputError
+from tests.messages import exactly
 from tests.simulation.probed_judges import probed
 
 PLANTED = {"order": 0.1, "length": 0.1, "format": 0.1, "name": 0.1}
@@ -84,15 +85,19 @@ def test_probes_are_selected_and_joined() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("i0,A,B,judge,,length,ab,0,2", r"v.probes.csv: changed 2.0 in row 1; allowed: a number from 0 to 1"),
-        ("i0,A,B,judge,,,ab,0,1", r"v.probes.csv: column 'probe' is empty in row 1"),
-        ("i0,A,B,judge,,length,ab,0,1\ni0,A,B,judge,,length,ab,1,1", "the same probe occurs twice, in rows 1, 2"),
+        ("i0,A,B,judge,,length,ab,0,2", "v.probes.csv: changed 2.0 in row 1; allowed: a number from 0 to 1, or empty"),
+        ("i0,A,B,judge,,,ab,0,1", "v.probes.csv: column 'probe' is empty in row 1; fill in a label"),
+        (
+            "i0,A,B,judge,,length,ab,0,1\ni0,A,B,judge,,length,ab,1,1",
+            "v.probes.csv: the same probe occurs twice, in rows 1, 2 (item 'i0', system 'A', against 'B', rater "
+            "'judge', probe 'length', order 'ab'); one row per output, probe and order",
+        ),
     ],
 )
 def test_a_damaged_table_is_refused(tmp_path: Path, row: str, message: str) -> None:
     (tmp_path / "v.csv").write_text("item,system_a,system_b,rater,order,preference\ni0,A,B,judge,ab,1\n")
     (tmp_path / "v.probes.csv").write_text(f"item,system,against,rater,aspect,probe,order,plain,changed\n{row}\n")
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=exactly(message)):
         cu.read(tmp_path / "v.csv")
 
 

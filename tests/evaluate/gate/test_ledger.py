@@ -19,6 +19,7 @@ from custodes import cli
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.gate.ledger import LabelEntry, Ledger
 from custodes.stats.stopping.reused_labels import spending_share
+from tests.messages import exactly
 
 RULE = "accuracy>=0.8"
 
@@ -121,10 +122,35 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     with pytest.raises(InputError, match="5 human labels of earlier runs are missing"):
         ask(data[5:], ledger)
     with pytest.raises(
-        OptionError, match=r"confidence=0\.9 differs from the confidence of earlier .*; use confidence=0\.95"
+        OptionError,
+        match=exactly(
+            "confidence=0.9 differs from the confidence of earlier runs on these labels; use confidence=0.95"
+        ),
     ):
         ask(candidate(0.78, 1), ledger, confidence=0.9)
     assert ledger.read_bytes() == before
+
+
+def test_a_majority_after_a_tie_is_no_changed_label(ledger: Path) -> None:
+    rng = np.random.default_rng(0)
+    first, judge = rng.integers(1, 6, 200), rng.integers(1, 6, 200)
+    second = np.where(first == 4, 5, first)  # annotators tie on the label, but not on the label >=4
+    data = pl.DataFrame({"id": np.arange(200), "judge": judge, "expert_1": first, "expert_2": second})
+
+    def ask_with(*more_labels: int) -> cu.Gate:
+        """Test the candidate with more annotators, who labelled only the tied outputs."""
+        more = {
+            f"expert_{k}": pl.when(pl.col("expert_1") == 4).then(label) for k, label in enumerate(more_labels, start=3)
+        }
+        columns = {"item": "id", "score": ["human:{rater:expert_*}", "metric:{rater:judge}"]}
+        return ask(cu.read(data.with_columns(**more), columns=columns), ledger, positive=">=4")
+
+    ask_with()
+    assert ask_with(5).ledger["candidate"].item() == 1
+    with pytest.raises(InputError, match="annotators are tied now"):
+        ask_with(1, 1)
+    with pytest.raises(InputError, match="human labels changed since earlier runs"):
+        ask_with(1, 1, 1)
 
 
 def test_two_branches_are_merged_by_keeping_the_lines_of_both(ledger: Path, tmp_path: Path) -> None:
@@ -269,9 +295,11 @@ def test_an_undefined_statistic_spends_no_level(ledger: Path) -> None:
 def test_options_without_effect_are_refused(ledger: Path) -> None:
     with pytest.raises(OptionError, match="a ledger is for rules on labels"):
         cu.gate(cu.read("demo"), metric="judge", require="kendall_item>=0.3", ledger=ledger)
-    with pytest.raises(OptionError, match="status=True has no effect"):
+    with pytest.raises(OptionError, match=exactly("status=True has no effect: it applies only with a ledger")):
         cu.gate(candidate(0.9, 0), require=RULE, status=True)
-    with pytest.raises(InputError, match="the study has no human labels"):
+    with pytest.raises(
+        InputError, match=exactly("ledger: the study has no human labels; add human labels, or omit the ledger")
+    ):
         ask(candidate(0.9, 0).with_columns(expert=pl.lit(None, dtype=pl.String)), ledger, metric="judge")
 
 

@@ -43,7 +43,9 @@ def candidate(
     )
     names = [f"i{k}" for k in range(n)]
     labels = {(name, ""): "pass" for name in names}
-    part = LabelTests(aspect="", tests=[replace(test, **options)], labels=labels, units=names, notes=[])
+    part = LabelTests(
+        aspect="", tests=[replace(test, **options)], labels=labels, tested_labels=labels, units=names, notes=[]
+    )
     return LedgerTests.from_label_tests("judge", [part])
 
 
@@ -63,9 +65,10 @@ def test_influences_of_the_units_of_all_aspects_are_aligned() -> None:
         system="A",
     )
     second = replace(first, unit=np.array([1, 0]), influence=np.array([2.0, 0.0]), values=np.array([0.9]), system="B")
+    labels_x, labels_y = {("i", "A"): "pass", ("j", "B"): "fail"}, {("i", ""): "pass"}
     parts = [
-        LabelTests("x", [first], {("i", "A"): "pass", ("j", "B"): "fail"}, ["u", "v"], []),
-        LabelTests("y", [second], {("i", ""): "pass"}, ["u", "w"], []),
+        LabelTests("x", [first], labels_x, labels_x, ["u", "v"], []),
+        LabelTests("y", [second], labels_y, labels_y, ["u", "w"], []),
     ]
     tests = LedgerTests.from_label_tests("judge", parts)
     assert tests.rules == ("tpr>=0.85 x A", "tpr>=0.85 y B")

@@ -17,6 +17,7 @@ from custodes.evaluate.gate.rules import (
     requirement,
     select_metric,
 )
+from tests.messages import exactly
 
 NAN = np.nan
 
@@ -147,7 +148,51 @@ def test_a_metric_is_a_name_or_a_glob_of_one_metric() -> None:
     assert select_metric(study, "o*", option="metric") == "other"
     with pytest.raises(OptionError, match=r"metric='m\*' matches 2 metrics; name one of m1, m2"):
         select_metric(study, "m*", option="metric")
-    with pytest.raises(OptionError, match="not_worse_than='v1' is a system, not a metric; .*'corrected_rate>=v1-0.02'"):
+    with pytest.raises(
+        OptionError,
+        match=exactly(
+            "not_worse_than='v1' is a system, not a metric; to compare the corrected rates of systems, give "
+            "require='corrected_rate>=v1-0.02'"
+        ),
+    ):
         select_metric(study, "v1", option="not_worse_than")
     with pytest.raises(OptionError, match="metric='v1'"):
         select_metric(study, "v1", option="metric")
+
+
+def test_a_name_of_a_system_may_end_like_a_margin() -> None:
+    systems = ["gpt-4", "llama-3.1", "2024-06-01", "v", "v-0.5", "0.7"]
+    for text, expected in {
+        "gpt-4": ("gpt-4", 0.0),
+        "llama-3.1 - .02": ("llama-3.1", -0.02),
+        "2024-06-01+0.1": ("2024-06-01", 0.1),
+        "v-0.5": ("v-0.5", 0.0),
+        "v-0.4": ("v", -0.4),
+        "0.7-0": ("0.7", 0.0),
+        "+0.7": (None, 0.7),
+    }.items():
+        rule = requirement(f"corrected_rate>={text}", systems)
+        assert (rule.reference, rule.threshold) == expected
+    with pytest.raises(
+        OptionError,
+        match=exactly(
+            "require='corrected_rate>=0.7': '0.7' is a number and the name of a system; write "
+            "corrected_rate>=+0.7 for the number, or corrected_rate>=0.7-0 for the system"
+        ),
+    ):
+        requirement("corrected_rate>=0.7", systems)
+    with pytest.raises(OptionError, match=">=SYSTEM-0.02; systems: v1"):
+        requirement("corrected_rate>=v-0.5", ["v1"])
+
+
+def test_an_unknown_statistic_is_answered_with_the_known_ones() -> None:
+    message = (
+        "require='kendal_item>=0.3': unknown statistic 'kendal_item' (did you mean 'kendall_item'?); allowed: "
+        "sample_accuracy, system_accuracy, "
+        "pairwise_accuracy, pearson_system, pearson_item, pearson_global, spearman_system, spearman_item, "
+        "spearman_global, kendall_system, kendall_item, kendall_global, acc_eq, spa; for labels tpr, tnr, ppv, npv, "
+        "accuracy, balanced_accuracy, f1, corrected_rate, mcc, kappa, ac1, alpha; without human ratings consistency, "
+        "flip_rate, first_rate, agreement_within_order, repeat_agreement, failure_rate, judge_rate"
+    )
+    with pytest.raises(OptionError, match=exactly(message)):
+        requirement("kendal_item>=0.3")

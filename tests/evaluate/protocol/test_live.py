@@ -13,6 +13,7 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.stopping.replay import replay
 from tests.evaluate.protocol.scores import preferences_of, rated_pairs_of
+from tests.messages import exactly
 
 SYSTEMS = ("A", "B", "C", "D")
 ITEMS = tuple(f"i{k}" for k in range(30))
@@ -95,13 +96,13 @@ def test_a_skipped_item_is_replaced_by_another() -> None:
 @pytest.mark.parametrize(
     ("verdict", "message"),
     [
-        (("i99", "A", "B", 1), "no item 'i99'"),
-        (("i0", "A", "X", 1), "no system 'X'"),
-        (("i0", "A", "A", 1), "with itself"),
+        (("i99", "A", "B", 1), "this protocol has no item 'i99' (did you mean 'i9'?)"),
+        (("i0", "A", "X", 1), "this protocol has no system 'X'"),
+        (("i0", "A", "A", 1), "'i0': 'A' is compared with itself; give two different systems"),
     ],
 )
 def test_bad_answers(verdict: tuple, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=exactly(message)):
         live.record(live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=30)), [verdict])
 
 
@@ -109,24 +110,35 @@ def test_answers_not_asked_or_changed() -> None:
     state = live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=4))
     requests = live.next_annotations(state)
     unrequested = next(item for item in ITEMS if live.Annotation(item, "A", "B") not in requests)
-    with pytest.raises(InputError, match="not requested now; answer only questions of next_annotations"):
+    with pytest.raises(
+        InputError,
+        match=exactly("'A' against 'B' on 'i0' is not requested now; answer only questions of next_annotations"),
+    ):
         live.record(state, [(unrequested, "A", "B", 1)])
     state = live.record(state, [(*requests[0], 1)])
-    with pytest.raises(InputError, match="already has a different answer"):
+    with pytest.raises(
+        InputError, match=exactly("'A' against 'B' on 'i11' already has a different answer; omit this answer")
+    ):
         live.record(state, [(*requests[0], 0)])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "mixture"}, "needs a metric"),
-        ({"clusters": ["d"]}, "clusters"),
-        ({"seed": -1}, "seed"),
-        ({"seed": None}, "give a whole number"),
+        (
+            {"estimator": "mixture"},
+            "estimator='mixture' needs a metric, but metrics='none'; select metrics, or use human or pooled",
+        ),
+        ({"clusters": ["d"]}, "clusters: 1 labels for 30 items; give one label per item"),
+        (
+            {"seed": -1},
+            "rng=-1: must be a seed (a whole number from 0 to 18446744073709551615), a NumPy generator or None",
+        ),
+        ({"seed": None}, "seed=None cannot be saved in a state file; give a whole number"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(OptionError, match=exactly(message)):
         live.start(SYSTEMS, ITEMS, **options)
 
 
@@ -139,7 +151,13 @@ def test_the_metric_is_read_by_names_of_systems_and_items() -> None:
     assert np.array(state.metric).tolist() == views[:, ::-1].tolist()
     some = live.start(systems[1:3], ITEMS[:4], metric=metric, estimator="ppi")
     assert np.array(some.metric).tolist() == views[3:4, :4].tolist()
-    with pytest.raises(InputError, match=r"no comparison has a pair and an item of this protocol \(items x, y\)"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "metric: no comparison has a pair and an item of this protocol (items x, y); use the names of "
+            "systems and items from the protocol"
+        ),
+    ):
         live.start(systems, ["x", "y"], metric=metric, estimator="ppi")
     two = Comparisons.from_signs(np.stack([views, views], axis=1), raters=("m", "n"), items=ITEMS, systems=SYSTEMS)
     with pytest.raises(OptionError, match=r"metric: preferences of 2 raters \(m, n\); give preferences of one rater"):

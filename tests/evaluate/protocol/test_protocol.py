@@ -21,6 +21,7 @@ from custodes.stats import ABSENT
 from custodes.stats.clusters import pooled_design_effect
 from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of
+from tests.messages import exactly
 
 FAST = {"replications": 5, "resamples": 50}
 
@@ -110,14 +111,20 @@ def test_ideal_rows_and_naive_errors() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "ppi"}, "needs a metric"),
-        ({"estimator": []}, "at least one estimator"),
-        ({"stopping": []}, "at least one estimator"),
-        ({"stopping": [Stopping(), Stopping(gamma=0.1)]}, "different gamma"),
+        (
+            {"estimator": "ppi"},
+            "estimator='ppi' needs a metric, but metrics='none'; select metrics, or use human or pooled",
+        ),
+        ({"estimator": []}, "estimator or stopping is empty; give at least one estimator and one stopping rule"),
+        ({"stopping": []}, "estimator or stopping is empty; give at least one estimator and one stopping rule"),
+        (
+            {"stopping": [Stopping(), Stopping(gamma=0.1)]},
+            "stopping: rules with different gamma cannot share the reference decisions; run each gamma separately",
+        ),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(OptionError, match=exactly(message)):
         protocol(study_of(scores_of(0, items=6)), **{**FAST, **options})
 
 

@@ -44,7 +44,10 @@ def test_a_column_of_confidence_is_used_and_a_missing_value_is_the_lowest() -> N
     assert result.is_confident(0.8 * (1 + 1e-8)).tolist() == [True, False, False, False, False]
     assert not result.is_confident(np.inf).any()
     (note,) = result.notes
-    assert (note.rule, note.message) == ("signal", "judge_confidence is read as the confidence in the label")
+    assert (note.rule, note.message) == (
+        "signal",
+        "judge_confidence is read as the confidence of the judge in its label",
+    )
 
 
 def test_the_default_measure_is_the_first_available() -> None:

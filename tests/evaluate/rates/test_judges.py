@@ -42,26 +42,29 @@ def scored(n: int = 300, n_labelled: int = 300) -> tuple[np.ndarray, np.ndarray]
 
 
 def by_threshold(threshold: float, **changes: Any) -> tuple[Any, JudgeLabels, np.ndarray, np.ndarray]:
-    """Return outputs, the judge, and the scores and binary labels of outputs that have both."""
+    """Return outputs, the judge, and the scores and human labels (proportions of pass) of outputs that have both."""
     human, scores = scored()
     outputs = labelled(human, scores, is_score=True, **changes)
     (judge,) = judges_of(outputs, str(threshold))
-    has_both = ~np.isnan(scores) & (human != 0.5)
-    return outputs, judge, scores[has_both], human[has_both] > 0.5
+    has_both = ~np.isnan(scores)
+    return outputs, judge, scores[has_both], human[has_both]
 
 
 @pytest.mark.parametrize("threshold", [0.5, 9.0])
 def test_a_curve_has_a_point_per_threshold_and_marks_the_chosen_one(threshold: float) -> None:
-    outputs, judge, scores, is_positive = by_threshold(threshold)
+    outputs, judge, scores, shares = by_threshold(threshold)
     rows = roc_rows(outputs, judge)
     for row in rows:
-        assert row["tpr"] == pytest.approx((scores[is_positive] >= row["threshold"]).mean())
-        assert row["fpr"] == pytest.approx((scores[~is_positive] >= row["threshold"]).mean())
+        assert row["tpr"] == pytest.approx(shares[scores >= row["threshold"]].sum() / shares.sum())
+        assert row["fpr"] == pytest.approx((1 - shares)[scores >= row["threshold"]].sum() / (1 - shares).sum())
         assert row["metric"] == "judge"
     levels = np.unique(scores)
     assert [row["threshold"] for row in rows] == levels[::-1].tolist()
-    (chosen,) = [row["threshold"] for row in rows if row["chosen"]]
-    assert chosen == (levels[levels >= threshold].min() if threshold < 9 else levels[-1])
+    (chosen,) = [row for row in rows if row["chosen"]]
+    if threshold == 0.5:
+        measures = judge_row(outputs, judge, judge.threshold_judge.rates(outputs, **settings()), confidence=0.95)
+        assert (chosen["tpr"], 1 - chosen["fpr"]) == (pytest.approx(measures["tpr"]), pytest.approx(measures["tnr"]))
+    assert chosen["threshold"] == (levels[levels >= threshold].min() if threshold < 9 else levels[-1])
     only_pass = replace(outputs, gold=np.stack([np.zeros(300), np.ones(300)], axis=1))
     only_fail = replace(outputs, gold=np.stack([np.ones(300), np.zeros(300)], axis=1))
     assert roc_rows(only_pass, judge) == roc_rows(only_fail, judge) == []
@@ -85,24 +88,27 @@ def test_a_long_curve_is_thinned_to_two_hundred_points_and_the_chosen_one() -> N
 
 
 def test_calibration_has_bins_of_labelled_scores() -> None:
-    outputs, judge, scores, is_positive = by_threshold(0.5)
+    outputs, judge, scores, shares = by_threshold(0.5)
     rows = calibration_rows(outputs, judge, confidence=0.9)
     bins = score_strata(scores, n_labelled=len(scores))
     assert [row["n_labelled"] for row in rows] == [(bins == code).sum() for code in np.unique(bins)]
     for row, code in zip(rows, np.unique(bins), strict=True):
-        share = is_positive[bins == code].mean()
+        share = shares[bins == code].mean()
         assert (row["score"], row["human_rate"]) == (pytest.approx(scores[bins == code].mean()), pytest.approx(share))
         low, high = wilson_interval(share, (bins == code).sum(), quantile=stats.norm.ppf(0.95))
         assert (row["human_rate_low"], row["human_rate_high"]) == (pytest.approx(low), pytest.approx(high))
     assert calibration_rows(outputs, replace(judge, scores=None), confidence=0.9) == []
 
 
-def test_a_judge_has_its_measures_and_the_area_of_decided_labels() -> None:
-    outputs, judge, scores, is_positive = by_threshold(0.5, human_agreement=0.7, human_alpha=0.4)
+def test_a_judge_has_its_measures_and_the_area_of_all_labels() -> None:
+    outputs, judge, scores, shares = by_threshold(0.5, human_agreement=0.7, human_alpha=0.4)
     (row,) = judge_rows(outputs, settings())
     rates = judge.threshold_judge.rates(outputs, **settings())
     assert judge_row(outputs, judge, rates, confidence=0.95)["auc"] == row["auc"]
-    assert row["auc"] == pytest.approx(sklearn_metrics.roc_auc_score(is_positive, scores))
+    area = sklearn_metrics.roc_auc_score(
+        np.repeat([1, 0], len(scores)), np.tile(scores, 2), sample_weight=np.append(shares, 1 - shares)
+    )
+    assert row["auc"] == pytest.approx(area)
     assert (row["metric"], row["label"], row["human_agreement"], row["human_alpha"]) == ("judge", "pass", 0.7, 0.4)
     (youden,) = judges_of(outputs, "youden")
     assert row["threshold"] == youden.threshold

@@ -16,6 +16,7 @@ from custodes.evaluate.rates.estimates import positive_rate
 from custodes.stats.intervals import wilson_interval
 from custodes.stats.rates.measures import sensitivity, specificity
 from custodes.stats.rates.sample_size import error_rate_shares, expected_posterior, rate_shares
+from tests.messages import exactly
 
 
 def traces(n: int = 1500, *, labelled: int = 0, seed: int = 0, rate: float = 0.8) -> pl.DataFrame:
@@ -173,15 +174,15 @@ def test_what_is_planned_from_nothing_is_noted() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"width": 0}, "width=0: must lie between 0 and 1"),
-        ({"target": "kappa"}, "allowed: corrected_rate, tpr, tnr, difference"),
-        ({"target": "difference"}, "needs two systems"),
+        ({"width": 0}, "width=0: must lie between 0 and 1, both excluded"),
+        ({"target": "kappa"}, "target='kappa'; allowed: corrected_rate, tpr, tnr, difference"),
+        ({"target": "difference"}, "target='difference' needs two systems; give corrected_rate, tpr or tnr"),
         ({"add": 0}, "add=0: must be a whole number of at least 1"),
-        ({"metric": "jugde"}, "allowed: judge"),
+        ({"metric": "jugde"}, "metric='jugde'; allowed: judge (did you mean 'judge'?)"),
     ],
 )
 def test_bad_options_have_one_clear_line(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(OptionError, match=exactly(message)):
         plan(traces(), **options)
 
 
@@ -190,8 +191,17 @@ def test_labels_that_are_not_two_and_annotators_alone_are_refused() -> None:
     with pytest.raises(OptionError, match="needs two labels, not 3; name one of a, b, c"):
         cu.labelling(topics)
     assert cu.labelling(topics, positive="a").allocation["label"].to_list() == ["not a", "a"]
-    with pytest.raises(InputError, match="needs a metric that gives labels"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "labelling needs a metric that gives labels; without one, label a random part of the outputs and use rates"
+        ),
+    ):
         cu.labelling(pl.DataFrame({"id": range(9), "expert": ["pass", "fail", "pass"] * 3}))
+    scored = pl.DataFrame({"id": range(9), "judge": np.arange(9) / 10, "expert": ["pass", "fail", "pass"] * 3})
+    for question in (cu.labelling, cu.route):
+        with pytest.raises(InputError, match="but judge gives scores; add a column with its labels, such as pass if"):
+            question(scored)
 
 
 N_OUTPUTS = np.array([[90, 310], [200, 100], [30, 170]])  # outputs of systems A, B, C that the judge fails and passes

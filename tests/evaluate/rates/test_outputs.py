@@ -22,6 +22,7 @@ from custodes.evaluate.rates.outputs import (
     view_of_positive,
 )
 from tests.evaluate.rates.labelled import labelled
+from tests.messages import exactly
 
 NAN = np.nan
 
@@ -142,7 +143,9 @@ def test_the_judge_is_the_only_metric_with_labels() -> None:
     with pytest.raises(OptionError):
         judge_position(scored, "judge_score", verb="v")
     several = outputs_of(id=[1, 2, 3], **labels, judge_b=["pass", "fail", "pass"])
-    with pytest.raises(OptionError, match="v: several metrics give labels; .*: judge_a, judge_b"):
+    with pytest.raises(
+        OptionError, match=exactly("v: several metrics give labels; name one with metric=NAME: judge_a, judge_b")
+    ):
         judge_position(several, None, verb="v")
     assert several.metrics[judge_position(several, "judge_b", verb="v")] == "judge_b"
     with pytest.raises(InputError, match="v needs a metric that gives labels"):
@@ -215,7 +218,13 @@ def test_ratings_are_labels_if_they_have_at_most_eleven_whole_numbers() -> None:
     assert (eleven.words, eleven.ordered) == (tuple(map(str, range(11))), True)
     assert eleven.is_score.tolist() == [True]
     assert sorted(eleven.judged[0]) == [0.5, *range(1, 11)]
-    with pytest.raises(InputError, match=r"ratings are scores with 12 different values, but .* at most 11 different"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table: ratings are scores with 12 different values, but rates needs labels, or at most 11 "
+            "different whole numbers; for scores, use leaderboard or agreement"
+        ),
+    ):
         labelled_outputs(ratings({"h": [*range(12)], "j": [1] * 12}), consensus="vote")
     with pytest.raises(InputError, match=r"\(style\): ratings are scores with 2 different values"):
         labelled_outputs(ratings({"h": [1, 1.5]}, aspect=pl.lit("style")), consensus="vote")

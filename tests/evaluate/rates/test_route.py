@@ -13,6 +13,7 @@ import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.stats.rates.sample_size import allocation, rate_shares
 from custodes.stats.rates.selective import e_values, error_rates
+from tests.messages import exactly
 
 
 def traces(n: int = 2000, *, labelled: int = 400, auc: float = 0.9, seed: int = 0) -> pl.DataFrame:
@@ -192,16 +193,37 @@ def test_nothing_is_accepted_without_enough_labels_or_agreement() -> None:
 
 def test_what_cannot_be_routed_is_refused_in_one_line() -> None:
     data = traces()
-    with pytest.raises(InputError, match="no judgement of judge has a human label; label a random part of at least 76"):
+    with pytest.raises(
+        InputError,
+        match=exactly("route: no judgement of judge has a human label; label a random part of at least 76 outputs"),
+    ):
         route(data.drop("human"), signal="judge_confidence")
-    with pytest.raises(OptionError, match="route needs a measure of the confidence of judge; give signal=NAME"):
+    with pytest.raises(
+        OptionError,
+        match=exactly(
+            "route needs a measure of the confidence of judge; give signal=NAME with a metric that gives "
+            "scores, a column of numbers, repeats or judges"
+        ),
+    ):
         route(data.drop("judge_confidence"))
     with pytest.raises(OptionError, match=r"add=3: \d classes of confidence would have no human label; increase add"):
         route(data.with_columns(human=pl.when(pl.int_range(2000) < 3).then("human")), add=3)
     versions = data.with_columns(model=pl.lit("a"))
-    with pytest.raises(InputError, match="items have several outputs"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "route: some items have several outputs, but probabilities are given by item; select one system "
+            "with systems=NAME, or give each output a separate item"
+        ),
+    ):
         route(pl.concat([versions, versions.with_columns(model=pl.lit("b"))]))
-    with pytest.raises(InputError, match="unequal probabilities of a human label"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "route: outputs have unequal probabilities of a human label, but the search for a threshold "
+            "needs labels of a random part of the outputs; label a random part, or give threshold=NUMBER"
+        ),
+    ):
         cu.route(
             cu.read(
                 with_labels(data, route(data)),
@@ -344,7 +366,12 @@ def test_notes_name_clusters_and_outputs_without_a_label() -> None:
     uneven = graded([0, 0, 0], [90, 60, 30])
     assert "labelled-part-not-random" in {note.rule for note in cu.route(uneven).notes}
     assert "labelled-part-not-random" not in {note.rule for note in cu.route(uneven, threshold=0.8).notes}
-    with pytest.raises(InputError, match="route: judge_confidence has no confidence for the labels of judge"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "route: judge_confidence has no confidence for the labels of judge; name another measure with signal=NAME"
+        ),
+    ):
         cu.route(
             data.with_columns(
                 judge_confidence=pl.when(pl.col("id") == "0-1").then(0.5),

@@ -271,10 +271,10 @@ def test_interim_decisions_name_the_better_system() -> None:
     tables = [pl.DataFrame(rows, orient="row") for rows in (rows[:0], rows[:1], rows[:2], rows, rows[2:])]
     *texts, text = (" ".join(interim(view_of({("leaderboard", "interim"): table}))) for table in tables)
     assert texts[0] == ""
-    assert texts[1].startswith("The interim analyses found A better than B. They test")
-    assert texts[2].startswith("The interim analyses found A better than B and C better than A. They test")
+    assert texts[1].startswith("The interim analyses found A better than B. These analyses test")
+    assert texts[2].startswith("The interim analyses found A better than B and C better than A. These analyses test")
     assert texts[3].startswith("The interim analyses found A better than B and C better than A; 1 pair is undecided.")
-    assert text.startswith("The interim analyses decided no pair. They test")
+    assert text.startswith("The interim analyses decided no pair. These analyses test")
     assert pair_forecast_text("A", "B", 1250.0) == "about 1200 of A vs B"
 
 
@@ -473,8 +473,8 @@ def test_the_metric_for_all_aspects_has_the_best_mean_rank_and_no_partiality_if_
     assert lines[1] == ("If one metric is needed for both aspects, use m2: it has the best mean rank of these metrics.")
     assert lines[2].startswith("For m2, Kendall's τ within items is 0.40 to 0.50, depending on the aspect")
     assert lines[3] == (
-        "If only one aspect matters, the metric with the highest agreement is m1 (x), m2 (y). Its lead over all other "
-        "metrics is not significant on any aspect."
+        "If only one aspect matters, the metric with the highest agreement is m1 (x), m2 (y). The lead of such a "
+        "metric over all other metrics is not significant on any aspect."
     )
     partial = [aspect_view("x", "A", "B", **first, partial=[("m2", "favoured", "A", 9.0)]), views[1]]
     assert overall.candidate(partial) == "m1"

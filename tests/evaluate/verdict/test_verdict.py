@@ -96,13 +96,14 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     assert "selfeval over-rates Dogwood by " in text_of(result, "coherence", "favours")
     assert (
         "judge reaches the same decision as the annotators (better, worse or undecided) on 80 % [62 %, 91 %] of 15 "
-        "system pairs. A metric that decided no pair would reach the same decision on 7 %. "
+        "system pairs. A metric that decided no pair would reach the same decision on 7 % of the pairs. "
         "judge reverses 0 % [0 %, 22 %] of the pairs, misses a difference in 20 % [10 %, 36 %] and finds"
     ) in text_of(result, "coherence", "decisions")
     weaknesses = text_of(result, "coherence", "weaknesses")
     assert (
-        "judge does not significantly over-rate or under-rate any system, but some partiality may exist." in weaknesses
-    )
+        "judge does not significantly over-rate or under-rate any system, but this does not show that it rates all "
+        "systems fairly."
+    ) in weaknesses
     assert "Whether judge prefers longer outputs is not tested: the test needs texts of the outputs" in weaknesses
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
     # Random errors raise the weakest system against every other one, which is no favoritism.
@@ -173,9 +174,9 @@ def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, A
 @pytest.mark.parametrize(
     ("worse", "phrase"),
     [
-        ((), "It does not differ significantly from learned ({learned}) and overlap ({overlap})."),
-        (("learned",), "It does not differ significantly from overlap ({overlap})."),
-        (("learned", "overlap"), "It is significantly better than every other metric (largest {largest})."),
+        ((), "judge does not differ significantly from learned ({learned}) and overlap ({overlap})."),
+        (("learned",), "judge does not differ significantly from overlap ({overlap})."),
+        (("learned", "overlap"), "judge is significantly better than every other metric (largest {largest})."),
         (None, "Differences between metrics were not tested."),
     ],
 )
@@ -231,7 +232,7 @@ def test_a_difference_at_the_threshold_is_reported_as_such(
     else:
         clear = [f"{name} (p = .300)" for name in level if name not in near]
     close = [f"{name} (p = .049)" for name in level if name in near]
-    expected = f" It does not differ significantly from {' and '.join(clear)}." if clear else ""
+    expected = f" judge does not differ significantly from {' and '.join(clear)}." if clear else ""
     expected += (
         f" The difference from {' and '.join(close)} counts as not significant, because the p-value is too close to "
         "the significance level."
@@ -258,7 +259,7 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
         return replace(favoritism, partiality=favoritism.partiality.with_columns(finding=pl.lit(value), **more))
 
     without = make_verdict(results, favoritism=finding(""))
-    assert text_of(without, "coherence", "favours") == "No metric is significantly partial to a system."
+    assert text_of(without, "coherence", "favours") == "No metric significantly over-rates or under-rates a system."
     assert "both aspects" not in text_of(without, "", "favours")
     favoured = finding("favoured")
     metrics = [metric for metric, *_ in findings(make_verdict(results, favoritism=favoured), "coherence")]
@@ -270,7 +271,7 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     )
     inconclusive = finding("inconclusive", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
     assert text_of(make_verdict(results, favoritism=inconclusive), "coherence", "favours") == (
-        "Whether a metric is partial to a system is inconclusive: too few."
+        "Whether a metric over-rates or under-rates a system is inconclusive: too few."
     )
 
 
@@ -331,7 +332,7 @@ def undecided_pairs(result: Any, pairs: list[tuple[str, str, int | None]]) -> pl
             {"A": (1, True), "B": (3, False), "C": (3, False)},
             "A is best: significantly better than each of the other 2 systems.",
         ),
-        ({"A": (2, True), "B": (3, False), "C": (3, False)}, "A is best. It wins 70 % [60 %, 80 %] of its comparisons"),
+        ({"A": (2, True), "B": (3, False), "C": (3, False)}, "A is best. A wins 70 % [60 %, 80 %] of its comparisons"),
         (
             {"A": (2, True), "B": (3, True), "C": (3, False)},
             (
@@ -511,7 +512,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
         if aspect == "fluency":  # clusters of the demo have several comparisons of a pair, so there is no forecast
             assert text.endswith(
                 "To learn which of Birch and Aster is best, collect more human ratings of these systems. These data do "
-                "not show how many are needed."
+                "not show how many ratings are needed."
             )
         # A row of the table is one sentence or several.
         assert all(text.endswith(".") for text in result.verdict.filter(kind="labels")["text"])
@@ -532,7 +533,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     assert texts[1:] == [
         "If the true differences are as large as in these data, the following further human comparisons, each on a "
         "new item, give 50 % power to show which system of a pair is better: about 900 of A vs D, about 1000 of A vs B "
-        "and about 1 of B vs C. They do not decide other pairs."
+        "and about 1 of B vs C. These comparisons do not decide other pairs."
     ]
 
 
@@ -609,11 +610,11 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
     texts = make_verdict(results, leaderboard=equal_board).verdict.filter(aspect="", kind="labels")["text"].to_list()
     assert texts[-1] == (
         "To learn which of the candidates is best on both aspects, collect more human ratings of these systems. These "
-        "data do not show how many are needed."
+        "data do not show how many ratings are needed."
     )
     for groups, end in (
-        (["a", "b", "c"], "It is significantly better than all other systems."),
-        (["a", "b", "b"], "It does not differ significantly from C."),
+        (["a", "b", "c"], "B is significantly better than the other systems."),
+        (["a", "b", "b"], "B does not differ significantly from C."),
     ):
         systems = changed.systems.with_columns(group=pl.Series(groups * 2))
         leaderboard = replace(changed, systems=systems)
@@ -731,7 +732,7 @@ def test_the_best_metric_of_each_aspect_is_named(results: dict[str, Any]) -> Non
     partial = replace(agreement, standing=agreement.standing.filter(~is_missing))
     assert text_of(make_verdict(results, agreement=partial), "", "trust").endswith(
         "If only one aspect matters, the metric with the highest agreement is judge (coherence), learned (fluency). "
-        "Its lead over all other metrics is significant on fluency."
+        "The lead of such a metric over all other metrics is significant on fluency."
     )
     assert "If only one aspect matters" not in text_of(make_verdict(results, agreement=agreement), "", "trust")
 
@@ -753,7 +754,7 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
         "On coherence, more comparisons are not needed to name the best system.",
         "If the true differences are as large as in these data, the following further human comparisons, each on a "
         "new item, give 50 % power to show which system of a pair is better: about 900 of A vs B (fluency) and about "
-        "20 of B vs C (fluency). They do not decide other pairs.",
+        "20 of B vs C (fluency). These comparisons do not decide other pairs.",
     ]
 
 
@@ -838,7 +839,7 @@ def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results:
         finding=pl.when(is_unclear).then(pl.lit("inconclusive")).otherwise("finding")
     )
     text = text_of(make_verdict(results, favoritism=replace(favoritism, partiality=changed)), "", "weaknesses")
-    assert "Whether judge is partial is inconclusive for Elm on coherence and Elm on fluency." in text
+    assert "Whether judge over-rates or under-rates Elm on coherence and Elm on fluency is inconclusive." in text
     assert text.endswith("Whether judge prefers longer outputs is not tested: the test needs texts of the outputs.")
 
 

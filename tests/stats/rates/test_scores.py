@@ -10,11 +10,12 @@ from custodes.stats.rates.scores import ThresholdTarget, area_under_roc, cross_f
 
 RNG = np.random.default_rng(0)
 POSITIVE = RNG.random(300) < 0.4
+LABELS = POSITIVE.astype(np.float64)
 SCORES = np.round(RNG.standard_normal(300) + 1.2 * POSITIVE, 1)  # with ties
 
 
 def test_area_equals_scikit_learn_and_its_error_delongs() -> None:
-    area = area_under_roc(SCORES, POSITIVE, units=np.arange(300), confidence=0.95)
+    area = area_under_roc(SCORES, LABELS, units=np.arange(300), confidence=0.95)
     assert area.value == pytest.approx(sklearn_metrics.roc_auc_score(POSITIVE, SCORES), abs=1e-12)
     difference = SCORES[POSITIVE][:, None] - SCORES[~POSITIVE]
     wins = (difference > 0) + 0.5 * (difference == 0)
@@ -26,11 +27,27 @@ def test_area_equals_scikit_learn_and_its_error_delongs() -> None:
 
 
 def test_area_without_errors_has_a_width_and_with_one_label_none() -> None:
-    separated = area_under_roc(np.arange(20.0), np.arange(20) >= 10, units=np.arange(20), confidence=0.95)
+    separated = area_under_roc(np.arange(20.0), np.arange(20) // 10.0, units=np.arange(20), confidence=0.95)
     assert separated.value == 1
     assert separated.high == 1
     assert separated.low == pytest.approx(0.025 ** (1 / 10))
-    assert np.isnan(area_under_roc(SCORES, POSITIVE | True, units=np.arange(300), confidence=0.95).value)
+    assert np.isnan(area_under_roc(SCORES, np.ones(300), units=np.arange(300), confidence=0.95).value)
+
+
+def test_a_tied_label_counts_as_half_of_each_label() -> None:
+    tied = np.arange(300) % 5 == 0
+    shares = np.where(tied, 0.5, POSITIVE)
+    twice = np.tile(SCORES, 2), np.append(np.where(tied, 1.0, POSITIVE), np.where(tied, 0.0, POSITIVE))
+    for curve, expected in zip(roc(SCORES, shares), roc(*twice), strict=True):
+        np.testing.assert_allclose(curve, expected)
+    target = ThresholdTarget.parse("tpr>=0.8")
+    assert target.threshold(SCORES, shares) == target.threshold(*twice)
+    units = np.arange(300)
+    areas = [
+        area_under_roc(*data, units=clusters, confidence=0.95)
+        for data, clusters in (((SCORES, shares), units), (twice, np.tile(units, 2)))
+    ]
+    assert areas[0].value == pytest.approx(areas[1].value)
 
 
 def test_clusters_widen_the_interval() -> None:
@@ -38,13 +55,13 @@ def test_clusters_widen_the_interval() -> None:
     plain, clustered = (
         area_under_roc(*copies, units=units, confidence=0.95) for units in (np.arange(1200), np.arange(1200) // 4)
     )
-    once = area_under_roc(SCORES, POSITIVE, units=np.arange(300), confidence=0.95)
+    once = area_under_roc(SCORES, LABELS, units=np.arange(300), confidence=0.95)
     assert clustered.high - clustered.low > 1.8 * (plain.high - plain.low)
     assert clustered.high - clustered.low == pytest.approx(once.high - once.low, rel=0.05)
 
 
 def test_curve_equals_scikit_learn() -> None:
-    curve = roc(SCORES, POSITIVE)
+    curve = roc(SCORES, LABELS)
     fpr, tpr, thresholds = sklearn_metrics.roc_curve(POSITIVE, SCORES, drop_intermediate=False)
     np.testing.assert_allclose(curve.threshold, thresholds[1:])
     np.testing.assert_allclose(curve.tpr, tpr[1:])
@@ -54,7 +71,7 @@ def test_curve_equals_scikit_learn() -> None:
 @pytest.mark.parametrize("text", ["youden", "tpr>=0.9", "tnr>=0.8"])
 def test_targets_by_brute_force(text: str) -> None:
     target = ThresholdTarget.parse(text)
-    at = target.threshold(SCORES, POSITIVE)
+    at = target.threshold(SCORES, LABELS)
 
     def rates(threshold: float) -> tuple[float, float]:
         return (SCORES[POSITIVE] >= threshold).mean(), (SCORES[~POSITIVE] < threshold).mean()
@@ -79,9 +96,9 @@ def test_unknown_targets_are_refused(text: str) -> None:
 
 def test_cross_fitted_labels_use_the_other_folds_alone() -> None:
     fold = np.arange(300) % 5
-    labels = cross_fitted_labels(SCORES, POSITIVE, ThresholdTarget.parse("youden"), fold=fold)
-    changed = POSITIVE.copy()
-    changed[fold == 2] = ~changed[fold == 2]
+    labels = cross_fitted_labels(SCORES, LABELS, ThresholdTarget.parse("youden"), fold=fold)
+    changed = LABELS.copy()
+    changed[fold == 2] = 1 - changed[fold == 2]
     repeated = cross_fitted_labels(SCORES, changed, ThresholdTarget.parse("youden"), fold=fold)
     np.testing.assert_array_equal(labels[fold == 2], repeated[fold == 2])
 

@@ -18,6 +18,7 @@ from custodes.stats.strength.battles import Battles, count_by_kind
 from custodes.stats.strength.davidson import fit
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import Strengths, fit_battles, interval, strengths
+from tests.messages import exactly
 from tests.stats.strength.battles import Arena, battles, chances, outcomes, swapped
 
 FIVE = Arena(5, 400)
@@ -219,7 +220,13 @@ def test_nothing_but_ties_is_no_certainty() -> None:
 @pytest.mark.parametrize("column", [np.ones(60), np.zeros(60)])
 def test_covariates_that_tell_nothing(column: np.ndarray) -> None:
     data = battles([0] * 60, [1] * 60, [1, -1, 1] * 20, covariates=column[:, np.newaxis])
-    with pytest.raises(InputError, match="cannot be separated from the strengths; leave out covariates that are"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "covariates cannot be separated from the strengths; leave out covariates that are constant, or "
+            "that depend only on the systems or on other covariates"
+        ),
+    ):
         fit_strengths(data, 2)
 
 

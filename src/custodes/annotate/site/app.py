@@ -208,8 +208,8 @@ class Site:
 def app(services: Mapping[str, Service], *, public_url: str = "", secret: str = "", owner_key: str = "") -> Starlette:
     """Return the site that serves studies. `services` has the studies by their names in addresses.
 
-    `public_url` is the address for annotators. `secret` signs the owner's cookie. The owner gets this cookie by signing
-    in with `owner_key`.
+    `public_url` is the address for annotators. The owner signs in with `owner_key` and gets a cookie, which `secret`
+    signs.
     """
     site = Site(services, public_url)
     return Starlette(

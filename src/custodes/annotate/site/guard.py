@@ -148,6 +148,6 @@ def _is_guess(scope: Scope, status: int) -> bool:
 
 
 def _address(scope: Scope) -> str:
-    """The network address of the client according to uvicorn. With `--public-url`, this is the address that a proxy on
-    this machine reports; otherwise it is the address of the connection."""
+    """The network address of the client according to uvicorn. With `--public-url`, the result is the address that a
+    proxy on this machine reports; otherwise, the address of the connection."""
     return scope["client"][0] if scope.get("client") else ""

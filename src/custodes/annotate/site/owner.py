@@ -87,7 +87,7 @@ async def rows_of(path: Path, query: str, *parameters: object, max_rows: int = M
 
 def act_of(action_name: str, service: Service, form_fields: Mapping[str, str]) -> Future[None] | None:
     """Start the action that a form of the owner requests, and return its future. `action_name` is the last part of the
-    form's address. Return None if it names no action."""
+    form's address. Return None if this part names no action."""
     worker_label = form_fields.get("worker", "")
     match action_name:
         case "pause" | "resume" | "stop" | "reopen":
@@ -105,8 +105,8 @@ def act_of(action_name: str, service: Service, form_fields: Mapping[str, str]) -
 
 
 def _parse_plan_form(plan: StudyPlan, form_fields: Mapping[str, str]) -> StudyPlan:
-    """Return the plan with the values of a form. These values may change during annotation: price, maximum number of
-    annotators, cap and budget."""
+    """Return the plan with the values of a form. A form may change price, maximum number of annotators, cap and budget
+    during annotation."""
     price_per_answer = _parse_number("price", form_fields.get("price", ""))
     cap_proportion = _parse_number("cap", form_fields.get("cap", str(plan.annotators.cap)))
     max_annotators = parse_positive_integer("most", form_fields.get("most", ""))

@@ -18,11 +18,11 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")
 NOUN = re.compile(r"(?:Which(?: of (?:these|the) two)?|Welche[rs]?|How \w+ is (?:this|the)) ([^\W\d_]+)", re.IGNORECASE)
 """Pattern of a question that contains the noun for an output."""
 NO_NOUN = {"is", "one", "of", "do", "does", "would", "ist", "von", "der", "beiden"}
-"""Words that may stand at the position of the noun but are not nouns."""
+"""Words that may follow `Which` or `How good is this` in a question, but are not nouns."""
 
 
 def noun_of(question: str) -> str:
-    """Return the noun that a question uses for an output, or '' if the question uses none.
+    """Return the noun that a question uses for an output, or '' if the question contains no such noun.
 
     >>> noun_of("Which summary is better?"), noun_of("How good is this answer?"), noun_of("Which is better?")
     ('summary', 'answer', '')

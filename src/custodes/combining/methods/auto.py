@@ -28,7 +28,7 @@ with the blend.
 def automatic(methods: Sequence[Method]) -> Method:
     """Return the method `auto`, which chooses one of `methods`.
 
-    It chooses the better of two blends. If another method is better than this blend by more than `CLEARLY` standard
+    `auto` chooses the better of two blends. If another method is better than this blend by more than `CLEARLY` standard
     errors of the paired difference, the other method is chosen.
     """
     candidate_methods = tuple(method for method in methods if method.by_default or method is HALF_BLEND)

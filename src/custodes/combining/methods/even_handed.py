@@ -34,9 +34,9 @@ def penalised_formula(strength_index: int, training: TrainingData) -> Formula:
 def even_handed(training: TrainingData) -> Formula:
     """Return the regression with the strength of the penalty that is chosen in inner folds.
 
-    With a bound on the largest partiality, this is the smallest strength that satisfies the bound, or the strength with
-    the least partiality if no strength satisfies the bound. Without a bound, it is the strength with the least
-    partiality among all strengths whose objective decreases by at most `TOLERATED`.
+    With a bound on the largest partiality, the result has the smallest strength that satisfies the bound, or the
+    strength with the least partiality if no strength satisfies the bound. Without a bound, the result has the strength
+    with the least partiality among all strengths whose objective decreases by at most `TOLERATED`.
     """
     fold_of_row = training.inner_folds()
     predictions = np.full((len(STRENGTHS), len(training.y)), np.nan)

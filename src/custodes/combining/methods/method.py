@@ -89,10 +89,11 @@ def clip_and_scale(x: Floats, low: Floats | float, high: Floats | float) -> Floa
 
 
 SHRINKAGE = 10
-"""Number of outputs with residual 0 that are added to each kind."""
+"""Number of artificial outputs with residual 0 that are added to each kind of output, so that shifts are not
+extreme."""
 
 INNER = 5
-"""Number of inner folds of a training part, in which choices are made."""
+"""Number of inner folds of a training part. Penalties and other choices of a method are made in these folds."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,7 +90,9 @@ class Agreement(Result):
         label("metric_a", "first metric", "Metric"),
         label("metric_b", "second metric", "Against"),
         label("statistic", "the statistic compared"),
-        count("n", "as in `metrics`, rated by annotators and both metrics", "Comparisons"),
+        count(
+            "n", "comparisons (or outputs, if there is one system) rated by annotators and both metrics", "Comparisons"
+        ),
         score(
             "difference",
             "statistic of metric_a minus statistic of metric_b, on the outputs that both metrics rated",
@@ -98,13 +100,14 @@ class Agreement(Result):
         ),
         p_value(
             "p_adjusted",
-            "p-value of the test that both metrics agree equally with the annotators, adjusted for all pairs of "
-            "metrics, per statistic and aspect",
+            "p-value of the hypothesis that both metrics agree equally with the annotators, adjusted for all pairs "
+            "of metrics, per statistic and aspect",
             "p, all pairs",
         ),
         label(
             "note",
-            f"empty; `{AT_THRESHOLD}`: `alpha` lies within the Monte Carlo error of `p_adjusted`, and the difference "
+            f"reason for caution: empty; `{AT_THRESHOLD}`: `alpha` lies within the Monte Carlo error of "
+            "`p_adjusted`, and the difference "
             f"counts as not significant; or `{NO_INTERVAL}`: nearly all items are in few clusters",
             essential=False,
         ),
@@ -118,8 +121,8 @@ class Agreement(Result):
         score("chance", "chance level of the statistic"),
         p_value(
             "p_chance",
-            "p-value of the test that agreement is at the chance level, adjusted for all metrics of the aspect; null "
-            "for a statistic over systems",
+            "p-value of the hypothesis that agreement is at the chance level, adjusted for all metrics of the "
+            "aspect; null for a statistic over systems",
             "p, chance level",
         ),
         label(
@@ -393,8 +396,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "pairs-without-common-item",
             n_unconnected_systems // 2,
-            f"system-level statistics{aspect_suffix} exclude pairs of systems without an item on which annotators "
-            "and metric both rated the two systems",
+            f"system-level statistics{aspect_suffix} exclude pairs of systems for which no item has ratings of both "
+            "systems by the annotators and by the metric",
         ),
         aspect=comparison.aspect,
     )

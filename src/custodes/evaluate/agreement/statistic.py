@@ -55,9 +55,10 @@ class Sample:
 
     `times` (1 + B, clusters) are bootstrap weights in the form that `bootstrap.weighted_sums` takes; row 0 is the data.
     `flips` (n, clusters) are signs +-1, shared by the tests of all pairs of systems. `columns` (clusters,) is the
-    column of each cluster in `times`. It is -1 if an earlier cluster has equal preferences; the column of the earlier
-    cluster then represents both clusters. `columns` is None if scores can be compared (see `resampled_groups`). If
-    `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples do not.
+    column of each cluster in `times`. The column is -1 if an earlier cluster has equal preferences; the column of the
+    earlier cluster then represents both clusters. `columns` is None if scores can be compared (see `resampled_groups`).
+    If `redraws_levels` is true, resamples contain the error of the annotators' levels (severity). Jackknife samples
+    never contain this error.
     """
 
     comparison: RaterComparison
@@ -299,7 +300,7 @@ class Statistic:
         )
 
     def chance_of(self, sample: Sample) -> Floats:
-        """(1 + B, metrics): the chance level, NaN if the statistic has none."""
+        """(1 + B, metrics): the chance level, NaN if the statistic has no chance level."""
         if callable(self.chance):
             return self.chance(sample)
         return np.full(

@@ -33,7 +33,8 @@ MOST_LABELS = 12
 AnnotatorType = Literal["auto", "persons", "slots"]
 
 MOST_OF_TASKS = 0.9
-"""Raters with similar names are slots if each answered at least this proportion of the tasks of all of them."""
+"""Raters with similar names are slots if each of these raters answered at least this proportion of their joint
+tasks."""
 
 SLOT = "a slot, which several persons may share"
 
@@ -86,6 +87,18 @@ class AnnotatorAnswers:
         return np.bincount(
             np.unique(worker_of_answer * n_units + unit_of_answer) // n_units, minlength=len(self.raters)
         )
+
+    @property
+    def n_deviating(self) -> Ints:
+        """(workers,): number of the annotator's answers to shared tasks that differ from the most frequent one."""
+        shared_workers, shared_values = self.answers.worker[self.is_shared_answer], self.value[self.is_shared_answer]
+        distinct_values, value_codes = np.unique(shared_values, return_inverse=True)
+        worker_value_codes, answer_counts = np.unique(
+            shared_workers * len(distinct_values) + value_codes, return_counts=True
+        )
+        n_most_frequent = np.zeros(len(self.raters), dtype=np.int64)
+        np.maximum.at(n_most_frequent, worker_value_codes // max(len(distinct_values), 1), answer_counts)
+        return np.bincount(shared_workers, minlength=len(self.raters)) - n_most_frequent
 
     @property
     def is_shared_answer(self) -> Bools:

@@ -39,7 +39,7 @@ LEVEL = 0.05
 FEWEST = 12
 """An annotator needs this number of clusters of shared items for an estimate and a test of agreement."""
 FEW_TASKS = f"fewer than {FEWEST} clusters of items have answers of two other annotators"
-ALL_EQUAL = "all answers are equal"
+NEARLY_CONSTANT = f"fewer than {FEWEST} answers differ from the annotator's most frequent answer"
 NO_AGREEMENT = "the other annotators agree too little with one another"
 ABOVE_CHANCE = "agreement is above the level of random answers"
 
@@ -48,8 +48,8 @@ class AnnotatorTests(NamedTuple):
     """Tests of every annotator (a person or a slot); each array has shape (workers,).
 
     `position` has the tests of position preference. `p_careless` are p-values of the hypothesis that the agreement of
-    the annotator with the others is at least half of the agreement among the others, and `untested_reason` is the
-    reason why this is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the others
+    the annotator with the others is at least half of the agreement among the others, and `untested_reason` says why
+    this hypothesis is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the others
     no more than random answers do. `p_reversed` are p-values of the hypothesis that agreement is at least that of
     random answers; NaN if not tested, or if labels have no order.
     """
@@ -83,14 +83,15 @@ def annotator_tests(aspect_answers: AnnotatorAnswers) -> AnnotatorTests:
     n_clusters_of_annotator, p_no_peer_agreement = _test_positive_mean(aspect_answers, peer_agreements.others)
     _, p_chance = _test_positive_mean(aspect_answers, peer_agreements.agreement)
     _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_agreements.others - peer_agreements.agreement)
-    has_constant_answers = np.isnan(peer_agreements.spread) & (aspect_answers.clusters >= FEWEST)
+    # A mean that depends on a few deviating answers has no reliable standard error.
+    is_nearly_constant = (aspect_answers.n_deviating < FEWEST) & (aspect_answers.clusters >= FEWEST)
     has_too_few_clusters, is_low_peer_agreement = n_clusters_of_annotator < FEWEST, ~(p_no_peer_agreement <= LEVEL)
     untested_reason = np.select(
-        [has_constant_answers, has_too_few_clusters, is_low_peer_agreement, p_chance <= LEVEL],
-        [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
+        [is_nearly_constant, has_too_few_clusters, is_low_peer_agreement, p_chance <= LEVEL],
+        [NEARLY_CONSTANT, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
         "",
     )
-    p_chance = np.where(has_constant_answers | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance)
+    p_chance = np.where(is_nearly_constant | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance)
     return AnnotatorTests(
         position=position_preference_tests,
         p_careless=np.where(untested_reason == "", p_careless, np.nan),

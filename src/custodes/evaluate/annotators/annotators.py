@@ -74,7 +74,9 @@ class Annotators(Result):
         flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
         count("answers", "number of tasks (comparisons or outputs) that the annotator answered"),
         count(
-            "n_multiply_rated", "number of the annotator's tasks that other annotators answered, too", "Multiply rated"
+            "n_multiply_rated",
+            "number of tasks that the annotator and at least one other annotator answered",
+            "Multiply rated",
         ),
         score(
             "competence",

@@ -31,7 +31,7 @@ ENOUGH = 20
 FEWEST_ANNOTATORS, FEWEST_DOUBLED = 3, 30
 """Minimum number of annotators, and of tasks with several answers, for an estimate of competence."""
 LEAST = 5.0
-"""Competence is estimated only if at least this number of wrong answers is expected from random answers."""
+"""Minimum number of errors that random answers would be expected to contain. Otherwise, competence is not estimated."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 FEWEST_SHARED = 30
 """Minimum number of shared answers for an estimate of competence.
@@ -61,12 +61,12 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
     if median_n_shared_tasks >= ENOUGH:
         return (
             "dawid-skene",
-            f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and {ENOUGH} are "
-            "enough",
+            f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and {ENOUGH} shared "
+            "tasks are enough",
         )
     return "mace", (
-        f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and dawid-skene needs "
-        f"{ENOUGH}"
+        f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, but dawid-skene needs "
+        f"{ENOUGH} shared tasks"
     )
 
 

@@ -93,7 +93,8 @@ class Ceiling(Result):
         ),
     )
     annotators: pl.DataFrame = table(
-        "Reliability of the human ratings, which bounds prediction. A target with one annotator has no row.",
+        "Reliability of the human ratings, which limits how well these ratings can be predicted. A target with one "
+        "annotator has no row.",
         count("annotators", "number of annotators who rated the target"),
         score(
             "split_half",
@@ -103,8 +104,8 @@ class Ceiling(Result):
         ),
         score(
             "attainable",
-            "tau-b of a perfect predictor of the annotators' mean rating; below 1 if the mean rating has ties, because "
-            "the predictor has none; null at the system level, or if `split_half` is 0 or less",
+            "tau-b of a perfect predictor of the annotators' mean rating; below 1 if the mean rating has ties, "
+            "because a perfect predictor has no ties; null at the system level, or if `split_half` is 0 or less",
             interval=True,
         ),
     )

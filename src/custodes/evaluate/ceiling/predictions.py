@@ -163,7 +163,7 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
     """Return the columns of `information` for a predicted aspect: errors with and without the annotators' other
     aspects, and the ratio.
 
-    There is a row per penalty. The result is empty if the annotators rated no other aspect."""
+    The result has one row per penalty. The result is empty if the annotators rated no other aspect."""
     if "both" not in target.columns:
         return {}
     unit_error_sums_of_feature_set = {

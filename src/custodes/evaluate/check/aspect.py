@@ -26,11 +26,12 @@ MEAN_ROUNDING = 0.0125
 FEWEST_MEANS = 20
 """Minimum number of outputs for the rule on means of other raters; with fewer outputs, equality may be chance."""
 AGAINST_CONFIDENCE = 0.99
-"""Confidence of the test of negative agreement; it is high so that few of many uninformative metrics are flagged."""
+"""Confidence of the test of negative agreement. The confidence is high, so that few of many uninformative metrics are
+flagged."""
 FLIPS = 1000
 """Number of sign flips in this test."""
 COVERAGE_GAP = 0.1
-"""A metric is reported if its coverage is below the highest coverage of a metric by more than this fraction."""
+"""A metric is reported if its coverage is lower than the highest coverage of all metrics by more than this fraction."""
 ROUNDING = 1e-9
 """Two numbers are equal up to rounding if their relative difference is smaller than this value."""
 

@@ -21,7 +21,7 @@ TRUNCATED = "truncated"
 """Rule on scores of truncated texts; the note of a metric with such scores has the same rule."""
 SILENT = "annotators-without-ratings"
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides", UNCERTAIN_RULE, UNLINKED_RULE)
-"""Rules of notes on an aspect that are warnings."""
+"""Rules of those notes on one aspect that count as warnings."""
 WARNED = (
     *(
         POOLED_RULE,
@@ -100,8 +100,9 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "annotators-as-metrics": (
         "warning",
-        "these raters look human but are evaluated as metrics: {raters}; if they are human, select them with the "
-        "option human, declare them as human in the raters file, or leave them out of metrics",
+        "these raters look human but are evaluated as metrics: {raters}; if these raters are human, name them in the "
+        "option human, or declare them as human in the raters file; to ignore these raters, exclude them with the "
+        "option metrics",
     ),
     "near-duplicates": ("info", "these metrics are nearly identical (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),

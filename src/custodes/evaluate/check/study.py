@@ -55,7 +55,10 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
     if len(selected_study.systems) < 2 and output_texts is None and not selected_study.labels:
         yield problem(
             "nothing-compared",
-            why=too_few(selected_study, "systems cannot be compared; with metrics, agreement compares the outputs"),
+            why=too_few(
+                selected_study,
+                "systems cannot be compared; with metrics, use agreement, which compares outputs",
+            ),
         )
     yield from chain(
         _look_alike_problems(study),

@@ -87,8 +87,8 @@ class Complementarity(Result):
         score("complementarity", "mean distance over pairs of raters", interval=True),
         score(
             "mean_with_diagonal",
-            "mean over the cells of this part of the distance matrix, zero diagonal included, as in section 3 of the "
-            "paper (finding 1); depends on the number of raters",
+            "mean over the cells of this part of the distance matrix; the mean includes the zeros of the diagonal, "
+            "as in section 3 of the paper (finding 1), so it depends on the number of raters",
             essential=False,
         ),
         count("pairs", "pairs of raters with a defined distance"),
@@ -107,7 +107,8 @@ class Complementarity(Result):
         rows=_closest_rows,
     )
     rules: pl.DataFrame = table(
-        "The averages under every tie rule, to show how much they depend on the rule.",
+        "The averages of the table `averages` under every tie rule. The table shows how much the averages depend on "
+        "the rule.",
         label("distance", "a tie rule: `tau-b`, `strict`, `half`", "Ties"),
         label("kinds", "as in `averages`"),
         score("complementarity", "the average under this rule"),

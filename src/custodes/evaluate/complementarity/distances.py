@@ -102,7 +102,8 @@ class Rankings:
     def cluster_shares(self, pair_slice: slice) -> Floats:
         """(pairs, clusters): proportions by cluster of the items of a pair of raters; NaN without an item.
 
-        These are the items with an output that both raters scored; at level 'system', with at least two such outputs.
+        The items of a pair are those with an output that both raters scored; at level 'system', with at least two such
+        outputs.
         """
         design, has_score = self.rater_scores.design, np.isfinite(self.rater_scores.scores)
         first_raters, second_raters = self.pairs[:, pair_slice]

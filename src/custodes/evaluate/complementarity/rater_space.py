@@ -31,7 +31,7 @@ FEWEST_OBJECTS = 3
 def space_columns(
     rankings: Rankings, pair_distances: Floats, rng: np.random.Generator
 ) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]], list[Note]]:
-    """Return the columns of `components` and `coordinates`, the raters without a place in the space with reasons, and
+    """Return the columns of `components` and `coordinates`, the raters that the components exclude (with reasons), and
     notes; `pair_distances` (pairs,) are the distances of all pairs."""
     raters, (placed_rater_indices, incomplete_rater_indices, rater_points, is_ranked_object) = (
         rankings.rater_scores,
@@ -57,8 +57,8 @@ def space_columns(
         (
             "unconnected-raters",
             n_unconnected_pairs,
-            f"{n_unconnected_pairs} pairs of raters ranked nothing in common; for the clusters, these pairs have the "
-            "average similarity",
+            f"{n_unconnected_pairs} pairs of raters ranked no common outputs, so their similarity is unknown; "
+            "communities are computed with the average similarity for these pairs",
         )
     )
     return {"components": component_columns, "coordinates": coordinate_columns}, left_out_raters, notes
@@ -100,10 +100,10 @@ def _coordinate_columns(
     *,
     seed: int,
 ) -> tuple[dict[str, Any], int]:
-    """Return the columns of `coordinates`, and the number of pairs with an undefined distance in the clusters.
+    """Return the columns of `coordinates`, and the number of pairs with an undefined distance in the communities.
 
-    These pairs have the average similarity. In the correlation of rank sums, negative values count as 0, because
-    Louvain's method needs non-negative weights.
+    Pairs with an undefined distance have the average similarity. In the correlation of rank sums, negative values count
+    as 0, because Louvain's method needs non-negative weights.
     """
     coordinates_and_clusters = np.full((4, len(rankings.rater_scores.names)), np.nan)  # x, y, cluster, rank_sum_cluster
     if len(placed_rater_indices) >= FEWEST:

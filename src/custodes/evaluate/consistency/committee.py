@@ -12,8 +12,8 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
+from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
 from custodes.evaluate.consistency.findings import FEWEST
-from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.clusters import effective_clusters
@@ -29,7 +29,7 @@ EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 
 
 def panel_columns(
-    study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
+    study: Study, preferences: AspectPreferences, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], list[Note]]:
     """Return the columns of the table `panels`, and a note on the judges that it excludes.
 
@@ -76,7 +76,7 @@ def panel_columns(
 
 def _panel_columns(
     study: Study,
-    preferences: RaterPreferences,
+    preferences: AspectPreferences,
     judge_indices: list[int],
     is_shared_comparison: Bools,
     bootstrap_weights: Floats,
@@ -132,7 +132,7 @@ def _panel_columns(
 
 
 def _verdict_costs(
-    study: Study, preferences: RaterPreferences, judge_indices: list[int], is_shared_comparison: Bools
+    study: Study, preferences: AspectPreferences, judge_indices: list[int], is_shared_comparison: Bools
 ) -> tuple[Floats, list[str | None]]:
     """Return the cost of a judge's verdicts on a comparison (judges,), NaN if unknown, and the units of the costs."""
     comparison_ids = (

@@ -13,8 +13,8 @@ from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes, pair_positions
 from custodes.data.preferences import CHANCES, COMPARISON, Preferences
 from custodes.data.study import Study, select_aspect_rows
+from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
 from custodes.evaluate.consistency.findings import CONFIDENCE, FEWEST, POINTS, Finding
-from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.judging.calibration import (
@@ -36,7 +36,7 @@ KEY = ("comparison", "people", "unit")
 
 def confidence_rows(
     study: Study,
-    preferences: RaterPreferences,
+    preferences: AspectPreferences,
     setting: PreferenceOptions,
     bootstrap_weights: Floats,
     confidence: float,
@@ -100,7 +100,7 @@ def confidence_rows(
     return confidence_table_rows, reliability_table_rows, findings
 
 
-def _forecasts(study: Study, preferences: RaterPreferences, setting: PreferenceOptions) -> pl.DataFrame:
+def _forecasts(study: Study, preferences: AspectPreferences, setting: PreferenceOptions) -> pl.DataFrame:
     """Return a row per verdict with probabilities, sorted by rater.
 
     A comparison is included if it has a human verdict and all verdicts of the rater on it have probabilities. The

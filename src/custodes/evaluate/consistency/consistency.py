@@ -16,6 +16,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import HALF_RULE
 from custodes.errors import join_labels
+from custodes.evaluate.consistency.aspect_preferences import AspectPreferences, aspect_preferences
 from custodes.evaluate.consistency.committee import panel_columns
 from custodes.evaluate.consistency.confidence import confidence_rows
 from custodes.evaluate.consistency.findings import SAID, Finding, finding_rows
@@ -23,7 +24,6 @@ from custodes.evaluate.consistency.missing import ALL, REASON, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
 from custodes.evaluate.consistency.preference_biases import length_rows, self_preference
 from custodes.evaluate.consistency.probes import probe_columns
-from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
 from custodes.evaluate.consistency.repeats import label_agreement_rows, ratios_of, repeat_columns
 from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.parallel import map_parts
@@ -45,7 +45,11 @@ class Consistency(Result):
         "One row per rater and kind of fault that was tested.",
         RATER,
         label("kind", f"`{'`, `'.join(SAID)}`"),
-        label("factor", "own system, probe, or factor on which failures depend (`system`, `order` or `length`)"),
+        label(
+            "factor",
+            "subject of the test: own system of the judge, probe, or factor on which missing verdicts depend "
+            "(`system`, `order` or `length`)",
+        ),
         points(
             "estimate",
             "estimate in points, by kind: margin of the first position; margin of the longer output, adjusted for "
@@ -291,7 +295,7 @@ def consistency(
         confidence=confidence,
         resamples=resamples,
     )
-    preferences_of_aspects = rater_preferences(selected_study, full_setting)
+    preferences_of_aspects = aspect_preferences(selected_study, full_setting)
     answers_of_aspects = list(
         map_parts(
             answer_aspect, preferences_of_aspects, rng=np.random.default_rng(rng), progress=progress, desc="consistency"
@@ -310,8 +314,8 @@ def consistency(
     ]
     n_excluded_ties = selected_study.preferences.frame.height - selected_study.preferences.queried_verdicts.frame.height
     message = (
-        f"{n_excluded_ties} ties between identical outputs are excluded, because the judge was not queried for these "
-        "ties"
+        f"{n_excluded_ties} comparisons of identical outputs are excluded, because the judge was not queried "
+        "about these comparisons"
     )
     notes = [*selected_study.notes, *(note for *_, aspect_notes in answers_of_aspects for note in aspect_notes)]
     notes += build_notes(("not-asked", n_excluded_ties, message))
@@ -323,7 +327,7 @@ def consistency(
 def _answer(
     study: Study,
     own_findings_of_aspect: dict[str, list[Finding]],
-    preferences: RaterPreferences,
+    preferences: AspectPreferences,
     rng: np.random.Generator,
     *,
     setting: PreferenceOptions,

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
+from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
 from custodes.evaluate.consistency.findings import FAILURES, Finding
-from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -30,7 +30,7 @@ NAMES = {1: "ab", -1: "ba"}
 
 
 def missing_columns(
-    preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float, rng: np.random.Generator
+    preferences: AspectPreferences, bootstrap_weights: Floats, confidence: float, rng: np.random.Generator
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Return the columns of the table `missing`, and the test of failures of each rater with verdicts.
 
@@ -99,7 +99,7 @@ def missing_columns(
 
 
 def _factors(
-    preferences: RaterPreferences, queried_verdicts: pl.DataFrame, length_class_of_verdict: Floats
+    preferences: AspectPreferences, queried_verdicts: pl.DataFrame, length_class_of_verdict: Floats
 ) -> Iterator[tuple[str, dict[str, Bools]]]:
     """Yield each factor with the masks of its levels; system, order and length only if there are two levels or more.
 
@@ -133,7 +133,7 @@ def _factors(
             yield factor, mask_of_used_level
 
 
-def _length_classes(preferences: RaterPreferences, queried_verdicts: pl.DataFrame) -> Floats:
+def _length_classes(preferences: AspectPreferences, queried_verdicts: pl.DataFrame) -> Floats:
     """Return the length class of each verdict, from 0 (shortest tenth) to 9; NaN if the lengths are unknown.
 
     The length is the total number of words of the two outputs of the verdict.

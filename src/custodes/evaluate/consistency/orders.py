@@ -9,8 +9,8 @@ import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.data.study import Study
+from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
 from custodes.evaluate.consistency.findings import POINTS, POSITION, Finding
-from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
@@ -25,7 +25,7 @@ KEY = ["rater", "comparison"]
 
 
 def order_columns(
-    study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
+    study: Study, preferences: AspectPreferences, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """Return the columns of the tables `orders` and `confusion`, and the position test of raters with known orders."""
     verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)

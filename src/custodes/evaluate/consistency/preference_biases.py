@@ -16,8 +16,8 @@ from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import CustodesError
+from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
 from custodes.evaluate.consistency.findings import FEWEST, LENGTH, OWN, POINTS, Finding
-from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.partiality_table import REASONS, placement_of
 from custodes.evaluate.rater_comparison import RaterComparison, compare_selection, require_shared_outputs
@@ -55,7 +55,7 @@ PERSON = "annotators are the reference for judges, so they are not tested"
 
 
 def length_rows(
-    preferences: RaterPreferences,
+    preferences: AspectPreferences,
     self_preference_findings: Sequence[Finding],
     confidence: float,
     rng: np.random.Generator,
@@ -140,7 +140,7 @@ def length_rows(
 def _bias_beyond_humans(
     rater_signs: Signs,
     human_signs: Signs,
-    preferences: RaterPreferences,
+    preferences: AspectPreferences,
     is_used_comparison: Bools,
     confidence: float,
 ) -> tuple[Inference, str]:

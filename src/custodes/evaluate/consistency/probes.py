@@ -11,9 +11,9 @@ from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes
 from custodes.data.probes import NAME, OUTCOMES
 from custodes.data.study import Study
+from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
 from custodes.evaluate.consistency.findings import POINTS, PROBE, Finding
 from custodes.evaluate.consistency.orders import group_means
-from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import intervals
 from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.judging.bias_tests import slot_test
@@ -24,7 +24,7 @@ KEY = ["rater", "factor"]
 
 def probe_columns(
     study: Study,
-    preferences: RaterPreferences,
+    preferences: AspectPreferences,
     bootstrap_weights: Floats,
     confidence: float,
 ) -> tuple[dict[str, Any], list[Finding]]:

@@ -14,8 +14,8 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
+from custodes.evaluate.consistency.aspect_preferences import OUTPUT, AspectPreferences, repeated_labels
 from custodes.evaluate.consistency.orders import both_orders, group_means
-from custodes.evaluate.consistency.rater_preferences import OUTPUT, RaterPreferences, repeated_labels
 from custodes.evaluate.design import Design
 from custodes.evaluate.slices import Ratios
 from custodes.stats import bootstrap, intervals
@@ -30,7 +30,7 @@ WAYS = ("won", "tied", "lost")
 FAILED = "failure_rate"
 
 
-def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float) -> dict[str, Any]:
+def repeat_columns(preferences: AspectPreferences, bootstrap_weights: Floats, confidence: float) -> dict[str, Any]:
     """Return the columns of the table `repeats`, for raters with several verdicts on one comparison in one order."""
     within_order_rows, outcome_count_rows = equal_runs(preferences)
     if within_order_rows.is_empty():
@@ -67,7 +67,7 @@ def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, con
     return columns_of_repeats
 
 
-def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
+def equal_runs(preferences: AspectPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return comparisons with several verdicts in one order, and counts of all verdicts by comparison and order.
 
     The first table has a row for each rater and comparison, with the proportion `equal` of equal pairs of verdicts.
@@ -91,7 +91,7 @@ def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFram
 
 
 def label_agreement_rows(
-    study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
+    study: Study, preferences: AspectPreferences, bootstrap_weights: Floats, confidence: float
 ) -> list[dict[str, Any]]:
     """Return the rows of the table `repeated_labels`."""
     label_rows = repeated_labels(study, preferences.aspect)
@@ -136,7 +136,7 @@ def label_agreement_rows(
     return result_rows
 
 
-def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
+def ratios_of(study: Study, preferences: AspectPreferences) -> Ratios:
     """Return the ratios of every rater, with numerators and denominators as sums by item.
 
     The units are the clusters of the study. With the blocks of `preferences.design` as units, blocks would be
@@ -164,7 +164,7 @@ def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
     return Ratios(labels=ratio_labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=cluster_of_item)
 
 
-def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
+def _statistic_rows(study: Study, preferences: AspectPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
     key_column_names = ["rater", "item"]
     verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
@@ -192,7 +192,7 @@ def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tup
     )
 
 
-def _repeat_agreement(study: Study, preferences: RaterPreferences) -> pl.DataFrame:
+def _repeat_agreement(study: Study, preferences: AspectPreferences) -> pl.DataFrame:
     """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
     n_labels_expression = pl.col("len").sum()
     agreement_rows = (

@@ -36,7 +36,7 @@ from custodes.evaluate.gate.rules import (
     estimate_rule,
     judge_rows,
     kind_of_rules,
-    requirement,
+    requirements,
     select_metric,
 )
 from custodes.evaluate.parallel import map_parts
@@ -248,7 +248,7 @@ def gate(
     if statistic is not None:
         check_one_of("statistic", statistic, (*STATISTICS, *OF_LABELS))
     study = study.with_cache()
-    rules = [requirement(rule_text, study.systems) for rule_text in value_list("require", require or ())]
+    rules = requirements(require or (), study.systems)
     rule_kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
         refuse_ignored_argument(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)

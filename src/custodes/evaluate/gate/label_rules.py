@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,13 @@ from custodes.evaluate.rates.judges import (
     label_notes,
     rate_notes,
 )
-from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, labelled_outputs, view_of_positive
+from custodes.evaluate.rates.outputs import (
+    KEY,
+    LabelledOutputs,
+    has_known_positive,
+    labelled_outputs,
+    view_of_positive,
+)
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.intervals import student_quantile
@@ -67,9 +74,9 @@ class LabelTest:
     trials if the statistic is a proportion of outputs that were selected at random. `objection` says why the interval
     must not decide the rule; it is empty if the interval may decide. `advice` is empty if more data of the same kind
     would make the interval shorter; otherwise it says which data would. If outputs were left out of a corrected rate,
-    `extremes` has the smallest and the largest values that labels of these outputs permit, `influence` is the influence
-    on the smallest value, and `left_out` says why the left-out outputs may prevent a decision. `label` is the positive
-    label if the statistic depends on it.
+    `extremes` has the smallest and the largest values that labels of these outputs permit. `influence` is then the
+    influence on the smallest value, and `left_out` says why the left-out outputs may prevent a decision. `label` is the
+    positive label if the statistic depends on it.
     """
 
     rule: GateRule
@@ -154,12 +161,14 @@ class LabelTest:
 class LabelTests(NamedTuple):
     """Tests of one aspect, with the human label of each output (item, system), the first item of each unit, and notes.
 
-    If the input names no system, the name of the system is empty here instead of the name of the file.
+    `tested_labels` has the labels that the tests use: two labels if a positive label is named, otherwise the same as
+    `labels`. If the input names no system, the name of the system is empty here instead of the name of the file.
     """
 
     aspect: str
     tests: list[LabelTest]
     labels: dict[tuple[str, str], str]
+    tested_labels: dict[tuple[str, str], str]
     units: list[str]
     notes: list[Note]
 
@@ -205,18 +214,17 @@ def label_tests(
         ]
         first_item_rows = outputs.table.group_by(pl.Series("unit", outputs.unit)).agg(pl.col("item").min()).sort("unit")
         # Annotators without a majority may have a majority for the positive label. A tie is no label yet.
+        tested_labels = np.array(binarised_outputs.words)[binarised_outputs.gold.argmax(axis=1)]
         human_labels = np.where(
-            outputs.has_decided_label,
-            np.array(outputs.words)[outputs.gold.argmax(axis=1)],
-            np.array(binarised_outputs.words)[binarised_outputs.gold.argmax(axis=1)],
+            outputs.has_decided_label, np.array(outputs.words)[outputs.gold.argmax(axis=1)], tested_labels
         )
-        annotated_rows = outputs.table.with_columns(human_label=human_labels).filter(
-            binarised_outputs.has_decided_label
+        keys_of_outputs = [
+            (item, "" if study.unnamed_system else system) for item, system in outputs.table.select(KEY).iter_rows()
+        ]
+        label_of_output, tested_label_of_output = (
+            dict(compress(zip(keys_of_outputs, labels, strict=True), binarised_outputs.has_decided_label))
+            for labels in (human_labels.tolist(), tested_labels.tolist())
         )
-        label_of_output = {
-            (item, "" if study.unnamed_system else system): human_label
-            for item, system, human_label in annotated_rows.select("item", "system", "human_label").iter_rows()
-        }
         judges = [judge_of_name[judge_name] for judge_name in outputs.metrics if judge_name in judge_of_name]
         has_corrected_rate_rule = any(rule.statistic == CORRECTED_RATE for rule in rules)
         omitted_note_rules = (
@@ -227,6 +235,7 @@ def label_tests(
             outputs.aspect,
             tests,
             label_of_output,
+            tested_label_of_output,
             first_item_rows["item"].to_list(),
             [note for note in notes if note.rule not in omitted_note_rules],
         )

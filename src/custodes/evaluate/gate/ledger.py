@@ -247,8 +247,9 @@ class Ledger:
             - label_of_output.keys()
         ):
             raise InputError(
-                f"{file_name}: {len(missing_output_digests)} human labels of earlier runs are missing; give all labels "
-                "of the generation (for all systems), or replace at least half of the labels by new labels"
+                f"{file_name}: {len(missing_output_digests)} human labels of earlier runs are missing, or their "
+                "annotators are tied now; give all labels of the generation (for all systems), or replace at least "
+                "half of the labels by new labels"
             )
         if label_entries[0].level != level:
             raise OptionError(

@@ -22,7 +22,7 @@ def rate_bounds(
     settings: EstimateSettings,
 ) -> tuple[JudgeRates, JudgeRates]:
     """Return two corrected rates of the selected outputs: with all left-out outputs counted as negative, and with all
-    counted as positive. Both equal the corrected rate if no output was left out.
+    counted as positive. Both rates equal the corrected rate if no output was left out.
 
     The proportion of outputs that were left out has a beta posterior, with counts divided by the design effect.
     """

@@ -18,7 +18,8 @@ from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED
 from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
 
 STATUS = {FAILS: 1, CLOSED: 1, INCONCLUSIVE: 3, HOLDS: 0, OPEN: 0, UNTESTED: 0}
-"""Exit status by outcome; 2 is invalid input. The first of these outcomes that occurs is the joint outcome."""
+"""Exit status for each outcome of a rule (2 means invalid input). The first listed outcome that occurs is the joint
+outcome."""
 
 IN_JUNIT = {
     HOLDS: "system-out",

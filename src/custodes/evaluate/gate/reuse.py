@@ -45,7 +45,7 @@ TYPICAL_CORRELATION = 0.5
 
 
 LedgerAnswer = tuple[str, str, dict[str, Any], list[Note]]
-"""Outcome of a candidate, the reason for the outcome, row of the table `ledger`, and notes; there is no estimate."""
+"""Outcome of a candidate, reason for the outcome, row of the table `ledger`, and notes. Estimates are not included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +66,9 @@ class LedgerTests:
     precisions : tuple of Precision
     gains : tuple of float
         For each test, the assumed difference between the true value and the threshold, for which power is computed.
-    labels, outputs : dict
-        For each labelled output (see `LabelEntry`), the digest of its label, and its name.
+    labels, tested_labels, outputs : dict
+        For each labelled output (see `LabelEntry`), the digests of its label and of the label that the tests use, and
+        the name of the output.
     undefined : str
         Why a test is undefined or not valid (the candidate is then not tested); empty if there is no such test.
     """
@@ -80,6 +81,7 @@ class LedgerTests:
     precisions: tuple[Precision, ...]
     gains: tuple[float, ...]
     labels: dict[str, str]
+    tested_labels: dict[str, str]
     outputs: dict[str, str]
     undefined: str
 
@@ -100,15 +102,15 @@ class LedgerTests:
         has_several_systems = (
             len({system for aspect_tests in tests_of_aspects for _, system in aspect_tests.labels}) > 1
         )
-        label_digest_of_output_digest, name_of_output_digest = {}, {}
+        labels, tested_labels, name_of_output_digest = dict[str, str](), dict[str, str](), {}
         for aspect_tests in tests_of_aspects:
             for (item, system), label in aspect_tests.labels.items():
                 item_digest = digest([aspect_tests.aspect, item])[:LENGTH]
                 output_digest = item_digest + digest([system])[:LENGTH]
-                label_digest_of_output_digest[output_digest], name_of_output_digest[output_digest] = (
-                    digest([item_digest, label])[:LENGTH],
-                    " of ".join(filter(None, (item, system))),
+                labels[output_digest], tested_labels[output_digest] = (
+                    digest([item_digest, word])[:LENGTH] for word in (label, aspect_tests.tested_labels[item, system])
                 )
+                name_of_output_digest[output_digest] = " of ".join(filter(None, (item, system)))
         return cls(
             metric=metric,
             rules=tuple(
@@ -126,7 +128,8 @@ class LedgerTests:
             results=influence_by_test[:, is_unit_in_any_test],
             precisions=tuple(test.precision() for _, test in aspect_test_pairs),
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in aspect_test_pairs),
-            labels=label_digest_of_output_digest,
+            labels=labels,
+            tested_labels=tested_labels,
             outputs=name_of_output_digest,
             undefined=next(
                 (
@@ -205,8 +208,13 @@ def _with_labels(
         (not tests.labels, "ledger: the study has no human labels; add human labels, or omit the ledger"),
         error=InputError,
     )
+    # A tie of annotators may have been recorded by the label that the tests used. A later majority is no change of it.
+    label_of_output = {
+        output: tested_label if ledger.labels.get(output) == (tested_label := tests.tested_labels[output]) else label
+        for output, label in tests.labels.items()
+    }
     return ledger, ledger.with_labels(
-        tests.labels, name_of_output_digest=tests.outputs, level=level, file_name=file_name
+        label_of_output, name_of_output_digest=tests.outputs, level=level, file_name=file_name
     )
 
 

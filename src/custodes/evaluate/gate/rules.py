@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from custodes.arguments import value_list
 from custodes.data.notes import Note
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
@@ -133,6 +135,18 @@ class RuleEstimate:
     n: int
     estimate: ResampledEstimate | None
     reason: str = ""
+
+
+def requirements(texts: str | Iterable[str], systems: Collection[str] = ()) -> list[GateRule]:
+    """Return the rules of texts, each with one requirement or a comma list; see `requirement`."""
+    rule_texts = value_list("require", texts)
+    for text, next_text in pairwise(rule_texts):
+        if next_text.isdecimal():
+            raise OptionError(
+                f"require='{text},{next_text}': a comma separates requirements; write {text}.{next_text} with a "
+                "decimal point"
+            )
+    return [requirement(text, systems) for text in rule_texts]
 
 
 def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
@@ -319,7 +333,7 @@ def _standing_statistic(sample: Sample) -> str:
 
 
 def _cluster_sizes(sample: Sample, is_used_item: Bools) -> Floats:
-    """Return the weights of marked items by cluster. With system-level scores in the file, all items count."""
+    """Return the weights of marked items by cluster. If the file has system-level scores, all items count as marked."""
     comparison, design = sample.comparison, sample.comparison.design
     has_system_scores = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
     used_item_weights = design.weights * (is_used_item | has_system_scores)

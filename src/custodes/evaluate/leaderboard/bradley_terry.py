@@ -53,10 +53,10 @@ With fewer, the errors of the metric cannot be estimated, and standard errors wo
 class Options:
     """Settings of the fit: number of systems, model of ties, confidence level and number of resamples.
 
-    `test_pairs`: each pair is also tested with only the comparisons between its two systems. These tests are valid only
-    if the numbers of comparisons did not depend on outcomes. `search_removal`: search for the smallest set of
-    comparisons whose removal changes the leader. `by_pair`: the human comparisons of each pair are a random sample, and
-    the size of the sample may depend on the outcomes.
+    `test_pairs`: each pair is also tested with only the comparisons between its two systems. The tests of single pairs
+    are valid only if the numbers of comparisons did not depend on outcomes. `search_removal`: search for the smallest
+    set of comparisons whose removal changes the leader. `by_pair`: the human comparisons of each pair are a random
+    sample, and the size of the sample may depend on the outcomes.
     """
 
     n_systems: int
@@ -403,8 +403,8 @@ def sampling_mismatch(probabilities: Floats, is_labelled_row: Bools, *, item_cod
 
     The reason is that more or fewer items than expected have human labels. `is_labelled_row` and `item_codes` (rows,)
     tell whether a row has a human label, and which item it compares. `cluster_of_item` (items,) are the clusters. The
-    test statistic is the number of annotated items minus the sum of the probabilities. It is divided by the binomial or
-    the clustered standard error, whichever is larger.
+    test statistic is the number of annotated items minus the sum of the probabilities. The statistic is divided by the
+    binomial or the clustered standard error, whichever is larger.
     """
     from scipy.special import erfc
 

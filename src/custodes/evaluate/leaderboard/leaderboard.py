@@ -46,7 +46,8 @@ CORRECTED = "corrected:"
 """Prefix of the name of a metric, for human comparisons that are corrected by the metric."""
 
 FEW_RATERS = 3
-"""Up to this number of raters, all are displayed by default; with more, only annotators and the best correction."""
+"""Up to this number of raters, the leaderboard displays all raters by default; with more raters, only the annotators
+and the best correction."""
 
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:

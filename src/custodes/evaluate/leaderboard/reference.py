@@ -113,7 +113,8 @@ def _mean(win_points: Floats, cluster_codes: Ints, confidence: float) -> Sequenc
     """Return a mean of points and the bounds of its Wilson interval, with an effective number of comparisons.
 
     The effective number is n p (1 - p) / v. The rate p and the variance v also contain t^2 / 2 wins and t^2 / 2 losses,
-    the pseudo-observations of Agresti and Coull 1998. Without them, one tie among wins doubles the effective number.
+    the pseudo-observations of Agresti and Coull 1998. Without these pseudo-observations, one tie among wins doubles the
+    effective number.
     """
     n_values, n_clusters = len(win_points), int(cluster_codes.max()) + 1
     mean = float(win_points.mean())

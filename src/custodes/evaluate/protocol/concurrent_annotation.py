@@ -87,7 +87,7 @@ class PairState:
 
 
 class ConcurrentAnnotation:
-    """The state of a live protocol. It receives events and gives open questions and decisions.
+    """The state of a live protocol. A live protocol receives events and gives open questions and decisions.
 
     The state uses no clock and no files. Each pair has a random order of items in `orders`; a position is an index in
     this order. `systems` (pairs, 2) are the systems of each pair, `units` (items,) is the cluster of each item, and

@@ -54,7 +54,8 @@ def _powers(power_table: pl.DataFrame) -> Iterator[View]:
         ).drop("pair")
         yield View(
             title=title_with_aspect(
-                "probability that annotators alone find the better system, by annotations per pair", aspect_name
+                "probability that annotators alone find the better system, by number of annotations per pair",
+                aspect_name,
             ),
             header=tuple(pivoted_power.columns),
             rows=tuple(tuple(_cell(cell_content) for cell_content in power_row) for power_row in pivoted_power.rows()),
@@ -74,7 +75,10 @@ class Plan(Result):
 
     plan: pl.DataFrame = table(
         "Means over simulated studies: one row per stopping rule and estimator, always including `human`.",
-        label("metric", "the metric used: `none`, `ideal`, `channel` (assumed), or a metric of the pilot"),
+        label(
+            "metric",
+            "the metric used: `none`, `ideal`, `channel` (the assumed confusion matrix), or a metric of the pilot",
+        ),
         ESTIMATOR,
         STOPPING,
         score(

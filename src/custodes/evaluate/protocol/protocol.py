@@ -82,14 +82,14 @@ class Protocol(Result):
         STOPPING,
         share(
             "share",
-            "annotations used, as a proportion of those available; mean over pairs",
+            "annotations used, as a proportion of the available annotations; mean over pairs",
             "Annotations used",
             sd=True,
             best="low",
         ),
         *error_columns(
             "proportion of pairs with the same decision as with all annotations",
-            "proportion of pairs decided for one system, but for the other system with all annotations",
+            "proportion of pairs that are decided for one system, although all annotations decide for the other system",
             "proportion of pairs that are undecided, but decided with all annotations",
             "proportion of pairs that are decided, but undecided with all annotations",
             sd=True,
@@ -111,7 +111,8 @@ class Protocol(Result):
         ),
         score(
             "kld_mode",
-            "as `kld`, but from the posterior mode (rates without smoothing) of all annotations, as in the paper; "
+            "like `kld`, but computed from the posterior mode (rates without smoothing) of all annotations, as in "
+            "the paper; "
             "infinite if a pair has an outcome that annotators never chose",
             "KLD of the mode",
             best="low",

@@ -23,7 +23,7 @@ from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
 EQUIVALENCE_MARGIN = 0.05
-"""Largest difference of TPR, and of TNR, with which systems may share error rates."""
+"""Largest difference in TPR, and in TNR, between two systems with which these systems may share error rates."""
 FEWEST_OF_LABEL = 10
 """Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3

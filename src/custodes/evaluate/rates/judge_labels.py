@@ -88,11 +88,11 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
             yield JudgeLabels(name=metric, labels=labels_or_scores, evaluated=labels_or_scores)
             continue
         has_score = ~np.isnan(labels_or_scores)
-        has_score_and_human_label = has_score & outputs.has_decided_label
-        is_positive_human_label = outputs.gold[has_score_and_human_label, 1] > 0.5
+        has_score_and_human_label = has_score & outputs.has_human_label
+        positive_shares = outputs.gold[has_score_and_human_label, 1]
         threshold_or_target = parsed_threshold(threshold) if threshold else np.nan
         cutoff = (
-            threshold_or_target.threshold(labels_or_scores[has_score_and_human_label], is_positive_human_label)
+            threshold_or_target.threshold(labels_or_scores[has_score_and_human_label], positive_shares)
             if isinstance(threshold_or_target, ThresholdTarget)
             else threshold_or_target
         )
@@ -101,13 +101,13 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
         if isinstance(threshold_or_target, ThresholdTarget):
             cross_fitted_judge_labels[has_score_and_human_label] = cross_fitted_labels(
                 labels_or_scores[has_score_and_human_label],
-                is_positive_human_label,
+                positive_shares,
                 threshold_or_target,
                 fold=outputs.unit[has_score_and_human_label] % FOLDS,
             )
         score_stratum_codes = np.zeros(len(labels_or_scores), dtype=np.intp)
         score_stratum_codes[has_score] = score_strata(
-            labels_or_scores[has_score], n_labelled=int((has_score & outputs.has_human_label).sum())
+            labels_or_scores[has_score], n_labelled=int(has_score_and_human_label.sum())
         )
         yield JudgeLabels(
             name=metric,
@@ -162,7 +162,7 @@ def sampling_p_value(outputs: LabelledOutputs, judge_labels: Floats) -> float:
 
     If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label.
     Each label has Fisher's exact test of counts divided by the design effect of clusters. The smallest p-value over
-    labels is adjusted by Bonferroni's method. NaN if all outputs, or no outputs, have human labels.
+    labels is adjusted by Bonferroni's method. The result is NaN if all outputs, or no outputs, have human labels.
     """
     judge_labels = (
         judge_labels if has_only_judged(outputs, judge_labels, "random") else np.nan_to_num(judge_labels, nan=-1.0)

@@ -197,13 +197,12 @@ def _certainty(
     has_signal_value = np.isfinite(signal_values)
     if not has_signal_value.any():
         return signal_values, ""
-    roc_curve = roc(signal_values[has_signal_value], label_codes[has_signal_value] == 1)
+    known_values, positive_shares = signal_values[has_signal_value], label_codes[has_signal_value].astype(np.float64)
+    roc_curve = roc(known_values, positive_shares)
     is_signal_separating = np.nan_to_num(roc_curve.tpr - roc_curve.fpr).max(initial=0.0) >= SEPARATING
     if is_confidence(signal_name) or not is_signal_separating:
-        return signal_values, f"{signal_name} is read as the confidence in the label"
-    score_cutoff = ThresholdTarget.parse("youden").threshold(
-        signal_values[has_signal_value], label_codes[has_signal_value] == 1
-    )
+        return signal_values, f"{signal_name} is read as the confidence of the judge in its label"
+    score_cutoff = ThresholdTarget.parse("youden").threshold(known_values, positive_shares)
     return np.abs(signal_values - score_cutoff), (
         f"{signal_name} is read as a score of {positive_label!r}, and the distance from {score_cutoff:.3g} is the "
         "confidence; to give the confidence itself, use a column with 'confidence' in its name"

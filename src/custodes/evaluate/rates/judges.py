@@ -23,7 +23,7 @@ from custodes.evaluate.rates.estimates import (
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, values_of_codes
 from custodes.evaluate.slices import Ratios
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.intervals import student_quantile, wilson_interval
 from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
 from custodes.stats.rates.posterior import Sampling
@@ -56,7 +56,7 @@ PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
 MOST_OUTSIDE = 0.05
-"""Maximum proportion of scores outside the range of the labels of a metric on the scale of the labels."""
+"""A metric has the scale of the labels if at most this proportion of its scores lies outside the range of labels."""
 
 FEW_LABELS = 3
 """Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""
@@ -146,8 +146,8 @@ def judge_row(
 ) -> dict[str, Any]:
     """Return a row of the table `judges`."""
     estimate_of_measure = judge_rates.measures(confidence=confidence, ordered=outputs.ordered)
-    scores, is_positive_label, cluster_codes = _labelled_scores(outputs, judge)
-    estimate_of_measure["auc"] = area_under_roc(scores, is_positive_label, units=cluster_codes, confidence=confidence)
+    scores, positive_shares, cluster_codes = _labelled_scores(outputs, judge)
+    estimate_of_measure["auc"] = area_under_roc(scores, positive_shares, units=cluster_codes, confidence=confidence)
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
@@ -186,10 +186,10 @@ def confusion_rows(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRa
 
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
     """Return the rows of the table `roc`, thinned to `MOST_POINTS` points; empty for a judge without scores."""
-    scores, is_positive_label, _ = _labelled_scores(outputs, judge)
-    if not 0 < is_positive_label.sum() < len(is_positive_label):
+    scores, positive_shares, _ = _labelled_scores(outputs, judge)
+    if not 0 < positive_shares.sum() < len(positive_shares):
         return []
-    roc_curve = roc(scores, is_positive_label)
+    roc_curve = roc(scores, positive_shares)
     indices_above_threshold = np.flatnonzero(roc_curve.threshold >= judge.threshold)
     chosen_point_index = int(indices_above_threshold[-1]) if len(indices_above_threshold) else 0
     point_indices = np.unique(
@@ -211,7 +211,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     """Return the rows of the table `calibration`, with the rate of positive human labels in bins of equal size."""
     from scipy.special import ndtri
 
-    labelled_scores, is_positive_label, _ = _labelled_scores(outputs, judge)
+    labelled_scores, positive_shares, _ = _labelled_scores(outputs, judge)
     if not len(labelled_scores):
         return []
     _, bin_of_output, n_outputs_of_bin = np.unique(
@@ -219,7 +219,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     )
     mean_scores, positive_rates = (
         np.bincount(bin_of_output, weights=scores_or_labels) / n_outputs_of_bin
-        for scores_or_labels in (labelled_scores, is_positive_label)
+        for scores_or_labels in (labelled_scores, positive_shares)
     )
     lower_bounds, upper_bounds = wilson_interval(
         positive_rates, n_outputs_of_bin, quantile=float(ndtri((1 + confidence) / 2))
@@ -229,13 +229,16 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     return [{"metric": judge.name} | dict(zip(column_names, bin_row, strict=True)) for bin_row in bin_rows]
 
 
-def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
-    """Return the scores, the binary human labels and the clusters of outputs that have a score and a human label."""
+def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Floats, Ints]:
+    """Return the scores, the human labels as proportions of the positive label, and the clusters of outputs.
+
+    Only outputs with a score and a human label are returned.
+    """
     scores = np.full(len(outputs.unit), np.nan) if judge.scores is None else judge.scores
-    has_score_and_human_label = outputs.has_decided_label & ~np.isnan(scores)
+    has_score_and_human_label = outputs.has_human_label & ~np.isnan(scores)
     return (
         scores[has_score_and_human_label],
-        outputs.gold[has_score_and_human_label, 1] > 0.5,
+        outputs.gold[has_score_and_human_label, 1],
         outputs.unit[has_score_and_human_label],
     )
 
@@ -368,8 +371,8 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         (
             "no-human-labels",
             not n_labelled,
-            "no output has a human label, so rates are those of the judge and may be wrong; label a random part of "
-            "the outputs",
+            "no output has a human label, so rates use the judge's labels alone and may be wrong; label a random "
+            "part of the outputs",
         ),
         (
             "all-labelled",

@@ -15,7 +15,7 @@ from custodes.data.labels import MOST_STEPS, POLARITY, LabelScale, label_words
 from custodes.data.mapping.column_vocabulary import CONFIDENCES, split_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study, select_aspect_rows
-from custodes.errors import InputError, OptionError, join_labels, suggestion
+from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 from custodes.stats.annotator_models import UNKNOWN, AnnotatorLabels, dawid_skene, majority_label, vote_shares
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.ratios import ratio
@@ -267,10 +267,18 @@ def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -
     label_metrics = [
         metric_name for metric_name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score
     ]
-    if not label_metrics:
-        raise InputError(
-            f"{verb} needs a metric that gives labels; without one, label a random part of the outputs and use rates"
-        )
+    reject(
+        (
+            not outputs.metrics,
+            f"{verb} needs a metric that gives labels; without one, label a random part of the outputs and use rates",
+        ),
+        (
+            not label_metrics,
+            f"{verb} needs a metric that gives labels, but {join_labels(outputs.metrics)} gives scores; add a column "
+            "with its labels, such as pass if the score is at least 0.5",
+        ),
+        error=InputError,
+    )
     if metric is None and len(label_metrics) > 1:
         raise OptionError(
             f"{verb}: several metrics give labels; name one with metric=NAME: {join_labels(label_metrics)}"
@@ -427,7 +435,8 @@ def _numeric_scale(study: Study, rating_rows: pl.DataFrame, aspect: str) -> tupl
         study_and_aspect_text = f"{study.name}{f' ({aspect})' if aspect else ''}"
         raise InputError(
             f"{study_and_aspect_text}: ratings are scores with {distinct_scores.len()} different values, but rates "
-            f"needs labels, or at most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
+            f"needs labels, or at most {MOST_STEPS} different whole numbers; replace the scores by labels, such as "
+            "pass if the score is at least 0.5, or use leaderboard or agreement"
         )
     scale_steps = [0, 1] if set(distinct_scores) <= {0, 1} else [int(score) for score in distinct_scores]
     code_of_step = {float(step): float(code) for code, step in enumerate(scale_steps)}

@@ -30,7 +30,10 @@ def favours(view: AspectResults) -> Iterator[str]:
     conclusive_rows = view.partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
     if not conclusive_rows.height:
         reasons_text = names(view.partiality["reason"].unique(maintain_order=True).to_list())
-        yield f"Whether a metric is partial to a system is inconclusive{': ' if reasons_text else ''}{reasons_text}."
+        yield (
+            "Whether a metric over-rates or under-rates a system is inconclusive"
+            f"{': ' if reasons_text else ''}{reasons_text}."
+        )
         return
     metrics_not_above_chance = view.metrics_on_side("unclear", "below")
     best_metrics = [standing_row["metric"] for standing_row in view.standing[:1]]
@@ -51,7 +54,7 @@ def favours(view: AspectResults) -> Iterator[str]:
     yield from _overall_scores(view, reported_metrics)
     n_metrics_with_finding = len({finding_row["metric"] for finding_row in finding_rows})
     if not view.partial:
-        yield "No metric is significantly partial to a system."
+        yield "No metric significantly over-rates or under-rates a system."
     elif not finding_rows:
         metrics_with_partiality = list(dict.fromkeys(finding_row["metric"] for finding_row in view.partial))
         verb_text, subject_text = (
@@ -72,7 +75,7 @@ def favours(view: AspectResults) -> Iterator[str]:
     inconclusive_rows = view.partiality.filter((pl.col("finding") == INCONCLUSIVE).all().over("system"))
     inconclusive_systems = inconclusive_rows["system"].unique(maintain_order=True).to_list()
     if inconclusive_systems:
-        yield f"Whether a metric is partial to {names(inconclusive_systems)} is inconclusive."
+        yield f"Whether a metric over-rates or under-rates {names(inconclusive_systems)} is inconclusive."
 
 
 def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
@@ -152,7 +155,9 @@ def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
             if metric_rows["overall"].all()
             else f"{subject_with_verb(single_score_metrics, 'has one score', 'have one score')} for all aspects"
         )
-        yield f"{subject_text}, so apparent partiality may reflect quality on another aspect."
+        yield (
+            f"{subject_text}, so a system may seem over-rated or under-rated because of its quality on another aspect."
+        )
 
 
 def flips(view: AspectResults) -> Iterator[str]:

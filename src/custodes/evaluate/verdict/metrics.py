@@ -120,14 +120,18 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
         applicable(
             (
                 other_tied_metrics,
-                f" It does not differ significantly from {_names_with_p_values(other_tied_metrics, p_of_metric)}.",
+                f" {best_row['metric']} does not differ significantly from "
+                f"{_names_with_p_values(other_tied_metrics, p_of_metric)}.",
             ),
             (
                 metrics_at_threshold,
                 f" The difference from {_names_with_p_values(metrics_at_threshold, p_of_metric)} counts as not "
                 "significant, because the p-value is too close to the significance level.",
             ),
-            (other_rows and not tied_metrics, f" It is significantly better than {others_text}{largest_p_text}."),
+            (
+                other_rows and not tied_metrics,
+                f" {best_row['metric']} is significantly better than {others_text}{largest_p_text}.",
+            ),
         )
     )
 

@@ -187,8 +187,8 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
             else "not significant on any aspect"
         )
         yield (
-            f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
-            f"over all other metrics is {lead_text}."
+            f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. The lead "
+            f"of such a metric over all other metrics is {lead_text}."
         )
 
 
@@ -243,9 +243,9 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
         (
             not findings and any(is_partiality_tested(view, metric) for view in system_views),
             f"{metric} does not significantly over-rate or under-rate any system (all aspects tested together), but "
-            "some partiality may exist.",
+            "this does not show that it rates all systems fairly.",
         ),
-        (unclear_texts, f"Whether {metric} is partial is inconclusive for {names(unclear_texts)}."),
+        (unclear_texts, f"Whether {metric} over-rates or under-rates {names(unclear_texts)} is inconclusive."),
         (
             metric and not any(is_length_tested(view, metric) for view in views),
             f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs.",

@@ -102,8 +102,8 @@ def interim(view: AspectResults) -> Iterator[str]:
         f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decision_texts and n_undecided else ""
     )
     yield (
-        f"The interim analyses {decisions_text}{undecided_text}. They test each pair separately, and their decisions "
-        "hold only for these annotators."
+        f"The interim analyses {decisions_text}{undecided_text}. These analyses test each pair separately, and their "
+        "decisions hold only for these annotators."
     )
 
 
@@ -126,9 +126,9 @@ def _next_to_reference(view: AspectResults) -> Iterator[str]:
     next_row = other_rows[0]
     tied_systems = [other_row["system"] for other_row in other_rows[1:] if view.is_undecided(next_row, other_row)]
     tied_text = (
-        f"It does not differ significantly from {names(tied_systems, limit=MOST_LISTED)}"
+        f"{next_row['system']} does not differ significantly from {names(tied_systems, limit=MOST_LISTED)}"
         if tied_systems
-        else "It is significantly better than all other systems"
+        else f"{next_row['system']} is significantly better than the other systems"
     )
     yield (
         f"{first_row['system']} looks like the reference. Of the other {len(other_rows)} systems, {next_row['system']} "
@@ -171,7 +171,9 @@ def _top_group_text(view: AspectResults) -> str:
         return f"{leading_system} is better than {other_systems[0]}: it {rate_text}."
     if len(top_systems) == 1:
         lead_text = f": significantly better than each of the other {len(other_systems)} systems"
-        return f"{leading_system} is best{lead_text if first_row['rank_high'] == 1 else ''}. It {rate_text}."
+        return (
+            f"{leading_system} is best{lead_text if first_row['rank_high'] == 1 else ''}. {leading_system} {rate_text}."
+        )
     system_rows_behind = [system_row for system_row in view.board if not system_row["may_be_first"]]
     if not system_rows_behind:
         top_text = names(top_systems) if len(top_systems) <= MOST_NAMED else f"the {len(top_systems)} systems"
@@ -259,7 +261,7 @@ def labels(view: AspectResults) -> Iterator[str]:
         (
             has_reference and len(view.board) > 2 and not view.split and view.is_undecided(*view.board[1:3]),
             f"Which of the other systems is best is undecided; exclude the reference (--systems '!{leading_system}') "
-            "to rank them alone.",
+            "to rank the other systems alone.",
         ),
         (lacks_forecast(view, undecided_pairs), more_ratings_text(candidates_text(view))),
         (
@@ -282,8 +284,8 @@ def forecast_text(pair_texts: Sequence[str]) -> str:
     """Return a sentence on the numbers of further comparisons with 50 % power to decide each pair."""
     return (
         "If the true differences are as large as in these data, the following further human comparisons, each on a new "
-        f"item, give 50 % power to show which system of a pair is better: {names(pair_texts)}. They do not decide "
-        "other pairs."
+        f"item, give 50 % power to show which system of a pair is better: {names(pair_texts)}. These comparisons do "
+        "not decide other pairs."
     )
 
 
@@ -302,5 +304,5 @@ def more_ratings_text(candidates: str, aspects: str = "") -> str:
     """Return the advice to rate the candidates again; `aspects` begins with " on "."""
     return (
         f"To learn which of {candidates} is best{aspects}, collect more human ratings of these systems. These data do "
-        "not show how many are needed."
+        "not show how many ratings are needed."
     )

@@ -43,11 +43,12 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
         ),
         (
             not finding_rows and is_partiality_tested(view, metric),
-            f"{metric} does not significantly over-rate or under-rate any system, but some partiality may exist.",
+            f"{metric} does not significantly over-rate or under-rate any system, but this does not show that it rates "
+            "all systems fairly.",
         ),
         (
             reason_of_unclear_system,
-            f"Whether {metric} is partial to {names([*reason_of_unclear_system])} is inconclusive"
+            f"Whether {metric} over-rates or under-rates {names([*reason_of_unclear_system])} is inconclusive"
             f"{f': {reasons_text}' if reasons_text else ''}.",
         ),
         (
@@ -60,8 +61,8 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
 def decisions(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the decisions of the metric that agrees best.
 
-    A second sentence follows if leaving all pairs undecided would be at least as close to the human decisions. It is
-    omitted if annotators decide no pair.
+    A second sentence follows if leaving all pairs undecided would be at least as close to the human decisions. The
+    second sentence is omitted if annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
     error_row = decisions_of(view, metric)
@@ -79,8 +80,9 @@ def decisions(view: AspectResults) -> Iterator[str]:
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would reach "
-        f"the same decision on {undecided_text}. {metric} reverses {reversed_text} of the pairs, misses a difference "
+        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would "
+        f"reach the same decision on {undecided_text} of the pairs. {metric} reverses {reversed_text} of the pairs, "
+        "misses a difference "
         f"in {missed_text} and finds a difference that the annotators do not confirm in "
         f"{percent(error_row['insertion'])}.{other_pairs_text}"
     )
@@ -95,9 +97,9 @@ def decisions(view: AspectResults) -> Iterator[str]:
 def decisions_of(view: AspectResults, metric: str) -> Row:
     """Return the decision errors of a metric on the pairs of systems that annotators and metric compared.
 
-    The row of the table `errors` of ranking has three further values. `pairs` is the number of these pairs, `undecided`
-    the proportion of them that annotators leave undecided, and `other_pairs` the number of pairs without a decision of
-    the metric. The row is empty if the errors are undefined.
+    The row of the table `errors` of ranking has three further values. `pairs` is the number of compared pairs,
+    `undecided` the proportion of these pairs that annotators leave undecided, and `other_pairs` the number of pairs
+    without a decision of the metric. The row is empty if the errors are undefined.
     """
     human_decision_rows = view.decisions.filter(rater=HUMAN)
     common_pair_rows = human_decision_rows.join(

@@ -184,7 +184,9 @@ def sentences(result: Ceiling) -> list[str]:
             if gap_rows.filter(condition).height
         ]
         if inconclusive_targets := gap_rows.filter(~is_better & ~is_worse)["target"].to_list():
-            sentence_texts.append(f"No significant difference between {equal_text}: {names(inconclusive_targets)}.")
+            sentence_texts.append(
+                f"On these aspects, {equal_text} do not differ significantly: {names(inconclusive_targets)}."
+            )
     return sentence_texts
 
 
@@ -209,21 +211,20 @@ def halo_sentences(result: Ceiling) -> list[str]:
             for target in halo_rows["target"]
         ]
         sentence_texts.append(
-            "Part of the agreement between aspects is a halo effect of the annotator. A rating is predicted "
-            "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
-            f"ratings of these aspects: {names(target_texts)}."
+            "Part of the agreement between aspects is a halo effect of the annotator. An annotator’s own ratings of "
+            "the other aspects predict a rating better (τ-b) than the ratings of the other aspects by other "
+            f"annotators do: {names(target_texts)}."
         )
     rows_of_sentence_start = {
         "Predictions of a rating from the metrics are not significantly worse than predictions from other annotators’ "
         "ratings of other aspects": lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
             halo_rows, on="target", how="semi", maintain_order="left"
         ),
-        "No significant halo effect. The same annotator’s ratings of the other aspects do not predict a rating "
-        "significantly better than other annotators’ ratings of these aspects do": same_source_rows.filter(
-            pl.col("lead_low") <= 0, pl.col("lead_high") >= 0
-        ),
-        "No halo effect. A rating is predicted better from other annotators’ ratings of other aspects than from "
-        "the same annotator’s ratings of these aspects": same_source_rows.filter(pl.col("lead_high") < 0),
+        "No significant halo effect. On these aspects, an annotator’s own ratings of the other aspects do not predict "
+        "a rating significantly better than the ratings of the other aspects by other annotators "
+        "do": same_source_rows.filter(pl.col("lead_low") <= 0, pl.col("lead_high") >= 0),
+        "No halo effect. On these aspects, the ratings of the other aspects by other annotators predict a rating "
+        "better than the annotator’s own ratings do": same_source_rows.filter(pl.col("lead_high") < 0),
     }
     return sentence_texts + [
         f"{sentence_start}: {names(target_rows['target'].to_list())}."
@@ -268,8 +269,8 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
             )
         else:
             text += (
-                f" A perfect predictor could reach {estimate_with_interval(bound_row, 'attainable')} if the errors of "
-                f"the {bound_row['annotators']} annotators are independent."
+                f" A perfect predictor could reach τ-b {estimate_with_interval(bound_row, 'attainable')} if the errors "
+                f"of the {bound_row['annotators']} annotators are independent."
             )
             if any(
                 _is_above_bound(row_of_aspect_and_features.get((aspect, features)), bound_row)

@@ -166,7 +166,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
         )
         if row_of_method:
             other_methods = [f"{row['what']} (τ-b {number(row['kendall'])})" for row in row_of_method.values()]
-            text += f" Combinations that are not tested: {names(other_methods)}."
+            text += f" These combinations are not tested against the best single metric: {names(other_methods)}."
         targets_and_texts.append((str(target), text))
     return targets_and_texts
 

@@ -28,9 +28,10 @@ SIMILARITY_TEXTS = {
         "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
     ),
     "human-human": (
-        "Rankings by human aspects are more similar to each other than to rankings by metrics",
-        "Rankings by human aspects are more similar to rankings by metrics than to each other",
-        "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
+        "Human rankings on different aspects are more similar to each other than to rankings by metrics",
+        "Human rankings on different aspects are more similar to rankings by metrics than to each other",
+        "Human rankings on different aspects are not significantly more similar to each other than to rankings by "
+        "metrics",
     ),
 }
 """Sentences on the similarity of raters of one kind, compared with the similarity of human ratings and metrics.
@@ -105,8 +106,9 @@ def sentences(result: Complementarity) -> list[str]:
         else:
             comparison_text = less_similar_sentence if gap_row["difference_high"] < 0 else no_difference_sentence
         sentence_texts.append(
-            f"{comparison_text}. The mean complementarity (0.5: unrelated) is "
-            f"{number(complementarity_of_kind_pair['human-metric'])} for a human aspect and a metric, and "
+            f"{comparison_text}. The mean complementarity (0.5: unrelated rankings) is "
+            f"{number(complementarity_of_kind_pair['human-metric'])} for the human ratings of an aspect and a "
+            "metric, and "
             f"{number(complementarity_of_kind_pair[within_kind_pair])} for {AVERAGES[within_kind_pair]} (difference "
             f"{estimate_with_interval(gap_row, 'difference')})."
         )
@@ -115,8 +117,8 @@ def sentences(result: Complementarity) -> list[str]:
         row = sufficient_component_rows.row(0, named=True)
         sentence_texts.append(
             f"{plural(row['component'], 'principal component')} explain{'s' if row['component'] == 1 else ''} "
-            f"{percent(row['cumulative'])} of the differences of raters from their common ranking. With random "
-            f"rankings, the expected proportion would be {percent(row['null_cumulative'])}."
+            f"{percent(row['cumulative'])} of the differences of raters from their common ranking. If all rankings "
+            f"were random, the expected proportion would be {percent(row['null_cumulative'])}."
         )
     return sentence_texts
 

@@ -18,12 +18,14 @@ from custodes.reporting.tables import result_table_html
 
 TABLES = ("findings", "orders", "confusion", "reliability")
 CAPTIONS = {
-    POSITION: "Right: the judge prefers the output shown first.",
-    LENGTH: "Right: the judge prefers longer outputs more than the annotators do, adjusted for the noise of "
+    POSITION: "Points on the right: the judge prefers the output shown first.",
+    LENGTH: "Points on the right: the judge prefers longer outputs more than the annotators do, adjusted for the "
+    "noise of "
     "human ratings.",
-    OWN: "Right: the judge over-rates its own systems, compared with human ratings.",
-    CONFIDENCE: "Right: the judge is overconfident, because its mean confidence exceeds its accuracy by human ratings.",
-    PROBE: "Right: the same output does better in the changed form than in the original form.",
+    OWN: "Points on the right: the judge over-rates its own systems, compared with human ratings.",
+    CONFIDENCE: "Points on the right: the judge is overconfident, because its mean confidence exceeds its accuracy "
+    "by human ratings.",
+    PROBE: "Points on the right: the same output does better in the changed form than in the original form.",
 }
 SHOWN = (
     ("findings", "Tests of judges (smallest p-value first)"),
@@ -170,7 +172,7 @@ def _untested_text(context: Context) -> str:
     )
     tested_text += "No verdict is missing. " if has_no_failures else ""
     return tested_text + (
-        f"Not tested, because data are missing: {', '.join(untested_texts)}." if untested_texts else ""
+        f"Data are missing for tests of these kinds of fault: {', '.join(untested_texts)}." if untested_texts else ""
     )
 
 

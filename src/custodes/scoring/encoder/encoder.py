@@ -56,8 +56,8 @@ class TextEmbeddings(NamedTuple):
 class Encoder:
     """A model with its tokenizer and a cache of embeddings.
 
-    `lent` are the CPU seconds of reused embeddings. These seconds count as cost of the metric that reuses the
-    embeddings, so that the cost of a metric does not depend on the order of the metrics that share the model.
+    `lent` are the CPU seconds of reused embeddings. The metric that reuses embeddings bears these seconds as cost, so
+    that the cost of a metric does not depend on the order of the metrics that share the model.
 
     """
 

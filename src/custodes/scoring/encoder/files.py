@@ -78,7 +78,7 @@ class ModelFiles:
         return any(_matches(file_name, WORDS) for file_name in _names(self.folder))
 
     def read_settings(self, *file_names: str) -> dict[str, Any]:
-        """Return the settings in the files with these names; later files override earlier ones."""
+        """Return the settings in the files with these names; later files override earlier files."""
         settings: dict[str, Any] = {}
         for settings_path in (self.folder / file_name for file_name in file_names):
             try:

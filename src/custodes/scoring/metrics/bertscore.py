@@ -155,7 +155,8 @@ def _weight_tokens(embeddings: TextEmbeddings, weigh: Weigh) -> TokenVectors:
 
 
 def _uniform_weights(encoder: Encoder) -> Weigh:
-    """Return a function that gives weight 0 to tokens that begin or separate texts, and weight 1 to others."""
+    """Return a function that gives weight 0 to tokens that begin or separate texts, and weight 1 to all other
+    tokens."""
     weightless_token_ids = sorted(encoder.tokenizer.weightless)
     return lambda ids: (~np.isin(ids, weightless_token_ids)).astype(float)
 

@@ -34,7 +34,8 @@ FIELDS: Mapping[Need, str] = {"source": "source", "context": "context", "image":
 """Fields of a row, by input."""
 
 Cell = tuple[int, int, Mapping[str, Any]]
-"""The output and the column of a score, and the row of the request for the score."""
+"""Position of a score (index of the output, index of the column), and the row that is sent to the worker for this
+score."""
 
 
 def parse_worker_command(text: str) -> tuple[list[str], float]:

@@ -14,7 +14,7 @@ import torch
 options = parse_options(
     __doc__,
     model={"default": "Unbabel/wmt22-comet-da", "help": "a name on the hub, or the path of a checkpoint"},
-    references={"action": "store_true", "help": "use references with a model for which they are optional"},
+    references={"action": "store_true", "help": "use references (for a model with optional references)"},
 )
 
 path = options.model if os.path.exists(options.model) else comet.download_model(options.model)

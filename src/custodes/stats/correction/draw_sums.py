@@ -75,8 +75,8 @@ class DrawSums:
 
         The standard error of theta combines the standard error by the delta method with the effect of one more draw,
         because an event that occurs in no draw may still be possible. The additional draw has the average weight
-        sum(w^2) / sum(w). If `cautious` is true, it has the largest weight, because the squared weights alone
-        underestimate the error if few draws dominate.
+        sum(w^2) / sum(w). If `cautious` is true, the additional draw has the largest weight, because the squared
+        weights alone underestimate the error if few draws dominate.
         """
         weight_sum, weight_square_sum, better_weight_sum, better_weight_square_sum, *moment_sums = self.values[
             :, table_indices
@@ -120,8 +120,8 @@ def with_bounds(estimate: Estimate, bounds: Floats) -> Estimate:
 def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilities: Sequence[float]) -> Floats:
     """Return quantiles (k, probabilities) of draws (k, n) with weights (n,).
 
-    Systematic resampling by weight gives n draws of equal weight, whose order statistics are returned. This takes half
-    the time of weighted order statistics.
+    Systematic resampling by weight gives n draws of equal weight, whose order statistics are returned. Systematic
+    resampling takes half the time of weighted order statistics.
 
     >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0, 9.0]]), np.array([1.0, 1.0, 2.0, 0.0]), (0.25, 0.5, 1.0)).tolist()
     [[1.0, 2.0, 3.0]]

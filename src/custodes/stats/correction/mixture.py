@@ -218,7 +218,8 @@ def weighted_gammas(
     """Return gamma draws (t, draws) with shapes (t,), computed from a row of the numbers, and their log weights.
 
     The cube of a linear function of a normal variate is nearly a gamma variate; rejection sampling accepts this cube
-    with a probability near 1. Here this probability is the weight of the draw, so tables can share normal variates.
+    with a probability near 1. In this function, the probability of acceptance is the weight of the draw, so tables can
+    share normal variates.
 
     Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     """

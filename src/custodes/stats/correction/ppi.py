@@ -21,7 +21,8 @@ def ppi_margin(counts: Counts) -> tuple[Floats, Floats, Floats]:
     Labels are +1, 0, -1. The metric's labels of all items predict the human labels with the power-tuning weight lambda,
     and the paired items correct the bias of this prediction (rectifier). Without metric-only items, the estimate is the
     mean of the human labels. Human labels of items without metric labels give a second, independent estimate, whose
-    variance is computed from all human labels. Both estimates are combined with inverse-variance weights.
+    variance is computed from all human labels. The first and the second estimate are combined with inverse-variance
+    weights.
 
     If the rectified labels do not vary at all, their variance cannot be estimated. One more item with the largest error
     is then assumed, so that a few equal labels do not lead to a decision. With fewer than 50 human labels, the degrees

@@ -1,6 +1,6 @@
 """Posterior of the mixture model by sequential Monte Carlo, for tables whose weighted draws are too uneven.
 
-The symbols are those of `custodes.stats.correction.mixture`.
+The symbols are explained in `custodes.stats.correction.mixture`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def tempering_posterior(
     """Return the posterior (1,) of one table (15,) by sequential Monte Carlo.
 
     Draws from the proposal are moved under density * weight^t while t increases from 0 (proposal) to 1 (posterior).
-    Moves change the log probabilities of q and of each column nu[., r]. On this scale the metric-only items, however
-    many, affect only q. With data augmentation (Gibbs), the steps would shrink with the number of metric-only items,
-    and chains would hardly move.
+    Moves change the log probabilities of q and of each column nu[., r]. On the scale of log probabilities, the
+    metric-only items, however many, affect only q. With data augmentation (Gibbs), the steps would shrink with the
+    number of metric-only items, and chains would hardly move.
 
-    The 16 populations of 256 draws never exchange draws. Their variation gives the Monte Carlo error, and their R-hat
-    shows whether they converged. Moves at t = 1 continue until R-hat is at most 1.01 and theta is precise enough for
-    its purpose (see `is_precise_enough`), or until a limit is reached. If R-hat stays larger, `theta_error` is the
-    standard deviation between populations.
+    The 16 populations of 256 draws never exchange draws. The variation between populations gives the Monte Carlo error,
+    and their R-hat shows whether the populations converged. Moves at t = 1 continue until R-hat is at most 1.01 and
+    theta is precise enough for its purpose (see `is_precise_enough`), or until a limit is reached. If R-hat stays
+    larger, `theta_error` is the standard deviation between populations.
 
     Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
     (ter Braak 2006).
@@ -154,7 +154,8 @@ class Populations:
 
     def _accept(self, draw_indices: NDArray[np.intp], proposal: Floats, *, fresh_block: int | None = None) -> None:
         """Accept or reject `proposal` (4, 3, populations, draws): a symmetric move of log odds or, with `fresh_block`,
-        a draw of this block from the proposal distribution. Its density cancels in the Metropolis-Hastings ratio."""
+        a draw of this block from the proposal distribution. The density of the proposal distribution cancels in the
+        Metropolis-Hastings ratio."""
         proposed_p, proposed_log_weights = self._evaluate_draws(proposal)
         blocks = [block_index for block_index in range(4) if block_index != fresh_block]
         # in log odds the Dirichlet density is prod share^shape
@@ -207,9 +208,9 @@ def _effective_rate(log_weights: Floats) -> float:
 def class_pseudo_counts(counts: Counts) -> Floats:
     """Return the pseudo-counts (..., 3, 1) of the human classes in the proposal.
 
-    The effective number of draws is reliable if the fourth moment of the weights is finite. This requires 9 c < n + 4 h
-    + 4, where c is the pseudo-count, n the number of paired items of the class, and h the number of its items with only
-    human ratings. The result is nearly the largest such c, and at most 1.
+    The effective number of draws is reliable if the fourth moment of the weights is finite. The fourth moment is finite
+    if 9 c < n + 4 h + 4, where c is the pseudo-count, n the number of paired items of the class, and h the number of
+    its items with only human ratings. The result is nearly the largest such c, and at most 1.
     """
     weighted_n_items = counts.paired.sum(axis=-1) + 4 * counts.human_only
     return np.asarray(np.minimum((weighted_n_items + 3.5) / 9, 1.0)[..., np.newaxis])

@@ -117,8 +117,8 @@ def _cluster_square_sums(residuals: Floats, bin_of_verdict: Ints, units: Ints) -
 def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
     """Variance of the number of verdicts whose most likely outcome occurs, if the probabilities (n, k) are calibrated.
 
-    Verdicts on the same comparison (`comparisons`, (n,)) share one outcome. The probability of this outcome is the mean
-    of the probabilities of these verdicts.
+    Verdicts on the same comparison (`comparisons`, (n,)) share one outcome. The probability of the shared outcome is
+    the mean of the probabilities of these verdicts.
 
     >>> two = np.array([[0.9, 0.0, 0.1], [0.9, 0.0, 0.1]])
     >>> [round(correct_count_variance(two, np.array(comparisons)), 2) for comparisons in ([0, 1], [0, 0])]

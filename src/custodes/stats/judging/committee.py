@@ -18,7 +18,7 @@ LONGEST = 9
 def correct(verdicts: Signs, human_verdicts: Signs) -> Floats:
     """Correctness of each verdict: verdicts (..., n), human verdicts (n,) -> (..., n).
 
-    A verdict is half correct if exactly one of the two verdicts is a tie.
+    A verdict is half correct if exactly one of the verdict and the human verdict is a tie.
 
     >>> correct(np.array([1, 0, -1], dtype=np.int8), np.array([1, 1, 1], dtype=np.int8)).tolist()
     [1.0, 0.5, 0.0]

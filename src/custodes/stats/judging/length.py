@@ -169,9 +169,9 @@ def length_bias(
     combines the jackknife over clusters with `MODEL_ERROR`. The estimate is the difference on the scale of a
     correlation.
 
-    With one annotator, R_hh' is unknown. In this case the estimate assumes an annotator without noise. The interval and
-    the p-value are the least favourable over all possible values of R_hh', and the p-value is NaN if the sign of the
-    difference depends on R_hh'. All values are NaN if annotators hardly agree.
+    With one annotator, R_hh' is unknown. With one annotator, the estimate assumes an annotator without noise. The
+    interval and the p-value are the least favourable over all possible values of R_hh', and the p-value is NaN if the
+    sign of the difference depends on R_hh'. All values are NaN if annotators hardly agree.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T

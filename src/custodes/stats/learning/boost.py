@@ -1,8 +1,8 @@
 """Gradient-boosted regression trees: XGBoost fits them, NumPy predicts with them.
 
 Fitted trees are nested nodes, which a model file contains directly. Predictions do not need XGBoost, so trees from an
-untrusted file never reach it. This matters because XGBoost does not validate nodes, and invalid nodes can crash the
-process.
+untrusted file never reach it. XGBoost must not get untrusted trees, because it does not validate nodes, and invalid
+nodes can crash the process.
 """
 
 from __future__ import annotations

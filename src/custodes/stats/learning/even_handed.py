@@ -24,7 +24,7 @@ def even_handed(
     The residual of a system is the deviation of its mean prediction from this line. The penalty is strength * (sum of
     squared residuals, weighted by numbers of outputs, minus the expectation of this sum from sampling error). So noise
     in the means of systems is not penalised. A metric that favours a system loses weight, or another metric balances
-    it. Systems are not inputs of the prediction.
+    its favoritism. Systems are not inputs of the prediction.
 
     Parameters
     ----------

@@ -38,8 +38,8 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
 def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Assign rows to folds at random, ignoring groups: groups (rows,) -> (rows,). Fold sizes differ by at most one.
 
-    Rows of one group can then be in both the training and the test part, which leaks information. Use this function
-    only to reproduce papers.
+    Rows of one group can then be in both the training and the test part, which leaks information. Use random folds of
+    single rows only to reproduce papers.
 
     >>> np.bincount(plain_folds(np.arange(7), n_folds=3, rng=np.random.default_rng(0))).tolist()
     [3, 2, 2]

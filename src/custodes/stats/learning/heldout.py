@@ -75,8 +75,8 @@ def fold_statistics(
 ) -> Floats:
     """A statistic over the outputs of each fold: (folds, B, m), NaN where it is undefined.
 
-    It is undefined if the target or the predictions are constant in the resample, or if there are no predictions.
-    Outputs of different folds are never compared, because their predictions come from different models.
+    The statistic is undefined if the target or the predictions are constant in the resample, or if there are no
+    predictions. Outputs of different folds are never compared, because their predictions come from different models.
     """
     fold_numbers = np.unique(fold[fold >= 0])
     statistics = np.full((len(fold_numbers), len(weights), len(predictions)), np.nan)

@@ -48,7 +48,7 @@ class Linear(NamedTuple):
 def scaling(x: Floats) -> Scaling:
     """Scaling of the columns of a training part: limits, then mean and standard deviation within the limits.
 
-    The limits are three standard deviations from the mean. Without them, outliers (such as an extreme length or
+    The limits are three standard deviations from the mean. Without limits, outliers (such as an extreme length or
     perplexity) would dominate the fit and the predictions.
 
     Parameters

@@ -218,9 +218,9 @@ def nested_path(
     """Forward selection on all rows. Each fold is predicted by a path that was selected in the other folds (nested).
 
     At each step of the path on all rows, a fold is predicted by ridge regression on the first columns of the fold's
-    path. The number of these columns is as large as possible without exceeding the cost of the columns that were
-    selected on all rows up to this step. Without costs, both numbers of columns are equal. So the predictions evaluate
-    the selection procedure, not only the selected columns.
+    path. As many columns are used as the cost of the columns that were selected on all rows up to this step allows.
+    Without costs, both numbers of columns are equal. So the predictions evaluate the selection procedure, not only the
+    selected columns.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _ROUNDING = 1e-12
 class Moves(NamedTuple):
     """A statistic of predictions (m,), NaN if undefined, with influences.
 
-    There are influences of each cluster of items (units, m), system (systems, m), output (outputs, m) and block
+    The influences are those of each cluster of items (units, m), system (systems, m), output (outputs, m) and block
     (blocks, m). The sum of the squared influences of one kind estimates the variance of the statistic over samples of
     this kind. `freedom` contains the degrees of freedom of the variances over units, over systems, and over blocks.
     """
@@ -66,10 +66,10 @@ class Moves(NamedTuple):
 
         `folds` are the number of folds of items and the number of folds of systems or blocks; 0 means that there are no
         such folds. Models of different folds have nearly the same training data, so their errors are correlated. To
-        account for this, variances are multiplied by 1 + folds / (folds - 1). The interval uses Student's t. For
-        systems, the variance is the sum of the variances over clusters of items and over systems, minus the variance
-        over outputs, which both variances contain. The result is never below the larger of the two variances, and has
-        Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
+        account for correlated errors, variances are multiplied by 1 + folds / (folds - 1). The interval uses Student's
+        t. For systems, the variance is the sum of the variances over clusters of items and over systems, minus the
+        variance over outputs, which both variances contain. The result is never below the larger of the two variances,
+        and has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """

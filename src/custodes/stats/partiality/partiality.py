@@ -24,7 +24,8 @@ from custodes.stats.partiality.placement import Placement
 from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 5
-"""Minimum number of systems: the tested system, three systems that fix a line, and one that may be favoured as well."""
+"""Minimum number of systems: the tested system, three systems that fix a line, and one more system that may be
+favoured."""
 
 FEWEST_UNITS = 10
 """Minimum number of clusters with outputs of a system from which the system's sampling error is estimated."""
@@ -102,10 +103,10 @@ def partiality(
 
     The tested system is left out, and a curve of metric means over human means is fitted to the remaining systems, with
     errors in both variables. The distance of the tested system from the curve is compared with the predictive
-    distribution for a fair system. This distribution contains the sampling error and the misfit of the remaining
-    systems around their curve. The most significant system is flagged first and removed from the curve. Then the next
-    system is tested in the same way (Holm over all metrics and systems). A flagged system must remain significant if
-    any one more system is left out of the curve.
+    distribution for a fair system. The predictive distribution contains the sampling error and the misfit of the
+    remaining systems around their curve. The most significant system is flagged first and removed from the curve. Then
+    the next system is tested in the same way (Holm over all metrics and systems). A flagged system must remain
+    significant if any one more system is left out of the curve.
 
     Parameters
     ----------
@@ -224,9 +225,9 @@ class _Search:
     flagged. `rival_p_values` (systems,) has the p-value of each system whose distance may be explained by favoritism
     for another system, NaN for all other systems.
 
-    `shifts` (systems,) are the distances of systems from the curve of the remaining systems, with `p_values`. Their
-    null distributions are mixtures of Student's t distributions with `standard_errors` and `mixture_weights` (systems,
-    misfits). A flagged system keeps its results, and has a value in `p_adjusted`.
+    `shifts` (systems,) are the distances of systems from the curve of the remaining systems, with `p_values`. The null
+    distributions of the distances are mixtures of Student's t distributions with `standard_errors` and
+    `mixture_weights` (systems, misfits). A flagged system keeps its results, and has a value in `p_adjusted`.
     """
 
     def __init__(self, placement: Placement, systems: Sequence[int] | None) -> None:
@@ -371,7 +372,7 @@ def _distances_from_curves(
         return np.asarray((first * second * curve_weights).sum(axis=1))
 
     def reciprocal(values: Floats) -> Floats:
-        """Return 1 / values; 0 if a value is 0 because all systems of the curve have equal means."""
+        """Return 1 / values. If a value is 0, because all systems of the curve have equal means, the result is 0."""
         return np.nan_to_num(ratio(np.ones(len(values)), values))
 
     human_deviations, metric_deviations = curve_deviations(placement.human), curve_deviations(placement.metric)

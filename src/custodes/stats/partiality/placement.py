@@ -28,8 +28,8 @@ class Placement:
 
     - `human`, `metric` (systems,): the positions, with sampling covariances `hh`, `hm`, `mm` (systems, systems).
     - `bend` (systems,): possible curvature of the link because human ratings have bounds, see `bend_of`.
-    - `powers` (powers, systems): mean of squared and of cubed quality of each system. Their effect through the link, as
-      estimated within systems, is already subtracted from `metric`.
+    - `powers` (powers, systems): mean of squared and of cubed quality of each system. The effect of these powers
+    through the link, as estimated within systems, is already subtracted from `metric`.
     - `powers_covariance` (powers, powers): covariance of the errors of the link's coefficients for `powers`.
     - `spread`: standard deviation of outputs of one system.
     - `units` (systems,): number of clusters with outputs of the system.
@@ -96,8 +96,9 @@ def largest_block(is_connected: Bools, is_present: Bools) -> Bools:
 def bend_of(latent_positions: Floats, positions: Floats) -> Floats:
     """Return the deviations (systems,) of latent positions from positions, after scaling to them by least squares.
 
-    Positions by human ratings compress the differences of systems near a bound. A metric need not, so the curve of a
-    fair metric lies between positions and latent positions. The result is 0 if the two are not correlated positively.
+    Positions by human ratings compress the differences of systems near a bound. A metric need not compress these
+    differences, so the curve of a fair metric lies between positions and latent positions. The result is 0 if the two
+    are not correlated positively.
 
     >>> bend_of(np.array([-2.0, 0.0, 2.0]), np.array([-1.0, 0.0, 1.0])).tolist()
     [0.0, 0.0, 0.0]
@@ -124,8 +125,8 @@ def sign_placement(
     """Return the placement from the verdicts (n,) of annotators and of a metric on the same comparisons.
 
     `pair_of_comparison`, `items` and `units` (n,) are the pair, item and cluster of each comparison; `pair_systems`
-    (pairs, 2) are the two systems of each pair. The position of a system is the probit of its mean win rate. On this
-    scale, the link is straight if outputs vary normally.
+    (pairs, 2) are the two systems of each pair. The position of a system is the probit of its mean win rate. On the
+    probit scale, the link is straight if outputs vary normally.
     """
     from scipy.sparse import csr_array
     from scipy.special import ndtri

@@ -66,10 +66,11 @@ class Instruments(NamedTuple):
     """Moments that identify a link with k powers of quality in spite of rating errors.
 
     Powers of one annotator's rating are instruments for powers of the mean rating of the remaining annotators. The
-    rating errors of these two are independent, so that noise does not bias products of their powers.
+    rating errors of the annotator and of the remaining annotators are independent, so that noise does not bias products
+    of the powers.
 
     - `rating`, `others` (k, items, systems): powers 1 to k of an annotator's rating and of the remaining annotators'
-      mean. They are averaged over annotators and then replaced by the residuals of a two-way fit (item + system).
+      mean. The powers are averaged over annotators and then replaced by the residuals of a two-way fit (item + system).
     - `product` (k, k, items, systems): average of the products minus product of the averages.
     - `mask` (items, systems): outputs rated at least twice.
     """
@@ -151,9 +152,9 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
 def _bound_bend(annotator_ratings: Floats, has_rating: Bools, adjusted_ratings: Floats) -> Floats:
     """Return how much the curve of a metric may bend (systems,) because human ratings have a bound.
 
-    Latent positions are the probits of the proportion of ratings at (or beyond) the bound. They are compared with means
-    of the same ratings: if systems have different items, the items then do not matter. The bend is 0 if fewer than
-    `_BOUND_SHARE` of the ratings lie at either bound. Annotators with few ratings share their bounds.
+    Latent positions are the probits of the proportion of ratings at (or beyond) the bound. Latent positions are
+    compared with means of the same ratings, so that differences between the items of systems do not matter. The bend is
+    0 if fewer than `_BOUND_SHARE` of the ratings lie at either bound. Annotators with few ratings share their bounds.
     """
     from scipy.special import ndtri
 
@@ -321,8 +322,9 @@ def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tupl
 def _taste_variances(ratings: Floats, has_rating: Bools, output_mask: Bools) -> Floats:
     """Return the variance (systems,) of each system's human mean that is due to annotators' individual preferences.
 
-    These preferences are an interaction annotator x system. Its variance does not decrease with more items. The result
-    is 0 if the F test finds no such preferences or if there are too few repeated ratings for the test.
+    Individual preferences are an interaction annotator x system. The variance of the interaction does not decrease with
+    more items. The result is 0 if the F test finds no such preferences or if there are too few repeated ratings for the
+    test.
     """
     from scipy.special import fdtri, ndtri, stdtrit
 

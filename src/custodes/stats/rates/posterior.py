@@ -132,8 +132,8 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
 def cell_prior(n_strata: int, n_distinct_labels: int, prior: float = PRIOR) -> Floats:
     """Return the pseudo-counts (strata, labels) of the cells.
 
-    If the strata are k labels of the judge, the pseudo-counts of a stratum sum to 4 `prior` / k. Half of this sum
-    belongs to the cell in which the judge's label equals the human label.
+    If the strata are k labels of the judge, the pseudo-counts of a stratum sum to 4 `prior` / k. Half of the
+    pseudo-counts of a stratum belongs to the cell in which the judge's label equals the human label.
 
     With two labels, every cell has the pseudo-count `prior`. With more labels, a pseudo-count of .5 in every cell would
     outweigh the human labels: with ten labels and 60 outputs, intervals of accuracy had a coverage of .48.

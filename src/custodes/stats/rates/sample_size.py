@@ -15,7 +15,7 @@ DRAWS = 4096
 """Number of posterior draws; the relative error of the width of an interval is then about 2 %."""
 
 ASSUMED_LABELS = 2.0
-"""Weight of the assumed rate of a stratum, as a number of human labels."""
+"""Weight of the assumed rate of a stratum: the number of human labels that would have the same weight."""
 
 
 MOST = 1e12

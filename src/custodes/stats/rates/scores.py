@@ -1,4 +1,8 @@
-"""Scores of a judge against binary human labels: ROC curve, AUC, thresholds, calibration, strata."""
+"""Scores of a judge against binary human labels: ROC curve, AUC, thresholds, calibration, strata.
+
+The human label of an output is the proportion of its annotators with the positive label: 1, 0, or .5 for a tie. An
+output with the proportion p counts as p positive and 1 - p negative outputs.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from custodes.errors import OptionError
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import student_quantile
-from custodes.stats.ranks import mid_ranks, ranks_within
 from custodes.stats.ratios import ratio
 
 FEWEST_IN_BIN = 25
 """Minimum number of human labels per stratum of scores; with 10, the coverage of intervals was .86 at a rate of .1."""
 
 MOST_BINS = 5
+
+ROUNDING = 1e-12
+"""Rounding error of a rate."""
 
 
 class Interval(NamedTuple):
@@ -39,15 +45,15 @@ class Roc(NamedTuple):
     fpr: Floats
 
 
-def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidence: float) -> Interval:
+def area_under_roc(scores: Floats, positive_share: Floats, *, units: Ints, confidence: float) -> Interval:
     """Return the area under the ROC curve, with an interval that is computed on the logit scale.
 
     The area is the probability that a positive output has a higher score than a negative output; ties count half.
 
     Parameters
     ----------
-    scores, is_positive, units : arrays of shape (n,)
-        Score, binary human label and cluster of each labelled output.
+    scores, positive_share, units : arrays of shape (n,)
+        Score, human label and cluster of each labelled output.
     confidence : float
 
     Returns
@@ -59,7 +65,7 @@ def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidenc
     Examples
     --------
     >>> area_under_roc(
-    ...     np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]), units=np.arange(4), confidence=0.95
+    ...     np.array([0.1, 0.4, 0.35, 0.8]), np.array([0.0, 0, 1, 1]), units=np.arange(4), confidence=0.95
     ... ).value
     0.75
 
@@ -69,16 +75,17 @@ def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidenc
     """
     from scipy.special import expit, logit
 
-    n_positive, n_negative = int(is_positive.sum()), int((~is_positive).sum())
+    shares_of_label = np.stack([positive_share, 1 - positive_share])
+    n_positive, n_negative = shares_of_label.sum(axis=1)
     if not n_positive or not n_negative:
         return Interval(np.nan, np.nan, np.nan)
-    # Number of outputs with the other label and a lower score; a tie counts half.
-    n_beaten_outputs = mid_ranks(scores) - ranks_within(scores, is_positive.astype(np.intp))
-    correct_order_rate_of_output = np.where(
-        is_positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive
-    )
-    area = float(correct_order_rate_of_output[is_positive].mean())
-    influence_of_output = (correct_order_rate_of_output - area) / np.where(is_positive, n_positive, n_negative)
+    _, level_of_output = np.unique(scores, return_inverse=True)
+    n_at_level = np.array([np.bincount(level_of_output, weights=shares) for shares in shares_of_label])
+    # Positive, and negative, outputs with a lower score; a tie counts half.
+    n_positive_below, n_negative_below = (n_at_level.cumsum(axis=1) - n_at_level / 2)[:, level_of_output]
+    correct_order_rates = np.stack([n_negative_below / n_negative, 1 - n_positive_below / n_positive])
+    area = float(positive_share @ correct_order_rates[0] / n_positive)
+    influence_of_output = (shares_of_label * (correct_order_rates - area) / [[n_positive], [n_negative]]).sum(axis=0)
     design_effect = influence_design_effect(influence_of_output, units)
     variance_factor = float(design_effect.divisor(confidence))
     standard_error = float(np.sqrt((influence_of_output**2).sum() * variance_factor))
@@ -90,10 +97,10 @@ def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidenc
     return Interval(area, float(expit(logit(area) - half_width)), float(expit(logit(area) + half_width)))
 
 
-def roc(scores: Floats, is_positive: Bools) -> Roc:
+def roc(scores: Floats, positive_share: Floats) -> Roc:
     """Return the ROC curve; the judge's label is positive if the score reaches the threshold.
 
-    >>> roc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True])).tpr.tolist()
+    >>> roc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0.0, 0, 1, 1])).tpr.tolist()
     [0.5, 0.5, 1.0, 1.0]
 
     References
@@ -103,22 +110,19 @@ def roc(scores: Floats, is_positive: Bools) -> Roc:
     score_order = np.argsort(-scores, kind="stable")
     sorted_scores = scores[score_order]
     last_index_of_score = np.append(np.flatnonzero(np.diff(sorted_scores)), len(sorted_scores) - 1)
-    n_true_positive, n_false_positive = (
-        np.cumsum(is_positive[score_order])[last_index_of_score],
-        np.cumsum(~is_positive[score_order])[last_index_of_score],
+    tpr, fpr = (
+        ratio(np.cumsum(shares[score_order])[last_index_of_score], shares.sum())
+        for shares in (positive_share, 1 - positive_share)
     )
-    return Roc(
-        sorted_scores[last_index_of_score],
-        ratio(n_true_positive, is_positive.sum()),
-        ratio(n_false_positive, (~is_positive).sum()),
-    )
+    return Roc(sorted_scores[last_index_of_score], tpr, fpr)
 
 
 class ThresholdTarget(NamedTuple):
     """Criterion for choosing a threshold.
 
-    With the rate `youden`, the threshold has the largest TPR + TNR. With `tpr`, it has the largest TNR at which the TPR
-    is at least `least`; with `tnr`, the largest TPR at which the TNR is at least `least`.
+    With the rate `youden`, the threshold has the largest TPR + TNR. With `tpr`, the threshold has the largest TNR at
+    which the TPR is at least `least`. With `tnr`, the threshold has the largest TPR at which the TNR is at least
+    `least`.
     """
 
     rate: str
@@ -140,9 +144,9 @@ class ThresholdTarget(NamedTuple):
             )
         return cls(match[1], float(match[2]))
 
-    def threshold(self, scores: Floats, is_positive: Bools) -> float:
+    def threshold(self, scores: Floats, positive_share: Floats) -> float:
         """Return the best threshold for these outputs; NaN if all outputs have the same label."""
-        roc_curve = roc(scores, is_positive)
+        roc_curve = roc(scores, positive_share)
         if not len(roc_curve.tpr) or np.isnan(roc_curve.tpr[0]) or np.isnan(roc_curve.fpr[0]):
             return np.nan
         true_negative_rates = 1 - roc_curve.fpr
@@ -152,12 +156,14 @@ class ThresholdTarget(NamedTuple):
             required_rates, maximised_rates = (
                 (roc_curve.tpr, true_negative_rates) if self.rate == "tpr" else (true_negative_rates, roc_curve.tpr)
             )
-            criterion_of_threshold = np.where(required_rates >= self.least, 1 + maximised_rates, required_rates - 1)
-        best_index = int(np.argmax(criterion_of_threshold >= criterion_of_threshold.max() - 1e-12))
+            criterion_of_threshold = np.where(
+                required_rates >= self.least - ROUNDING, 1 + maximised_rates, required_rates - 1
+            )
+        best_index = int(np.argmax(criterion_of_threshold >= criterion_of_threshold.max() - ROUNDING))
         return float(roc_curve.threshold[best_index : best_index + 2].mean())
 
 
-def cross_fitted_labels(scores: Floats, is_positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
+def cross_fitted_labels(scores: Floats, positive_share: Floats, target: ThresholdTarget, *, fold: Ints) -> Floats:
     """Return the judge's label (1.0 or 0.0) of each output (n,), by the threshold chosen on the remaining folds.
 
     The selection of the threshold therefore does not bias the rates of these labels.
@@ -165,7 +171,7 @@ def cross_fitted_labels(scores: Floats, is_positive: Bools, target: ThresholdTar
     judge_labels = np.full(len(scores), np.nan)
     for held_out_fold in np.unique(fold):
         is_training = fold != held_out_fold
-        threshold = target.threshold(scores[is_training], is_positive[is_training])
+        threshold = target.threshold(scores[is_training], positive_share[is_training])
         judge_labels[~is_training] = np.where(np.isnan(threshold), np.nan, scores[~is_training] >= threshold)
     return judge_labels
 

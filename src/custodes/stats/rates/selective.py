@@ -25,7 +25,7 @@ p + (1 - p) r.
 """
 
 START_EVERY = 25
-"""Number of labels between the moments at which a rise may begin."""
+"""Number of labels between two moments at which a rise of the disagreement may begin."""
 
 LARGEST_LOG = 700.0
 
@@ -97,7 +97,7 @@ def fixed_sequence(
 def e_values(is_wrong: Bools, *, max_disagreement: float) -> Floats:
     """Return an e-process (n,) against the hypothesis of a probability of disagreement of at most `max_disagreement`.
 
-    `is_wrong` (n,) is in order of time. If this hypothesis is true, the probability that the e-process ever reaches 1 /
+    `is_wrong` (n,) is in order of time. If the hypothesis is true, the probability that the e-process ever reaches 1 /
     a is at most a (Ville's inequality). The e-process is a mixture of likelihood ratios over `RISES` and over the
     moments at which a rise begins.
 
@@ -133,8 +133,9 @@ def e_values(is_wrong: Bools, *, max_disagreement: float) -> Floats:
 def error_rates(n_wrong: Floats, n_labelled: Floats) -> Floats:
     """Return smoothed rates of disagreement (labels, classes), given counts by judge's label and class of confidence.
 
-    The odds of disagreement are a product of a factor of the label and a factor of the class. The factors of classes
-    decrease with the confidence; the last class has the highest confidence.
+    In the model, the odds of disagreement are the product of two factors: one depends on the judge's label, the other
+    on the class of confidence. The factors of classes decrease with the confidence; the last class has the highest
+    confidence.
 
     >>> error_rates(np.array([[4.0, 1.0], [8.0, 1.0]]), np.full((2, 2), 20.0)).round(2).tolist()
     [[0.22, 0.04], [0.36, 0.07]]

@@ -55,8 +55,8 @@ def grant_requests(n_requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
     """Return the number (..., pairs) of requested annotations that `remaining_budget` (...) allows.
 
     If the budget is large enough, all requested annotations are granted. Otherwise the budget is divided equally among
-    the pairs with a request. If it cannot be divided exactly, the first of these pairs get one more. No pair gets more
-    than it requested.
+    the pairs with a request. If the budget cannot be divided exactly, the first pairs with a request get one more
+    annotation. No pair gets more than it requested.
 
     >>> grant_requests(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]

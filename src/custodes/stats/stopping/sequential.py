@@ -35,8 +35,9 @@ the shape is None, every single analysis has the full level.
 def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Shape | None, level: float) -> Floats:
     """Return the critical |z| (looks,) at each analysis, given the increasing `information` (looks,).
 
-    If there is no difference, the probability that |z| ever crosses its bound is `level`. Without a `shape`, this holds
-    for every single analysis instead. Information can have any unit, such as the number of annotations.
+    If there is no difference, the probability that |z| ever crosses its bound is `level`. Without a `shape`, `level` is
+    instead the probability that a single analysis crosses its bound. Information can have any unit, such as the number
+    of annotations.
 
     >>> group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05).round(3).tolist()
     [2.289, 2.289, 2.289]

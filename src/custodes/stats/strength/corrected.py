@@ -65,8 +65,8 @@ def correct_strengths(
 
     With `by_pair`, the annotated battles of each pair are the first battles of a random order, and interim analyses of
     the pair's verdicts determined their number n. The difference of means is then replaced, for each pair, by n times
-    the difference between the metric's mean residuals on the remaining battles and on the n annotated battles. This is
-    a martingale in n, so that its expectation is 0 under any stopping rule.
+    the difference between the metric's mean residuals on the remaining battles and on the n annotated battles. The
+    product is a martingale in n, so that its expectation is 0 under any stopping rule.
 
     Source: Angelopoulos et al. 2023, "Prediction-powered inference"; Angelopoulos, Duchi and Zrnic 2023, "PPI++" (power
     tuning); Zrnic and Candes 2024 (cross-fitting). Residuals of a model fitted to the metric, the shrinkage and
@@ -180,8 +180,8 @@ def _control_weights(scores: Any, control_scores: Any, inverse_information: Floa
     """Return the weight (units,), from 0 to 1, of the control variate for each unit.
 
     `scores` and `control_scores` (units, p) are sparse; `inverse_information` has shape (systems, p). The weight
-    minimises the variance of the strengths in the remaining folds of units. This weight is multiplied by 1 - 1 / t^2
-    (at least 0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
+    minimises the variance of the strengths in the remaining folds of units. The weight is multiplied by 1 - 1 / t^2 (at
+    least 0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
     """
     n_units = scores.shape[0]
     inverse_information_gram = inverse_information.T @ inverse_information

@@ -19,9 +19,9 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
 
     `is_annotated` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
-    test uses three features of a battle, computed from the metric: the difference of strengths, whether it is a tie,
-    and whether the weaker system wins (also through covariates such as position). The second test uses the systems in
-    the battles. The third test uses the metric's verdicts on each system.
+    test uses three features of a battle, computed from the metric: the difference of strengths, whether the battle is a
+    tie, and whether the weaker system wins (also through covariates such as position). The second test uses the systems
+    in the battles. The third test uses the metric's verdicts on each system.
 
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
     covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
@@ -117,7 +117,7 @@ def p_random_within_pairs(
 
 
 def _bonferroni(p_values: Sequence[float]) -> float:
-    """Return the smallest p-value times the number of finite p-values; NaN without one."""
+    """Return the smallest p-value times the number of finite p-values; NaN without a finite p-value."""
     finite_p_values = [p_value for p_value in p_values if np.isfinite(p_value)]
     return min(1.0, len(finite_p_values) * min(finite_p_values)) if finite_p_values else np.nan
 

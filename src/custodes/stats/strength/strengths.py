@@ -35,8 +35,9 @@ class Strengths:
     - `effects` (1 + B, k): effects of the covariates, in log odds per unit.
     - `ties` (1 + B,): Davidson's nu; 0 without ties, NaN if ties are half wins.
     - `component` (systems,): component of each system; strengths of different components cannot be compared.
-    - `bounded` (systems,): False if the estimate is finite only because of the penalty. In this case the system, or a
-      group that contains the system, won or lost every comparison with the largest strongly connected part of the
+    - `bounded` (systems,): False if the estimate is finite only because of the penalty. If `bounded` is False, the
+    system, or a group that contains the system, won or lost every comparison with the largest strongly connected part
+    of the
       component.
     - `clusters`, `n_units`: number of clusters, and effective number of clusters.
     """

@@ -107,7 +107,7 @@ ACC_EQ = Statistic(
 
 
 LEVEL_DRAWS = 50
-"""Number of draws of the annotators' levels for the intervals of soft pairwise accuracy."""
+"""Number of random draws of the annotators' severity for the intervals of soft pairwise accuracy."""
 
 
 def _spa(sample: Sample) -> Floats:

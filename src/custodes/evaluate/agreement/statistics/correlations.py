@@ -48,7 +48,7 @@ LEVELS: dict[str, tuple[str, Callable[..., Floats]]] = {
     "item": ("within items", _mean_item_correlations),
     "global": ("over all outputs", _correlations_over_outputs),
 }
-"""Level to the end of the label, and the computation."""
+"""For each level of a correlation: the end of its label, and the function that computes the correlation."""
 
 SHOWN_FIRST = ("kendall_item", "pearson_global")
 

@@ -29,7 +29,7 @@ MOST_SIGNS = 500_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaterPreferences:
+class AspectPreferences:
     """Verdicts and preferences of all raters for one aspect; the first `n_humans` raters are annotators.
 
     `words` (items, systems) is the number of words of an output plus one, NaN without a text; the array is empty if the
@@ -66,7 +66,7 @@ class RaterPreferences:
         return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
 
 
-def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPreferences]:
+def aspect_preferences(study: Study, setting: PreferenceOptions) -> list[AspectPreferences]:
     """Return the preferences for every aspect of a selected study.
 
     If only some rows have an aspect, the rows without an aspect are a separate part. Raises
@@ -81,23 +81,26 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
     aspects_with_rows = {aspect for answer_frame in answer_frames for aspect in answer_frame["aspect"].unique()}
     aspects = study.aspects
     preferences_of_aspects = [
-        _rater_preferences(study, aspect, setting, is_compared=aspect in aspects and is_ordered(study, aspect))
+        _aspect_preferences(study, aspect, setting, is_compared=aspect in aspects and is_ordered(study, aspect))
         for aspect in (*aspects, *sorted(aspects_with_rows - {*aspects}))
     ]
     if study.probes.is_empty() and not any(
-        aspect_preferences.queried_verdicts.height
-        or aspect_preferences.signs.shape[1]
-        or repeated_labels(study, aspect_preferences.aspect).height
-        for aspect_preferences in preferences_of_aspects
+        preferences.queried_verdicts.height
+        or preferences.signs.shape[1]
+        or repeated_labels(study, preferences.aspect).height
+        for preferences in preferences_of_aspects
     ):
         raise InputError(
-            f"{study.name}: there is nothing to compare: no verdicts, no item with scores of two outputs, and no "
-            "output that a rater labelled several times; give verdicts, scores or repeated labels (judge --repeats 3)"
+            f"{study.name}: there is nothing to compare, because the study has no verdicts, no item with scores of "
+            "two outputs, and no output that a rater labelled several times; give verdicts, scores or repeated "
+            "labels (judge --repeats 3)"
         )
     return preferences_of_aspects
 
 
-def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *, is_compared: bool) -> RaterPreferences:
+def _aspect_preferences(
+    study: Study, aspect: str, setting: PreferenceOptions, *, is_compared: bool
+) -> AspectPreferences:
     raters = (*study.humans, *study.metrics)
     missing_verdicts = study.preferences.missing
     system_labels = tuple(sorted({*study.systems, *missing_verdicts["system_a"], *missing_verdicts["system_b"]}))
@@ -106,7 +109,7 @@ def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *,
         items=tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort()),
         systems=system_labels,
     ).group_into_blocks()
-    preferences = RaterPreferences(
+    preferences = AspectPreferences(
         aspect=aspect,
         design=design,
         raters=raters,
@@ -187,7 +190,7 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     return repeated_rows.filter(is_label_score_expression.over("rater"))
 
 
-def _add_preferences(study: Study, preferences: RaterPreferences, setting: PreferenceOptions) -> RaterPreferences:
+def _add_preferences(study: Study, preferences: AspectPreferences, setting: PreferenceOptions) -> AspectPreferences:
     """Return the part with arrays of preferences by rater and comparison."""
     queried_preferences = study.preferences.queried_verdicts
     # If no ties are excluded, other questions use the same comparisons, which may be in the cache of the study.

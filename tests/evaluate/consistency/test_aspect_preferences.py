@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.answers.shared_arguments import settings
-from custodes.evaluate.consistency.rater_preferences import rater_preferences, repeated_labels
+from custodes.evaluate.consistency.aspect_preferences import aspect_preferences, repeated_labels
 from custodes.stats import ABSENT
 
 PAIRS = (("A", "B"), ("A", "C"), ("B", "C"))
@@ -38,7 +38,7 @@ def test_arrays_and_rows_by_item_and_pair(tmp_path: Path) -> None:
     ]
     (tmp_path / "o.jsonl").write_text("\n".join(json.dumps(row) for row in texts))
     study = cu.read(tmp_path / "v.csv", tmp_path / "o.jsonl")
-    (part,) = rater_preferences(study, settings({}))
+    (part,) = aspect_preferences(study, settings({}))
     assert (part.aspect, part.raters, part.n_humans, part.n_units) == ("", ("ann", "judge"), 1, 3)
     keys = sorted({key[1:] for key in signs})
     assert [(f"i{i}", *PAIRS[p]) for i, p in zip(part.item, part.pair, strict=True)] == keys
@@ -73,7 +73,7 @@ def test_repeated_scores_are_runs_and_their_signs_follow_the_direction() -> None
     frame = frame.with_columns(pl.col("repeat").cast(pl.String), kind=pl.lit("metric"))
     for is_higher_better in (True, False):
         raters = pl.DataFrame({"rater": ["m"], "higher_is_better": [is_higher_better]})
-        (part,) = rater_preferences(cu.read(frame, raters=raters), settings({}))
+        (part,) = aspect_preferences(cu.read(frame, raters=raters), settings({}))
         score = {row[:4]: row[4] for row in rows}
         wanted = {
             (item, repeat): np.sign(score[item, "A", "m", repeat] - score[item, "B", "m", repeat])
