@@ -224,11 +224,10 @@ def sidecar_tables(file: Path, sidecar_mark: str, part: str | None = None) -> li
         for sidecar_name in _sidecar_names(file.name, sidecar_mark)
         if path_exists(sidecar_path := file.parent / sidecar_name) and sidecar_path.is_file()
     ]
-    link_target_path = Path(os.path.realpath(file))
-    # A target that is a link belongs to a cycle of links.
-    if sidecar_paths or not os.path.islink(file) or os.path.islink(link_target_path):
+    if sidecar_paths or not os.path.islink(file):
         return sidecar_paths
-    return sidecar_tables(link_target_path, sidecar_mark)
+    link_target_path = Path(os.path.realpath(file))  # a target that is a link belongs to a cycle of links
+    return [] if os.path.islink(link_target_path) else sidecar_tables(link_target_path, sidecar_mark)
 
 
 def files_of_sidecar(sidecar_path: Path) -> list[Path]:
