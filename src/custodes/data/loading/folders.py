@@ -59,13 +59,17 @@ def folder_files(folder: Path, part: str | None) -> tuple[list[Path], Any]:
 
 def stack_tables(frames: Sequence[pl.DataFrame], file_names: Sequence[str], *, where: str) -> pl.DataFrame:
     """The rows of all tables, which must have the same columns."""
-    for frame, file_name in zip(frames, file_names, strict=True):
-        if set(frame.columns) != set(frames[0].columns):
-            raise InputError(
+    reject(
+        *(
+            (
+                set(frame.columns) != set(frames[0].columns),
                 f"{where}: {file_names[0]} and {file_name} differ in columns "
-                f"{join_labels(sorted(set(frame.columns) ^ set(frames[0].columns)))}; "
-                "give the path of one file"
+                f"{join_labels(sorted(set(frame.columns) ^ set(frames[0].columns)))}; give the path of one file",
             )
+            for frame, file_name in zip(frames, file_names, strict=True)
+        ),
+        error=InputError,
+    )
     try:
         return pl.concat([frame.select(frames[0].columns) for frame in frames], how="vertical_relaxed")
     except pl.exceptions.PolarsError:

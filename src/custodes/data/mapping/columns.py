@@ -176,12 +176,16 @@ class Columns:
             return frame
         verdict_frames = []
         for column_name, label_by_role in label_by_role_of_column.items():
-            for role, role_noun in (("rater", "raters"), ("order", "presentation orders")):
-                if role in label_by_role and role in (*self.roles, *frame.columns):
-                    raise OptionError(
+            reject(
+                *(
+                    (
+                        role in label_by_role and role in (*self.roles, *frame.columns),
                         f"{where}: the {role_noun} are named twice, by the pattern for `winner` and by the column for "
-                        f"`{role}`; remove one of them"
+                        f"`{role}`; remove one of them",
                     )
+                    for role, role_noun in (("rater", "raters"), ("order", "presentation orders"))
+                )
+            )
             if "rater" in label_by_role:
                 label_by_role = {
                     **label_by_role,

@@ -257,12 +257,17 @@ def melt_patterns(
     """The long table of the score columns, and notes on columns that are not used."""
     key_column_names = [column_name for column_name in ROW_KEYS if column_name in mapped_table.columns]
     has_system_placeholder = all("system" in label_by_role for _, label_by_role in match_of_column.values())
-    for role in ("item",) if has_system_placeholder else ("item", "system"):
-        if role not in key_column_names:
-            raise UnfitError(
+    reject(
+        *(
+            (
+                role not in key_column_names,
                 f"{where}: the patterns match score columns, but no column has the role {role}; map one, as in "
-                f"{role}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}"
+                f"{role}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}",
             )
+            for role in (("item",) if has_system_placeholder else ("item", "system"))
+        ),
+        error=UnfitError,
+    )
     label_by_role_of_column = {
         column_name: _column_labels(pattern, label_by_role, column_name, key_column_names)
         for column_name, (pattern, label_by_role) in match_of_column.items()

@@ -78,10 +78,12 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ]
     )
     verdict_rows, order_notes = interpret_verdicts(verdict_table, frame, where=where, verdict_column_name="winner")
-    notes += build_notes(unused_columns(unused_column_table.columns, where=where))
-    notes += item_per_row_notes(
-        frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where, role="cluster"
-    )
+    notes += [
+        *build_notes(unused_columns(unused_column_table.columns, where=where)),
+        *item_per_row_notes(
+            frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where, role="cluster"
+        ),
+    ]
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
     text_tuples, source_tuples = _texts(
         frame, verdict_table, turn_labels.cast(pl.Int64, strict=False).fill_null(0), where=where
