@@ -47,7 +47,6 @@ from custodes.data.ties_and_orders import OUTPUTS, Orders, combine_annotators, m
 from custodes.errors import InputError, OptionError, join_labels
 
 WHERE = "count_battles"
-VERDICT_COLUMNS = ("winner", "preference")
 
 Rows = nw.LazyFrame[Any]
 
@@ -97,19 +96,20 @@ def count_battles(
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
     verdict_rows, is_custodes_format = _read_rows(table)
-    verdict_count_rows = _count_verdict_words(verdict_rows)
-    rater_names = sorted(verdict_count_rows["rater"].unique())
-    annotators = _annotator_names(verdict_count_rows, human, rater_names)
+    all_count_rows = _count_verdict_words(verdict_rows)
+    rater_names = sorted(all_count_rows["rater"].unique())
+    annotators = _annotator_names(all_count_rows, human, rater_names)
     metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
-    aspect_labels = verdict_count_rows["aspect"].unique().sort()
-    verdict_count_rows, _ = match_aspects(verdict_count_rows, annotators, metric_names, aspect)
+    verdict_count_rows, _ = match_aspects(all_count_rows, annotators, metric_names, aspect)
     if verdict_count_rows.is_empty():
         raise OptionError(
-            f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
+            f"{WHERE}: aspect={aspect!r} has no verdict; aspects: "
+            f"{join_labels(map(repr, all_count_rows['aspect'].unique().sort()))}"
         )
     if systems is not None:
-        all_system_names = sorted({*verdict_count_rows["a"], *verdict_count_rows["b"]})
-        selected_system_names = resolve_names("systems", systems, all_system_names, where=WHERE, what="system")
+        selected_system_names = resolve_names(
+            "systems", systems, sorted({*verdict_count_rows["a"], *verdict_count_rows["b"]}), where=WHERE, what="system"
+        )
         verdict_count_rows = verdict_count_rows.filter(
             pl.all_horizontal(pl.col("a", "b").is_in(list(selected_system_names)))
         )
@@ -127,9 +127,8 @@ def count_battles(
         item_counts_by_rater = collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64))
     else:  # every verdict has its own item, so the counts of words suffice
         signed_rows = _combine_human_rows(signed_rows, annotators)
-        is_human_row = pl.col("rater").is_in(list(annotators))
         sign_count_rows = interpreted_count_rows.drop_nulls("sign").with_columns(
-            rater=pl.when(is_human_row).then(pl.lit(HUMAN)).otherwise("rater")
+            rater=pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
         )
         item_counts_by_rater = sign_count_rows.group_by("rater").agg(pl.col("n").sum())
     n_missing_verdicts = int(interpreted_count_rows.filter(pl.col("sign").is_null())["n"].sum())
@@ -213,7 +212,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
     system_column_names = next(
         (system_column_pair for system_column_pair in SYSTEMS if set(system_column_pair) <= set(schema)), None
     )
-    verdict_column_name = next((column_name for column_name in VERDICT_COLUMNS if column_name in schema), None)
+    verdict_column_name = next((column_name for column_name in ("winner", "preference") if column_name in schema), None)
     if "item" not in schema or system_column_names is None or verdict_column_name is None:
         raise InputError(
             f"{WHERE}: the table needs the columns item, model_a, model_b (or system_a, system_b) and winner (or "
@@ -381,10 +380,11 @@ def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
 
     Words whose meaning depends on the row must be exact names of systems.
     """
-    is_exact_system_name = (pl.col("word") == pl.col("a")) | (pl.col("word") == pl.col("b"))
     word_meaning_rows = (
         interpreted_count_rows.group_by("word")
-        .agg(pl.col("meaning").unique(), names=is_exact_system_name.all())
+        .agg(
+            pl.col("meaning").unique(), names=((pl.col("word") == pl.col("a")) | (pl.col("word") == pl.col("b"))).all()
+        )
         .filter(~pl.col("names"))
     )
     ambiguous_words = word_meaning_rows.filter(pl.col("meaning").list.len() > 1)["word"].sort()

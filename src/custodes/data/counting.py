@@ -236,8 +236,9 @@ def _human_preference_expression(
         )
         sign_expression = tie_rule(sum_of_signs, nw.lit(0))
     else:
-        mean_difference = nw.sum_horizontal(*difference_column_names) / n_annotators_expression
-        sign_expression = tie_rule(mean_difference, nw.lit(threshold))
+        sign_expression = tie_rule(
+            nw.sum_horizontal(*difference_column_names) / n_annotators_expression, nw.lit(threshold)
+        )
     return nw.when(n_annotators_expression > 0).then(sign_expression).alias(HUMAN)
 
 

@@ -124,14 +124,19 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
         "items": dict(counts.items),
         "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
     }
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "digest": digest([counts.origin.how, value_of_field]),
-        "how": counts.origin.how,
-        "counts": value_of_field,
-    }
-    return write_atomically(path, msgspec.json.encode(document) + b"\n")
+    return write_atomically(
+        path,
+        msgspec.json.encode(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "digest": digest([counts.origin.how, value_of_field]),
+                "how": counts.origin.how,
+                "counts": value_of_field,
+            }
+        )
+        + b"\n",
+    )
 
 
 @check_arguments

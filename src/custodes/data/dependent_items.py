@@ -138,16 +138,22 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
 def merge_clusters(items: Items, item_groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The table of items (see `Items`) in which each group of items and the clusters of these items form one cluster.
     Items of the groups that the table lacks are added to it."""
-    grouped_items = pl.Series("item", list(chain.from_iterable(item_groups)), dtype=pl.String)
-    item_rows = items.item_rows(pl.concat([items.frame["item"], grouped_items]).unique(maintain_order=True))
+    item_rows = items.item_rows(
+        pl.concat(
+            [items.frame["item"], pl.Series("item", list(chain.from_iterable(item_groups)), dtype=pl.String)]
+        ).unique(maintain_order=True)
+    )
     unit_expression = pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")
     unit_of_item = dict(item_rows.select("item", unit_expression).iter_rows())
     unit_groups = _merge_groups(
         [tuple(dict.fromkeys(unit_of_item[item] for item in item_group)) for item_group in item_groups]
     )
-    cluster_of_unit = {unit: unit_group[0] for unit_group in unit_groups for unit in unit_group}
     return item_rows.with_columns(
-        cluster=unit_expression.replace_strict(cluster_of_unit, default=pl.col("cluster"), return_dtype=pl.String)
+        cluster=unit_expression.replace_strict(
+            {unit: unit_group[0] for unit_group in unit_groups for unit in unit_group},
+            default=pl.col("cluster"),
+            return_dtype=pl.String,
+        )
     )
 
 
@@ -163,8 +169,10 @@ def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
         .join(source_rows, on="item", how="left", maintain_order="left")
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
-    has_source = pl.any_horizontal(pl.col("source", "context", "images") != "")
-    distinctive_item_rows = item_text_rows.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
+    distinctive_item_rows = item_text_rows.filter(
+        pl.col("n") > 1,
+        pl.any_horizontal(pl.col("source", "context", "images") != "") | (pl.col("length") >= LEAST_TEXT),
+    )
     return _equal_groups(distinctive_item_rows, "outputs", "n", "source", "context", "images"), set(
         item_text_rows["item"]
     )

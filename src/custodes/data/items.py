@@ -118,27 +118,31 @@ class Items:
 
     def merge_with(self, other: Items) -> Items:
         """The rows of both tables. If an item has different values, `InputError` is raised."""
-        all_rows = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
-        return Items(frame=merge_item_rows(all_rows).with_columns(pl.col(pl.String).fill_null("")))
+        return Items(
+            frame=merge_item_rows(
+                pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
+            ).with_columns(pl.col(pl.String).fill_null(""))
+        )
 
     def with_properties(self, property_table: pl.DataFrame, *, where: str) -> Items:
         """The items, with properties from a table whose keys are items, or questions (a question is a cluster of
         turns)."""
         property_keys = property_table["item"]
-        is_keyed_by_item = pl.col("item").is_in(property_keys.implode())
-        keyed_item_rows = self.frame.with_columns(key=pl.when(is_keyed_by_item).then("item").otherwise("cluster"))
+        keyed_item_rows = self.frame.with_columns(
+            key=pl.when(pl.col("item").is_in(property_keys.implode())).then("item").otherwise("cluster")
+        )
         if not keyed_item_rows["key"].is_in(property_keys.implode()).any():
             raise InputError(
                 f"{where}: the column of items names no item of the data (column: "
                 f"{join_labels(property_keys, limit=2)}; data: {join_labels(keyed_item_rows['item'], limit=2)}); give "
                 "the properties in a table of items (--items)"
             )
-        item_rows = (
+        return Items.make(
             keyed_item_rows.drop(property_table.columns[1:])
             .join(property_table.rename({"item": "key"}), on="key", how="left", maintain_order="left")
-            .drop("key")
-        )
-        return Items.make(item_rows, where=where)[0]
+            .drop("key"),
+            where=where,
+        )[0]
 
     def item_rows(self, item_names: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown items have empty labels."""

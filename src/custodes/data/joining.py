@@ -13,7 +13,7 @@ from custodes.data.preferences import KEY, VALUES, Preferences
 from custodes.data.ratings import Ratings
 from custodes.data.study import JOIN_KEY, Study
 from custodes.data.table import digest_of
-from custodes.errors import InputError, join_labels
+from custodes.errors import InputError, join_labels, reject
 
 LABEL = "label"
 """Name of a column of labels that says nothing about the rater."""
@@ -100,13 +100,17 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
         if other_study is not label_study
     ):
         return studies
-    note = Note(
-        rule="human-labels",
-        message=f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have only "
-        "metrics",
-    )
     human_study = replace(
-        label_study, raters=label_study.raters.with_kinds({LABEL: "human"}), notes=(*label_study.notes, note)
+        label_study,
+        raters=label_study.raters.with_kinds({LABEL: "human"}),
+        notes=(
+            *label_study.notes,
+            Note(
+                rule="human-labels",
+                message=f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have "
+                "only metrics",
+            ),
+        ),
     )
     return [human_study if study is label_study else study for study in studies]
 
@@ -140,31 +144,27 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     ):
         return studies
     study_names_text = join_labels(study.name for study in unnamed_studies)
-    if not set.intersection(*rater_names_of_studies):
-        raise InputError(
-            f"{study_names_text} have no column of systems, and only some of them have a rater in common, so it is "
-            "unknown which of them are about the same system; add a column system"
-        )
-    if len(set(system_names_of_files)) < len(system_names_of_files):
-        raise InputError(
-            f"{study_names_text} have no column of systems and have a rater in common, but their names do not "
-            "distinguish their systems; add a column system, or rename the files"
-        )
-    system_naming_notes = build_notes(
+    reject(
         (
-            "systems-of-files",
-            len(system_names_of_files),
-            f"{study_names_text} have no column of systems, so each of them is one system, named "
-            f"{join_labels(system_names_of_files)}; if they are about the same system, add a column system with one "
-            "value",
-        )
+            not set.intersection(*rater_names_of_studies),
+            f"{study_names_text} have no column of systems, and only some of them have a rater in common, so it is "
+            "unknown which of them are about the same system; add a column system",
+        ),
+        (
+            len(set(system_names_of_files)) < len(system_names_of_files),
+            f"{study_names_text} have no column of systems and have a rater in common, but their names do not "
+            "distinguish their systems; add a column system, or rename the files",
+        ),
+        error=InputError,
+    )
+    naming_entry = (
+        "systems-of-files",
+        len(system_names_of_files),
+        f"{study_names_text} have no column of systems, so each of them is one system, named "
+        f"{join_labels(system_names_of_files)}; if they are about the same system, add a column system with one value",
     )
     return [
-        replace(
-            study,
-            unnamed_system=False,
-            notes=(*study.notes, *(system_naming_notes if study is unnamed_studies[0] else ())),
-        )
+        replace(study, unnamed_system=False).with_notes(*[naming_entry] * (study is unnamed_studies[0]))
         if study.unnamed_system
         else study
         for study in studies
@@ -202,12 +202,17 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     if not study.unnamed_system or not named_studies or is_further_system:
         return study
     item_labels = study.item_labels()
-    output_key_frames = [
-        output_key_frame
-        for named_study in named_studies
-        for output_key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
-    ]
-    output_key_rows = pl.concat(output_key_frames).unique().filter(pl.col("item").is_in(item_labels.implode()))
+    output_key_rows = (
+        pl.concat(
+            [
+                output_key_frame
+                for named_study in named_studies
+                for output_key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
+            ]
+        )
+        .unique()
+        .filter(pl.col("item").is_in(item_labels.implode()))
+    )
     if output_key_rows.is_empty() or output_key_rows["item"].is_duplicated().any():
         return study
     study_with_system_names = _replace_labels(
@@ -217,14 +222,6 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
         .alias("system"),
     )
     n_unknown_items = len(item_labels) - output_key_rows.height
-    notes = build_notes(
-        (
-            "system-unknown",
-            n_unknown_items,
-            f"{study.name}: {n_unknown_items} items are left out, because the file names no system and "
-            f"{join_labels(named_study.name for named_study in named_studies)} does not have these items",
-        )
-    )
     return replace(
         study_with_system_names,
         ratings=Ratings(frame=study_with_system_names.ratings.frame.drop_nulls("system")),
@@ -232,8 +229,14 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
         if study_with_system_names.attributes is None
         else study_with_system_names.attributes.drop_nulls("system"),
         unlabelled=study_with_system_names.unlabelled.drop_nulls("system"),
-        notes=(*study.notes, *notes),
         unnamed_system=False,
+    ).with_notes(
+        (
+            "system-unknown",
+            n_unknown_items,
+            f"{study.name}: {n_unknown_items} items are left out, because the file names no system and "
+            f"{join_labels(named_study.name for named_study in named_studies)} does not have these items",
+        )
     )
 
 

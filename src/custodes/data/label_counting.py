@@ -304,10 +304,9 @@ class _Plan:
                 )
         output_rows = output_rows.drop("n")
         if not self.unit:
-            equal_output_count_rows = (
+            return collect_rows(output_rows.filter(self.has_human_label)), collect_rows(
                 output_rows.filter(~self.has_human_label).group_by(self.key_column_names).agg(nw.len().alias("n"))
             )
-            return collect_rows(output_rows.filter(self.has_human_label)), collect_rows(equal_output_count_rows)
         human_labelled_unit_rows = output_rows.filter(self.has_human_label).select(self.unit).unique()
         remaining_output_rows = output_rows.join(human_labelled_unit_rows, on=self.unit, how="anti")
         kind_indicator_expressions = {

@@ -134,7 +134,9 @@ def infer_scale(
     reference_raters = (
         list(human_raters)
         or [
-            rater_name for rater_name, rater_words in distinct_words_of_rater.items() if not _are_fractions(rater_words)
+            rater_name
+            for rater_name, rater_words in distinct_words_of_rater.items()
+            if not _are_numbers(rater_words) or all(float(word).is_integer() for word in rater_words)
         ]
         or list(word_column_of_rater)
     )
@@ -187,11 +189,6 @@ def _are_numbers(words: Iterable[str]) -> bool:
     return pl.Series(list(words), dtype=pl.String).cast(pl.Float64, strict=False).null_count() == 0
 
 
-def _are_fractions(words: Iterable[str]) -> bool:
-    """Whether the words are numbers that include a non-integer."""
-    return _are_numbers(words) and not all(float(word).is_integer() for word in words)
-
-
 def binary_words(words: Sequence[str]) -> tuple[str, str]:
     """The negative and the positive word. If only one word occurs, the other word of the known pair is added."""
     word_of_code = {POLARITY[word]: word for word in sorted(words, reverse=True)}
@@ -201,40 +198,38 @@ def binary_words(words: Sequence[str]) -> tuple[str, str]:
     return word_of_code[0], word_of_code[1]
 
 
-def encode_labels(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.Series:
-    """The words of raters as numbers: scores for the raters in `scale.scores`, and codes for other raters. A word
-    without a code becomes null."""
+def encode_raters(word_rows: pl.DataFrame, *, human_raters: Sequence[str], where: str) -> tuple[pl.Series, LabelScale]:
+    """The code of the label in each row, and the common scale of all raters (see `infer_scale`). The raters in
+    `LabelScale.scores` have scores instead of codes. A word without a code becomes null.
+
+    `word_rows` has the columns `rater` and `word`. Raises `InputError` if judges and annotators have no label in
+    common, because judges then cannot be validated.
+    """
+    word_column_of_rater = {
+        str(rater_name): rater_rows["word"].alias(str(rater_name))
+        for (rater_name,), rater_rows in word_rows.group_by("rater", maintain_order=True)
+    }
+    scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=where)
+    words, raters = word_rows["word"], word_rows["rater"]
     code_of_word = (
         POLARITY if scale.binary and is_binary(scale.words) else {word: code for code, word in enumerate(scale.words)}
     )
-    return words.cast(pl.Float64, strict=False).zip_with(
+    label_codes = words.cast(pl.Float64, strict=False).zip_with(
         raters.is_in(list(scale.scores)), words.replace_strict(code_of_word, default=None, return_dtype=pl.Float64)
     )
-
-
-def check_common_labels(
-    words_of_rater: Mapping[str, pl.Series], human_raters: Sequence[str], scale: LabelScale, *, where: str
-) -> None:
-    """Raise `InputError` if judges and annotators have no label in common, because judges then cannot be validated."""
-    judge_names = [
-        rater_name
-        for rater_name in words_of_rater
-        if rater_name not in human_raters and words_of_rater[rater_name].count()
-    ]
-    if not (human_raters and judge_names) or any(
-        encode_labels(
-            words_of_rater[judge_name], pl.repeat(judge_name, words_of_rater[judge_name].len(), eager=True), scale
-        ).count()
-        for judge_name in judge_names
-    ):
-        return
-    judge_labels = words_of_rater[judge_names[0]].drop_nulls().unique().sort()
-    example_text = f", such as {judge_labels[-1]!r} for human labels of at least {scale.words[-2]}" * scale.ordered
-    raise InputError(
-        f"{where}: the labels of {judge_names[0]} ({join_labels(judge_labels, limit=4)}) are not among the human "
-        f"labels ({join_labels(scale.words, limit=5)}), so they cannot be compared; use the same labels for "
-        f"both{example_text}"
+    judge_labels = word_rows.select("rater", "word", code=label_codes).filter(
+        ~pl.col("rater").is_in(list(human_raters)), pl.col("word").is_not_null()
     )
+    if human_raters and judge_labels.height and not judge_labels["code"].count():
+        judge_name = judge_labels["rater"][0]
+        judge_words = judge_labels.filter(rater=judge_name)["word"].unique().sort()
+        example_text = f", such as {judge_words[-1]!r} for human labels of at least {scale.words[-2]}" * scale.ordered
+        raise InputError(
+            f"{where}: the labels of {judge_name} ({join_labels(judge_words, limit=4)}) are not among the human "
+            f"labels ({join_labels(scale.words, limit=5)}), so they cannot be compared; use the same labels for "
+            f"both{example_text}"
+        )
+    return label_codes, scale
 
 
 def unify_scales(
@@ -265,21 +260,25 @@ def unify_scales(
             rating_frame.select(is_aspect_row.any()).item() for rating_frame in rating_frames
         ):
             continue
-        word_frames = [
-            _decode_labels(rating_frame.filter(is_aspect_row), input_scale)
-            for rating_frame, input_scale in zip(rating_frames, scales_of_inputs, strict=True)
+        word_rows = pl.concat(
+            [
+                _decode_labels(rating_frame.filter(is_aspect_row), input_scale)
+                for rating_frame, input_scale in zip(rating_frames, scales_of_inputs, strict=True)
+            ]
+        )
+        human_raters = [
+            rater_name
+            for rater_name in word_rows["rater"].unique(maintain_order=True)
+            if kind_of_rater.get(rater_name) == "human"
         ]
-        word_column_of_rater = {
-            str(rater_name): rater_word_rows["word"].alias(str(rater_name))
-            for (rater_name,), rater_word_rows in pl.concat(word_frames).group_by("rater", maintain_order=True)
-        }
-        human_raters = [rater_name for rater_name in word_column_of_rater if kind_of_rater.get(rater_name) == "human"]
-        scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=aspect or "labels of two inputs")
-        check_common_labels(word_column_of_rater, human_raters, scale, where=aspect or "labels of two inputs")
-        scale_of_aspect[aspect] = scale
+        label_codes, scale_of_aspect[aspect] = encode_raters(
+            word_rows, human_raters=human_raters, where=aspect or "labels of two inputs"
+        )
+        first_frame, second_frame = rating_frames
+        n_first_codes = first_frame.filter(is_aspect_row).height
         rating_frames = (
-            _recode_labels(rating_frames[0], is_aspect_row, word_frames[0], scale),
-            _recode_labels(rating_frames[1], is_aspect_row, word_frames[1], scale),
+            _replace_scores(first_frame, is_aspect_row, label_codes[:n_first_codes]),
+            _replace_scores(second_frame, is_aspect_row, label_codes[n_first_codes:]),
         )
     return rating_frames, scale_of_aspect
 
@@ -297,12 +296,9 @@ def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame
     )
 
 
-def _recode_labels(
-    rating_frame: pl.DataFrame, is_recoded_row: pl.Expr, word_rows: pl.DataFrame, scale: LabelScale
-) -> pl.DataFrame:
-    """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
-    recoded_row_indices = rating_frame.select(is_recoded_row).to_series().arg_true()
-    label_codes = encode_labels(word_rows["word"], word_rows["rater"], scale).cast(rating_frame.schema["score"])
+def _replace_scores(rating_frame: pl.DataFrame, is_replaced_row: pl.Expr, new_scores: pl.Series) -> pl.DataFrame:
+    """Ratings with the selected scores replaced; ratings whose new score is null are dropped."""
+    replaced_row_indices = rating_frame.select(is_replaced_row).to_series().arg_true()
     return rating_frame.with_columns(
-        rating_frame["score"].clone().scatter(recoded_row_indices, label_codes)
+        rating_frame["score"].clone().scatter(replaced_row_indices, new_scores.cast(rating_frame.schema["score"]))
     ).drop_nulls("score")

@@ -300,12 +300,12 @@ def count_joint_outcomes(preferences: nw.LazyFrame[Any], metrics: Sequence[str])
         column_name: nw.when(nw.col("rater") == rater_name).then(nw.col("sign"))
         for column_name, rater_name in rater_of_column.items()
     }
-    comparison_rows = (
+    return count_cells(
         preferences.select(*OUTPUTS, **sign_expression_of_column)
         .group_by(*OUTPUTS)
-        .agg(*(nw.col(column_name).max() for column_name in rater_of_column))
+        .agg(*(nw.col(column_name).max() for column_name in rater_of_column)),
+        list(rater_of_column)[1:],
     )
-    return count_cells(comparison_rows, list(rater_of_column)[1:])
 
 
 def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequence[str]) -> pl.DataFrame:

@@ -119,9 +119,10 @@ def select_first_values(
             f"{join_labels(differing_column_names)}; the first value of each item is used",
         ),
     )
-    first_text_expression = pl.col("text").filter(pl.col("text") != "").first().fill_null("")
     return (
-        texts.group_by(output_key_names, maintain_order=True).agg(first_text_expression),
+        texts.group_by(output_key_names, maintain_order=True).agg(
+            pl.col("text").filter(pl.col("text") != "").first().fill_null("")
+        ),
         source_rows_by_item.agg(pl.col(source_column_names).drop_nulls().first()),
         notes,
     )

@@ -74,9 +74,9 @@ def skeleton(label: str) -> str:
     visible_text = "".join(
         character for character in unicodedata.normalize("NFKC", label) if unicodedata.category(character) != "Cf"
     )
-    canonical_text = unicodedata.normalize("NFKC", visible_text.translate(LATIN).casefold())
     text_with_ascii_dashes = "".join(
-        "-" if unicodedata.category(character) == "Pd" else character for character in canonical_text
+        "-" if unicodedata.category(character) == "Pd" else character
+        for character in unicodedata.normalize("NFKC", visible_text.translate(LATIN).casefold())
     )
     return re.sub(r"[-_\s]+", "-", text_with_ascii_dashes).strip("-")
 

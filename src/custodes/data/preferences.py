@@ -232,10 +232,9 @@ class Preferences:
             f" ({format_counts(half_comparison_rows['rater'])}). With one order, the position preference of the rater "
             "does not cancel. To keep these comparisons, set orders='first'"
         )
-        comparison_rows = merged_rows.drop_nulls("sign").select(
+        return merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
-        )
-        return comparison_rows, merging_notes(
+        ), merging_notes(
             half_comparison_rows.height, int(merged_rows["contradictory"].sum()), orders, half_advice=half_advice
         )
 
@@ -247,15 +246,19 @@ class Preferences:
                 self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8)),
             ]
         )
-        merged_rows = (
-            merge_orders(nw.from_native(verdict_rows.with_row_index("row").lazy()), orders, key_column_names=COMPARISON)
-            .collect()
-            .to_native()
-        )
         return (
             self.frame.select(COMPARISON)
             .unique(maintain_order=True, keep="first")
-            .join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
+            .join(
+                merge_orders(
+                    nw.from_native(verdict_rows.with_row_index("row").lazy()), orders, key_column_names=COMPARISON
+                )
+                .collect()
+                .to_native(),
+                on=COMPARISON,
+                how="left",
+                maintain_order="left",
+            )
         )
 
 

@@ -12,8 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.mapping.column_vocabulary import KINDS as KIND_OF_WORD
-from custodes.data.mapping.column_vocabulary import kind_of_label
+from custodes.data.mapping.column_vocabulary import kind_of_label, parse_kinds
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import (
     check_columns,
@@ -73,11 +72,15 @@ class Raters:
     def infer(cls, kind_of_rater: Mapping[str, str]) -> Raters:
         """Raters of which only the kinds are known. By assumption, higher is better, and an annotator may stand for
         several persons. The scale is unknown."""
-        rater_rows = [
-            {"rater": rater_name, "kind": rater_kind, "higher_is_better": True, "person": False}
-            for rater_name, rater_kind in kind_of_rater.items()
-        ]
-        return cls(frame=pl.DataFrame(rater_rows, schema=SCHEMA))
+        return cls(
+            frame=pl.DataFrame(
+                [
+                    {"rater": rater_name, "kind": rater_kind, "higher_is_better": True, "person": False}
+                    for rater_name, rater_kind in kind_of_rater.items()
+                ],
+                schema=SCHEMA,
+            )
+        )
 
     def select_kind(self, kind: str) -> tuple[str, ...]:
         """The raters of one kind, in the order of the table."""
@@ -120,8 +123,16 @@ class Raters:
 
     def with_kinds(self, kind_of_rater: Mapping[str, str]) -> Raters:
         """The raters, with the kinds of `kind_of_rater` set."""
-        new_kinds = [kind_of_rater.get(rater_name, former_kind) for rater_name, former_kind in self.kind.items()]
-        return replace(self, frame=self.frame.with_columns(pl.Series("kind", new_kinds, dtype=pl.String)))
+        return replace(
+            self,
+            frame=self.frame.with_columns(
+                pl.Series(
+                    "kind",
+                    [kind_of_rater.get(rater_name, former_kind) for rater_name, former_kind in self.kind.items()],
+                    dtype=pl.String,
+                )
+            ),
+        )
 
     def merge_with(self, other: Raters) -> tuple[Raters, list[Note]]:
         """The raters of both tables, with the values that either table declares.
@@ -141,10 +152,11 @@ class Raters:
             pl.col("cost_unit").filter(pl.col("cost").is_not_null()).first(),
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
-        signature_rows = rows_grouped_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
         conflict_texts = [
             f"{rater_name} ({join_labels(distinct_signatures, limit=2)})"
-            for rater_name, distinct_signatures in signature_rows.iter_rows()
+            for rater_name, distinct_signatures in rows_grouped_by_rater.agg(
+                pl.col("signature").drop_nulls().unique(maintain_order=True)
+            ).iter_rows()
             if len(distinct_signatures) > 1
         ]
         return Raters(frame=merged_rater_rows, directed=self.directed | other.directed), build_notes(
@@ -294,12 +306,7 @@ def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The column `kind` as human, metric or empty, from words such as `annotator` or `llm`."""
     kind_cells = label_column(frame, "kind", where=where, empty=True)
     kind_words = kind_cells.unique()
-    kinds_of_words = (
-        kind_words.str.to_lowercase()
-        .str.replace_all(r"[\s-]+", "_")
-        .replace_strict({"": "", **KIND_OF_WORD}, default=None, return_dtype=pl.String)
-    )
-    kind_series = kind_cells.replace_strict(kind_words, kinds_of_words)
+    kind_series = kind_cells.replace_strict(kind_words, parse_kinds(kind_words).set(kind_words == "", ""))
     refuse_values(
         kind_cells,
         kind_series.is_null(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from custodes.data.loading import (
     PROBES,
     RATERS,
     check_exists,
+    find_tables,
     is_input_stream,
     is_standard_input,
     load_table,
@@ -43,7 +45,7 @@ from custodes.data.raters import INCOMPLETE_RULE
 from custodes.data.readers import BUILTIN_READERS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.battles import number_rows
 from custodes.data.readers.labels import read_labels
-from custodes.data.readers.logs import holds_records, top_keys
+from custodes.data.readers.logs import log_bytes, top_keys
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader, plugin_readers
 from custodes.data.study import Study
@@ -124,14 +126,18 @@ def read(
     )
     reader, raters, items = (schema_options.reading.get(option_name) for option_name in ("reader", "raters", "items"))
     invalid = schema_options.reading.get("invalid", "error")
-    if reader is not None and reader not in BUILTIN_READERS and reader not in plugin_readers(BUILTIN_READERS):
-        reader_names = (*BUILTIN_READERS, *plugin_readers(BUILTIN_READERS))
-        raise OptionError(
-            f"reader={short_repr(reader)} is unknown{suggestion(reader, reader_names)}; readers: "
-            f"{', '.join(reader_names)}"
-        )
+    # The readers of other packages are loaded only for a name that is not built in.
+    reader_names = (
+        *BUILTIN_READERS,
+        *(plugin_readers(BUILTIN_READERS) if reader not in (None, *BUILTIN_READERS) else ()),
+    )
     item_roles_in_columns = set(FACTS) & set(schema_options.columns.roles)
     reject(
+        (
+            reader not in (None, *reader_names),
+            f"reader={short_repr(reader)} is unknown{suggestion(str(reader), reader_names)}; readers: "
+            f"{', '.join(reader_names)}",
+        ),
         (
             invalid not in get_args(Invalid),
             f"invalid={short_repr(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}",
@@ -172,8 +178,14 @@ def read(
             side_table = load_source(side_table_source, table_kind)
             study = replace(study, notes=(*study.notes, *side_table.notes))
             study = study.describe(**{table_kind: side_table.frame, f"{table_kind}_name": side_table.name})  # type: ignore[arg-type]
-    name_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
-    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *name_notes))
+    return replace(
+        study,
+        notes=(
+            *study.notes,
+            *study.raters.undeclared_directions(),
+            *notes_on_blanks({"systems": study.systems, "raters": study.raters.kind}),
+        ),
+    )
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -245,7 +257,7 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                 and rater not in rater_patterns
                 and not any(fnmatchcase(rater, pattern) for pattern in rater_patterns)
             ]
-            notes = build_notes(
+            study = replace(study, notes=(*study.notes, *raters_table.notes)).with_notes(
                 (
                     "raters-beside",
                     True,
@@ -260,11 +272,14 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                     "change this, give --raters",
                 ),
             )
-            study = replace(study, notes=(*study.notes, *raters_table.notes, *notes))
         has_unread_raters_file = raters_source is None and not raters_paths and file.with_name("raters.csv").is_file()
-        message = f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters"
-        notes = build_notes(("raters-not-read", has_unread_raters_file and file.stem in RATING_TABLES, message))
-        study = replace(study, notes=(*study.notes, *notes))
+        study = study.with_notes(
+            (
+                "raters-not-read",
+                has_unread_raters_file and file.stem in RATING_TABLES,
+                f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters",
+            )
+        )
     return study
 
 
@@ -273,11 +288,15 @@ def _with_probes(study: Study, file: Path, part: str | None) -> Study:
     for probes_path in sidecar_tables(file, PROBES, part):
         probe_table = load_table(probes_path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
-        message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
         study = replace(
-            study,
+            study.with_notes(
+                (
+                    "probes-beside",
+                    probes.height,
+                    f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder",
+                )
+            ),
             probes=pl.concat([study.probes, probes]),
-            notes=(*study.notes, *build_notes(("probes-beside", probes.height, message))),
             digest=digest_of(study.digest, probes.write_csv()) if study.digest else "",
         )
     return study
@@ -320,10 +339,17 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         text_mapping = None if reader else find_certain_mapping(first_frame, columns, partial(reads, min_systems=1))
         if text_mapping is not None:
             study = _read_table(replace(table, frame=first_frame), reader=reader, invalid=invalid, columns=text_mapping)
-            message = (
-                f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns if this is wrong"
+            return replace(
+                study,
+                notes=(
+                    Note(
+                        rule="guessed-columns",
+                        message=f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns "
+                        "if this is wrong",
+                    ),
+                    *study.notes,
+                ),
             )
-            return replace(study, notes=(*build_notes(("guessed-columns", True, message)), *study.notes))
         for frame in candidate_frames if reader is None else ():
             layout = label_layout(frame, columns)
             if layout is not None and reads(frame, layout.columns, 1):
@@ -338,14 +364,17 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
 
 
 def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
-    if reader is None:
-        label_study = _read_label_study(table, columns)
-        if label_study is not None:
-            return label_study
-    new_column_names = [*columns.old_names(table.frame.columns)]
-    if columns.verdict_columns(table.frame.columns):
-        new_column_names.append("winner")
-    numbered_frame, row_number_notes = number_rows(table.frame, new_column_names, where=table.name)
+    label_study = _read_label_study(table, columns) if reader is None else None
+    if label_study is not None:
+        return label_study
+    numbered_frame, row_number_notes = number_rows(
+        table.frame,
+        [
+            *columns.old_names(table.frame.columns),
+            *(["winner"] if columns.verdict_columns(table.frame.columns) else []),
+        ],
+        where=table.name,
+    )
     long_verdict_frame = columns.verdict_rows(numbered_frame, where=table.name)
     mapped_table = columns.with_named_properties(long_verdict_frame).apply(long_verdict_frame, where=table.name)
     if mapped_table.texts is not None:
@@ -389,8 +418,10 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
     study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_number_notes])
-    annotation_tables = (study.ratings, study.preferences, study.second_ratings, study.second)
-    has_annotations = any(annotation_table.frame.height for annotation_table in annotation_tables)
+    has_annotations = any(
+        annotation_table.frame.height
+        for annotation_table in ((study.ratings, study.preferences, study.second_ratings, study.second))
+    )
     if study.outputs is None and study.looks.is_empty() and not has_annotations:
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:
@@ -410,8 +441,9 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
         label_studies = [study for study in file_studies if study is not None]
         if len(label_studies) == len(file_studies):
             return replace(join(label_studies), name=table.name)
-    study = read_labels(table.frame, layout, where=table.name, is_layout_guessed=not columns.patterns)
-    return _complete_study(study, table, columns, ())
+    return _complete_study(
+        read_labels(table.frame, layout, where=table.name, is_layout_guessed=not columns.patterns), table, columns, ()
+    )
 
 
 def _complete_study(
@@ -431,7 +463,7 @@ def _path_reader(path: Path) -> PathReader | None:
         return None
     fitting_reader = next((reader for reader in PATH_READERS.values() if reader.fits(path)), None)
     top_level_keys = top_keys(path) if fitting_reader is None else ()
-    if top_level_keys and not holds_records(path):
+    if top_level_keys and not find_tables(json.loads(log_bytes(path))):
         raise InputError(
             f"{path.name}: the JSON object with keys {join_labels(sorted(top_level_keys))} is not a known log "
             f"({join_labels(PATH_READERS)}); a table is a list of objects, or JSON Lines in a .jsonl file"

@@ -109,8 +109,11 @@ class Study:
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
         verdict_rows = self.preferences.frame
-        system_columns = [self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]]
-        return tuple(pl.concat(system_columns).unique().sort())
+        return tuple(
+            pl.concat([self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]])
+            .unique()
+            .sort()
+        )
 
     @cached_property
     def aspects(self) -> tuple[str, ...]:
@@ -138,6 +141,10 @@ class Study:
                 for frame in (self.ratings.frame, self.preferences.frame)
             ]
         )
+
+    def with_notes(self, *entries: tuple[str, int, str]) -> Study:
+        """The study with further notes, see `build_notes`."""
+        return replace(self, notes=(*self.notes, *build_notes(*entries)))
 
     def with_cache(self) -> Study:
         """The study with a cache for several questions. Shared results are computed once and stay in memory as long as
@@ -176,8 +183,14 @@ class Study:
             described_items, notes = Items.make(items, where=items_name)
             notes += described_items.coverage_notes(study._items_to_describe(), where=items_name)
             study = replace(study, items=described_items, notes=(*study.notes, *notes))
-        csv_texts = (study.raters.frame.write_csv(), study.items.frame.write_csv())
-        return replace(study, digest=digest_of(study.digest, *csv_texts)) if study.digest else study
+        return (
+            replace(
+                study,
+                digest=digest_of(study.digest, *((study.raters.frame.write_csv(), study.items.frame.write_csv()))),
+            )
+            if study.digest
+            else study
+        )
 
     @check_arguments
     def select(
@@ -436,8 +449,9 @@ class Study:
         group_labels = _unique_labels(self.items.frame, "group")
         if not any(group_labels):
             raise OptionError(f"group={group!r}: the items have no groups; give an items file with a column 'group'")
-        chosen_groups = list(select_labels(group, group_labels, option="group", what="group"))
-        return self.items.frame.filter(pl.col("group").is_in(chosen_groups))["item"]
+        return self.items.frame.filter(
+            pl.col("group").is_in(list(select_labels(group, group_labels, option="group", what="group")))
+        )["item"]
 
     def _system_score_notes(self, is_selected_expression: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
@@ -481,8 +495,7 @@ def select_aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
 
 def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The tables of verdicts and of missing verdicts, without the column of seconds if this column is empty."""
-    empty_column_names = [SECONDS] if preferences.frame[SECONDS].is_null().all() else []
-    return preferences.frame.drop(empty_column_names), preferences.missing
+    return preferences.frame.drop([SECONDS] if preferences.frame[SECONDS].is_null().all() else []), preferences.missing
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:

@@ -205,8 +205,7 @@ def restore_integers(column: pl.Series) -> pl.Series:
     if not column.dtype.is_float():
         return column
     column = column.fill_nan(None)
-    are_integers = ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).all()
-    return column.cast(pl.Int64) if are_integers else column
+    return column.cast(pl.Int64) if ((column == column.round()) & (column.abs() < EXACT_INTEGERS)).all() else column
 
 
 def bounded_column(frame: pl.DataFrame, column_name: str, high: float, *, where: str, allowed: str) -> pl.Series:
@@ -276,8 +275,9 @@ def count_filled_cells(column: pl.Series) -> tuple[int, int]:
     if column.dtype == pl.String:
         column = column.str.strip_chars()
         column = column.filter(~column.str.to_lowercase().is_in(MISSING_TOKENS))
-    may_hold_numbers = column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean)
-    return column.count(), column.cast(pl.Float64, strict=False).count() if may_hold_numbers else 0
+    return column.count(), column.cast(pl.Float64, strict=False).count() if (
+        column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean)
+    ) else 0
 
 
 def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where: str, what: str, hint: str) -> None:

@@ -85,8 +85,11 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
             "eager dataframe (Polars, DuckDB, pandas, PySpark)"
         ) from None
     rows = narwhals_frame if isinstance(narwhals_frame, nw.LazyFrame) else narwhals_frame.lazy("polars")
-    role_expression = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase()
-    return rows.filter(role_expression != SECOND) if "role" in rows.collect_schema() else rows
+    return (
+        rows.filter(nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND)
+        if "role" in rows.collect_schema()
+        else rows
+    )
 
 
 def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
@@ -114,8 +117,7 @@ def split_batches(
         return [rows]
     polars_lazy_frame: pl.LazyFrame = rows.to_native()
     n_rows = int(collect_rows(rows.select(nw.len())).item()) if batches != 1 else 1
-    if batches is None:
-        batches = 1 + n_rows // BATCH_ROWS
+    batches = 1 + n_rows // BATCH_ROWS if batches is None else batches
     reject(
         (batches < 1, f"{where}: batches={batches} must be at least 1"),
         (
@@ -176,10 +178,9 @@ def match_aspects(
     its rows without an aspect are counted."""
     raters_with_aspect = {*annotators, *rows.filter(pl.col("aspect") == aspect)["rater"]}
     aspect_of_rater = {rater: aspect if rater in raters_with_aspect else "" for rater in (*annotators, *metrics)}
-    counted_rows = rows.filter(
+    return rows.filter(
         pl.col("aspect") == pl.col("rater").replace_strict(aspect_of_rater, default=None, return_dtype=pl.String)
-    )
-    return counted_rows, aspect_of_rater
+    ), aspect_of_rater
 
 
 def indicator(condition: nw.Expr) -> nw.Expr:

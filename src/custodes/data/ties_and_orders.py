@@ -165,11 +165,13 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
         rater does not cancel. An excluded comparison has no sign.
     """
     if orders == "first":
-        answered_rows = verdicts.filter(~nw.col("sign").is_null()).with_columns(
-            first=nw.col("row").min().over(*key_column_names)
-        )
-        return answered_rows.filter(nw.col("row") == nw.col("first")).select(
-            *key_column_names, "sign", nw.col("order").cast(nw.Float64), half=nw.lit(0), contradictory=nw.lit(0)
+        return (
+            verdicts.filter(~nw.col("sign").is_null())
+            .with_columns(first=nw.col("row").min().over(*key_column_names))
+            .filter(nw.col("row") == nw.col("first"))
+            .select(
+                *key_column_names, "sign", nw.col("order").cast(nw.Float64), half=nw.lit(0), contradictory=nw.lit(0)
+            )
         )
     code_of_order = {"ab": 1, "ba": -1, "unknown": 0}
     verdict_rows = verdicts.with_columns(
@@ -259,8 +261,7 @@ def compare_in_memory(
     is_human_row_expression = nw.col("rater") < n_annotators
     comparison_batches, combined_annotator_batches = [], []
     # A join of all items may need much memory.
-    rater_item_row_counts = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
-    n_batches = 1 + int((rater_item_row_counts**2).sum() or 0) // BATCH_ROWS
+    n_batches = 1 + int((scores.group_by("rater", "item").len()["len"].cast(pl.Int64) ** 2).sum() or 0) // BATCH_ROWS
     for batch_index in range(n_batches):
         batch_scores, batch_verdicts = (
             filter_rows(rows, pl.col("item") % n_batches == batch_index) for rows in (scores, verdicts)

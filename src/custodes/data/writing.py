@@ -132,8 +132,9 @@ def _with_labels(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
     label_rows = rating_rows.join(
         word_of_code_rows, on=["aspect", "score"], how="left", maintain_order="left"
     ).with_columns(label=pl.when(is_score_expression).then(pl.col("score").cast(pl.String)).otherwise("label"))
-    first_metric_row = study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1)
-    unlabelled_rows = study.unlabelled.join(first_metric_row, how="cross").with_columns(repeat=pl.lit("0"))
+    unlabelled_rows = study.unlabelled.join(
+        study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1), how="cross"
+    ).with_columns(repeat=pl.lit("0"))
     return (
         pl.concat([label_rows, unlabelled_rows], how="diagonal_relaxed")
         .with_columns(invalid=pl.lit(""))
@@ -196,11 +197,12 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
         for row_cells in table.iter_rows(named=True):
             yield msgspec.json.encode(row_cells) + b"\n"
     else:
-        json_expression = pl.col(pl.List(pl.String)).map_elements(
-            lambda texts: msgspec.json.encode(texts.to_list()).decode(), return_dtype=pl.String
-        )
         yield from csv_blocks(
-            table.with_columns(json_expression),
+            table.with_columns(
+                pl.col(pl.List(pl.String)).map_elements(
+                    lambda texts: msgspec.json.encode(texts.to_list()).decode(), return_dtype=pl.String
+                )
+            ),
             separator="\t" if suffix == ".tsv" else ",",
             quote_formulas=quote_formulas,
         )

@@ -11,12 +11,12 @@ from custodes.data.mapping.column_vocabulary import (
     find_side_pairs,
     is_model_name,
     kind_of_label,
-    kind_words,
     looks_human,
     looks_like_person,
     looks_like_rater,
     lookup_names,
     normalise_name,
+    parse_kinds,
 )
 
 
@@ -43,13 +43,9 @@ def test_the_parts_of_a_path_that_are_looked_up(name: str, names: list[str]) -> 
     assert lookup_names(name) == names
 
 
-def test_kinds_are_known_words_in_every_cell() -> None:
-    kinds = kind_words(pl.Series("kind", [" Human ", "LLM-judge", "llm  judge"]))
-    assert kinds is not None
-    assert (kinds.name, kinds.to_list()) == ("kind", ["human", "metric", "metric"])
-    for column in (pl.Series("k", ["human", None]), pl.Series("k", ["human", "dog"]), pl.Series("k", [1])):
-        assert kind_words(column) is None
-    assert kind_words(pl.Series("k", [], dtype=pl.String)) is None
+def test_kinds_of_known_words() -> None:
+    kinds = parse_kinds(pl.Series("kind", [" Human ", "LLM-judge", "llm  judge", "dog", None]))
+    assert (kinds.name, kinds.to_list()) == ("kind", ["human", "metric", "metric", None, None])
 
 
 def test_people_and_models() -> None:

@@ -101,16 +101,10 @@ def max_decompressed_size(compressed_size: int) -> int:
 
 def check_decompressed_size(decompressed_size: int, compressed_size: int, name: str, advice: str) -> None:
     """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
-    largest_allowed_size = max_decompressed_size(compressed_size)
-    if decompressed_size > largest_allowed_size:
-        size_ratio_text = (
-            ""
-            if largest_allowed_size == LARGEST
-            else f", over {largest_allowed_size // max(compressed_size, 1)} times its size"
-        )
-        raise InputError(
-            f"{name}: unpacks to more than {format_mebibytes(largest_allowed_size)}{size_ratio_text}; {advice}"
-        )
+    largest_size = max_decompressed_size(compressed_size)
+    if decompressed_size > largest_size:
+        ratio_text = f", over {largest_size // max(compressed_size, 1)} times its size" * (largest_size < LARGEST)
+        raise InputError(f"{name}: unpacks to more than {format_mebibytes(largest_size)}{ratio_text}; {advice}")
 
 
 def format_mebibytes(size: int) -> str:

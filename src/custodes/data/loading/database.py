@@ -134,8 +134,10 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             table_names = [table_name for (table_name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
-            fault_text = _first_line(error).replace(str(path), path.name)
-            raise InputError(f"{name}: {DAMAGE_MESSAGE} ({fault_text}); copy or download it again") from None
+            raise InputError(
+                f"{name}: {DAMAGE_MESSAGE} ({_first_line(error).replace(str(path), path.name)}); copy or "
+                "download it again"
+            ) from None
         sql_query = _query(table_names, part, name)
         deadline = time.monotonic() + PATIENCE
         timeout_timer = threading.Timer(PATIENCE, connection.interrupt)

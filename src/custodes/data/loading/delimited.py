@@ -48,29 +48,23 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         f"{name}: {n_lines:,} lines of {n_columns} columns may take",
     )
     frame = _parse_table(text, separator, name)
-    notes = build_notes(
+    comma_column_names = [
+        column_name
+        for column_name in frame.columns
+        if separator != "," and column_name not in LABELS and _has_decimal_commas(frame[column_name])
+    ]
+    return frame.with_columns(pl.col(comma_column_names).str.replace(",", ".", literal=True)), build_notes(
         (
             "separator",
             suffix in (".csv", ".tsv") and separator != usual_separator,
             f"{name}: cells are separated by {SEPARATORS[separator]} (expected {SEPARATORS[usual_separator]})",
-        )
-    )
-    if separator == ",":
-        return frame, notes
-    comma_column_names = [
-        column_name
-        for column_name in frame.columns
-        if column_name not in LABELS and _has_decimal_commas(frame[column_name])
-    ]
-    frame = frame.with_columns(pl.col(comma_column_names).str.replace(",", ".", literal=True))
-    notes += build_notes(
+        ),
         (
             "decimal-comma",
             len(comma_column_names),
             f"{name}: numbers with decimal commas are read in columns {join_labels(comma_column_names)}",
-        )
+        ),
     )
-    return frame, notes
 
 
 def _iter_cell_rows(text: str, separator: str) -> Iterator[list[str]]:
@@ -123,10 +117,9 @@ def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
             "cell twice"
         ) from None
     has_all_cells = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
-    if frame.width and frame[:, -1].null_count() and not has_all_cells:
-        fault_text = _ragged_row(text, separator, finds_longer_rows=False)
-        if fault_text:
-            raise InputError(f"{name}: {fault_text}; the file may be truncated")
+    may_lack_cells = frame.width and frame[:, -1].null_count() and not has_all_cells
+    if may_lack_cells and (fault_text := _ragged_row(text, separator, finds_longer_rows=False)):
+        raise InputError(f"{name}: {fault_text}; the file may be truncated")
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
 

@@ -59,13 +59,17 @@ def folder_files(folder: Path, part: str | None) -> tuple[list[Path], Any]:
 
 def stack_tables(frames: Sequence[pl.DataFrame], file_names: Sequence[str], *, where: str) -> pl.DataFrame:
     """The rows of all tables, which must have the same columns."""
-    for frame, file_name in zip(frames, file_names, strict=True):
-        if set(frame.columns) != set(frames[0].columns):
-            differing_column_names = sorted(set(frame.columns) ^ set(frames[0].columns))
-            raise InputError(
-                f"{where}: {file_names[0]} and {file_name} differ in columns {join_labels(differing_column_names)}; "
-                "give the path of one file"
+    reject(
+        *(
+            (
+                set(frame.columns) != set(frames[0].columns),
+                f"{where}: {file_names[0]} and {file_name} differ in columns "
+                f"{join_labels(sorted(set(frame.columns) ^ set(frames[0].columns)))}; give the path of one file",
             )
+            for frame, file_name in zip(frames, file_names, strict=True)
+        ),
+        error=InputError,
+    )
     try:
         return pl.concat([frame.select(frames[0].columns) for frame in frames], how="vertical_relaxed")
     except pl.exceptions.PolarsError:
@@ -75,13 +79,13 @@ def stack_tables(frames: Sequence[pl.DataFrame], file_names: Sequence[str], *, w
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    parquet_paths = [
+    return sorted(
         parquet_path
         for subfolder in (folder, folder / "data")
         if path_exists(subfolder)
         for parquet_path in subfolder.glob("*.parquet")
-    ]
-    return sorted(parquet_path for parquet_path in parquet_paths if parquet_path.is_file())
+        if parquet_path.is_file()
+    )
 
 
 def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:

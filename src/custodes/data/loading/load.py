@@ -81,7 +81,6 @@ FORMATS = (
 )
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
 SUFFIXES = (*TEXTS, *(suffix for binary_format in FORMATS for suffix in binary_format.suffixes))
-COMPRESSED_SUFFIXES = tuple(compression_format.suffix for compression_format in compression.COMPRESSION_FORMATS)
 
 MOST_COLUMNS = 10_000
 """Maximum number of columns of a table. Every column may be a rater, and each rater takes time."""
@@ -189,9 +188,10 @@ def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
 def _parse_bytes(file_bytes: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     is_stream_source = is_input_stream(path)
     suffixes = ["", *(suffix.lower() for suffix in ([] if is_stream_source else path.suffixes))]
-    compression_of_suffix = {known_format.suffix: known_format for known_format in compression.COMPRESSION_FORMATS}
     compression_format = (
-        compression.detect_compression(file_bytes) if is_stream_source else compression_of_suffix.get(suffixes[-1])
+        compression.detect_compression(file_bytes)
+        if is_stream_source
+        else next((known for known in compression.COMPRESSION_FORMATS if known.suffix == suffixes[-1]), None)
     )
     if compression_format:
         file_bytes, suffixes = compression.decompress(file_bytes, compression_format, name), suffixes[:-1] or [""]
@@ -211,8 +211,8 @@ def _parse_content(
         (
             suffix not in SUFFIXES and detected_format is None and not is_input_stream(path),
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
-            f"files also with {', '.join(COMPRESSED_SUFFIXES)}), SQLite and DuckDB files; for mt-metrics-eval also "
-            ".tar, .tar.gz, .tgz or a folder",
+            f"files also with {', '.join(known.suffix for known in compression.COMPRESSION_FORMATS)}), SQLite and "
+            "DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or a folder",
         ),
         (not file_bytes.strip(), f"{name}: the file is empty; give a table with a header and at least one row"),
         error=InputError,
@@ -232,9 +232,7 @@ def _parse_content(
 def _from_text(file_bytes: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     text, encoding_name = table_text(file_bytes, name)
     notes = build_notes(("encoding", bool(encoding_name), f"{name}: read as {encoding_name}"))
-    if not suffix:
-        first_character = text.lstrip()[:1]
-        suffix = ".json" if first_character == "[" else ".jsonl" if first_character == "{" else ""
+    suffix = suffix or {"[": ".json", "{": ".jsonl"}.get(text.lstrip()[:1], "")
     if suffix == ".json":
         frame, format_notes = from_json(text, name, part)
     elif suffix in (".jsonl", ".ndjson"):
@@ -247,13 +245,13 @@ def _from_text(file_bytes: bytes, suffix: str, part: str | None, name: str) -> t
 def _from_zip(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table in an archive. Files that operating systems add (`__MACOSX`, hidden files) are ignored."""
     archive = compression.zip_archive(file_bytes, name)
-    member_names = [member_info.filename for member_info in archive.infolist() if not member_info.is_dir()]
-    visible_member_names = [
+    table_member_names = [
         member_name
-        for member_name in member_names
-        if not any(path_component.startswith((".", "__")) for path_component in Path(member_name).parts)
+        for member_name in archive.namelist()  # the names of folders end in a slash
+        if not member_name.endswith("/")
+        and _suffix(member_name) in SUFFIXES
+        and not any(path_component.startswith((".", "__")) for path_component in Path(member_name).parts)
     ]
-    table_member_names = [member_name for member_name in visible_member_names if _suffix(member_name) in SUFFIXES]
     if not table_member_names:
         raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
     member_name = select_part(part, table_member_names, name=name, what="file")

@@ -136,12 +136,14 @@ def from_lines(text: str, name: str) -> pl.DataFrame:
     """A frame of text from one object per line; blank lines are ignored."""
     compression.check_json(text, name, by_lines=True)
     # One line at a time, since a list of all lines would take as much memory as the text.
-    numbered_line_matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
-    numbered_lines = (
-        (line_number, line_match[0]) for line_number, line_match in numbered_line_matches if line_match[0].strip()
-    )
     return from_records(
-        (parse_json(line, where=f"{name}, line {line_number}") for line_number, line in numbered_lines), name, "row"
+        (
+            parse_json(line_match[0], where=f"{name}, line {line_number}")
+            for line_number, line_match in enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
+            if line_match[0].strip()
+        ),
+        name,
+        "row",
     )
 
 

@@ -169,16 +169,15 @@ def utf8_text(file_bytes: bytes, name: str) -> str:
         return file_bytes.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         byte_index = error.start
-    error_location = f"{name}: not UTF-8 at byte {byte_index} (line {file_bytes.count(10, 0, byte_index) + 1})"
     compression_format = detect_compression(file_bytes)
-    if compression_format:
-        raise InputError(
-            f"{error_location}: the file is compressed with {compression_format.name}; rename it to end in "
-            f"{compression_format.suffix}"
-        )
-    source_encoding_name = "UTF-16" if file_bytes.startswith(UTF16) else "ENCODING"
+    advice_text = (
+        f": the file is compressed with {compression_format.name}; rename it to end in {compression_format.suffix}"
+        if compression_format
+        else "; save the file as UTF-8, for example with: iconv -f "
+        f"{'UTF-16' if file_bytes.startswith(UTF16) else 'ENCODING'} -t UTF-8"
+    )
     raise InputError(
-        f"{error_location}; save the file as UTF-8, for example with: iconv -f {source_encoding_name} -t UTF-8"
+        f"{name}: not UTF-8 at byte {byte_index} (line {file_bytes.count(10, 0, byte_index) + 1}){advice_text}"
     )
 
 
@@ -225,12 +224,10 @@ def sidecar_tables(file: Path, sidecar_mark: str, part: str | None = None) -> li
         for sidecar_name in _sidecar_names(file.name, sidecar_mark)
         if path_exists(sidecar_path := file.parent / sidecar_name) and sidecar_path.is_file()
     ]
-    link_target_path = Path(os.path.realpath(file)) if os.path.islink(file) else file
-    if (
-        sidecar_paths or link_target_path == file or os.path.islink(link_target_path)
-    ):  # a target that is a link belongs to a cycle of links
+    if sidecar_paths or not os.path.islink(file):
         return sidecar_paths
-    return sidecar_tables(link_target_path, sidecar_mark)
+    link_target_path = Path(os.path.realpath(file))  # a target that is a link belongs to a cycle of links
+    return [] if os.path.islink(link_target_path) else sidecar_tables(link_target_path, sidecar_mark)
 
 
 def files_of_sidecar(sidecar_path: Path) -> list[Path]:
@@ -239,18 +236,12 @@ def files_of_sidecar(sidecar_path: Path) -> list[Path]:
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
     """
-    marks_and_name_parts = [
-        (sidecar_mark, sidecar_path.name.rpartition(f"{sidecar_mark}.")) for sidecar_mark in (RATERS, PROBES)
-    ]
-    marks_and_candidate_paths = [
-        (sidecar_mark, candidate_path)
-        for sidecar_mark, (stem, mark_with_dot, _) in marks_and_name_parts
-        if mark_with_dot
-        for candidate_path in sidecar_path.parent.glob(escape(stem) + ".*")
-    ]
     return sorted(
         candidate_path
-        for sidecar_mark, candidate_path in marks_and_candidate_paths
+        for sidecar_mark in (RATERS, PROBES)
+        for candidate_path in sidecar_path.parent.glob(
+            f"{escape(sidecar_path.name.rpartition(f'{sidecar_mark}.')[0])}.*"
+        )
         if sidecar_path.name in _sidecar_names(candidate_path.name, sidecar_mark)
         and path_exists(candidate_path)
         and candidate_path.is_file()

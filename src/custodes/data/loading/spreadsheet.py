@@ -103,7 +103,7 @@ def _column_number(letters: bytes) -> int:
 def _read_cells(workbook: Any, sheet_name: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
     """The cells of a sheet as text with the header as its first row, and cells with errors."""
     loaded_sheet = workbook.load_sheet(sheet_name, header_row=None, dtypes="string")
-    if not loaded_sheet.width or not loaded_sheet.height:
+    if not (loaded_sheet.width and loaded_sheet.height):
         return pl.DataFrame(), []
     record_batch, error_report = loaded_sheet.to_arrow_with_errors()
     cell_frame = pl.DataFrame(pl.from_arrow(record_batch))

@@ -384,10 +384,11 @@ def with_kinds(
         {True: "metric", False: "human"}, return_dtype=pl.String
     )
     exception_text = f", except {join_labels(metric_labels)}" if metric_labels else ""
-    note_message = (
-        f"{where}: raters of column {rater_column_name!r} are read as human{exception_text}; give --human if this is "
-        "wrong"
-    )
     return mapped_table.with_columns(row_kinds.alias("kind")), build_notes(
-        ("annotators-by-column", not is_column_of_metrics, note_message)
+        (
+            "annotators-by-column",
+            not is_column_of_metrics,
+            f"{where}: raters of column {rater_column_name!r} are read as human{exception_text}; give --human if "
+            "this is wrong",
+        )
     )

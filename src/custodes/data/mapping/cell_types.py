@@ -49,13 +49,10 @@ CATEGORIES = frozenset(
     )
 )
 """Words in the names of columns with descriptions of items or with ratings of outputs."""
-WINNERS = CORE["winner"] | {"outcome"}
-"""Names of columns that name the better of two outputs."""
 SIZES = frozenset(
     word_list("length len size count counts num n words chars characters sentences difficulty level turn turns")
 )
 """Words in the names of numeric columns that describe a text, such as its length."""
-TRUTHS = len(TRUTH) + 1
 
 ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
@@ -114,8 +111,10 @@ def holds_judgements(column: pl.Series) -> bool:
         return looks_like_score(column.name)
     if column.dtype != pl.String:
         return False
-    distinct_labels = set(column.drop_nulls().str.strip_chars().str.to_lowercase().unique().head(TRUTHS)) - {""}
-    is_named_like_judgement = bool(set(lookup_names(column.name)) & WINNERS) or looks_human(column.name)
+    distinct_labels = set(column.drop_nulls().str.strip_chars().str.to_lowercase().unique().head(len(TRUTH) + 1)) - {""}
+    is_named_like_judgement = looks_human(column.name) or not {"outcome", *CORE["winner"]}.isdisjoint(
+        lookup_names(column.name)
+    )
     return bool(distinct_labels) and (distinct_labels <= TRUTH or (is_named_like_judgement and not is_prose(column)))
 
 

@@ -71,9 +71,6 @@ BINARY_WORDS = (
 )
 """Pairs of labels, the positive one second."""
 
-JUDGE_WORDS = frozenset(word_list("richter juge juez juiz giudice rechter"))
-"""Words for judges."""
-
 ENGLISH: Mapping[str, Sequence[str]] = {
     "item": word_list(
         "item item_id doc_id docid doc document document_id segment segment_id seg_id seg sample sample_id example"
@@ -207,9 +204,6 @@ CONFIDENCES = frozenset(word_list("confidence certainty"))
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
 """Words in the name of a column of raters which show that the raters are metrics."""
 
-PEOPLE_LABELS = HUMAN | PEOPLE_ROLES | {"author"}
-"""Words in the label of a rater which show that the rater is human, such as `author_3` in MT-bench."""
-
 KINDS = {
     **dict.fromkeys(
         word_list("human humans annotation annotator expert person user manual reviewer crowd people"), "human"
@@ -257,8 +251,7 @@ GENERIC = frozenset(
 def normalise_name(name: str) -> str:
     """A name in lower case without accents, with underscores between words: `DocID` and `doc-id` become `doc_id`."""
     name_without_accents = "".join(character for character in normalize("NFKD", name) if not combining(character))
-    underscored_name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name_without_accents)
-    return re.sub(r"[\W_]+", "_", underscored_name.lower()).strip("_")
+    return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name_without_accents).lower()).strip("_")
 
 
 def split_name(name: str) -> list[str]:
@@ -276,13 +269,10 @@ def name_stems(name: str) -> set[str]:
     return {stem(part) for part in split_name(name)}
 
 
-def kind_words(column: pl.Series) -> pl.Series | None:
-    """The kind of rater in each cell of a column; None if a cell is empty or has an unknown word."""
-    if column.dtype != pl.String:
-        return None
-    word_series = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    kind_series = word_series.replace_strict(KINDS, default=None, return_dtype=pl.String)
-    return None if kind_series.null_count() or kind_series.is_empty() else kind_series.alias(column.name)
+def parse_kinds(cells: pl.Series) -> pl.Series:
+    """The kind of rater that each word means; null for an unknown word."""
+    words = cells.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    return words.replace_strict(KINDS, default=None, return_dtype=pl.String)
 
 
 def looks_human(name: str, *, is_declared_metric: bool = False) -> bool:
@@ -329,7 +319,8 @@ def kind_of_label(label: str) -> str:
     ('human', 'human', 'metric', '')
     """
     stems = name_stems(label)
-    if looks_human(label) or (PEOPLE_LABELS & stems and not MACHINE & stems):
+    # MT-bench has raters such as `author_3`.
+    if looks_human(label) or (stems & (HUMAN | PEOPLE_ROLES | {"author"}) and not MACHINE & stems):
         return "human"
     return "metric" if is_model_name(label) else ""
 
@@ -447,8 +438,9 @@ def _has_role_word(role: str, name: str) -> bool:
     source, a reference or a winner."""
     name_words = split_name(name)
     if role == "text":
-        words_of_other_roles = CORE["source"] | CORE["references"] | CORE["winner"]
-        return name_words[-1].removesuffix("s") in CORE["text"] and words_of_other_roles.isdisjoint(name_words)
+        return name_words[-1].removesuffix("s") in CORE["text"] and (
+            CORE["source"] | CORE["references"] | CORE["winner"]
+        ).isdisjoint(name_words)
     return role in ("rater", "winner") and not CORE[role].isdisjoint(name_words)
 
 
@@ -459,26 +451,24 @@ def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
     if role in ("rater", "system", "aspect"):
         usual_names += [f"{usual_name}{suffix}" for suffix in ("_name", "_model") for usual_name in NAMES[role]]
     rank_of_usual_name = {usual_name: rank for rank, usual_name in reversed([*enumerate(usual_names)])}
-    usual_name_of_column = {
-        name: min(
-            (lookup_name for lookup_name in lookup_names(name) if lookup_name in rank_of_usual_name),
-            key=rank_of_usual_name.__getitem__,
-            default="",
-        )
+    n_usual_names = len(usual_names)
+    rank_of_column = {
+        name: min(rank_of_usual_name.get(lookup_name, n_usual_names) for lookup_name in lookup_names(name))
         for name in column_names
     }
-    misspelled_column_names = [
-        name
-        for name in column_names
-        if not usual_name_of_column[name] and get_close_matches(normalise_name(name), [role], cutoff=SLIP)
-    ]
-    ranked_column_names = sorted(
-        filter(usual_name_of_column.get, column_names), key=lambda name: rank_of_usual_name[usual_name_of_column[name]]
+    usual_column_names, other_column_names = (
+        [name for name, rank in rank_of_column.items() if (rank < n_usual_names) == is_usual]
+        for is_usual in (True, False)
     )
-    column_names_with_role_word = [
-        name for name in column_names if not usual_name_of_column[name] and _has_role_word(role, name)
-    ]
-    return list(dict.fromkeys([*ranked_column_names, *misspelled_column_names, *column_names_with_role_word]))
+    return list(
+        dict.fromkeys(
+            [
+                *sorted(usual_column_names, key=rank_of_column.__getitem__),
+                *(name for name in other_column_names if get_close_matches(normalise_name(name), [role], cutoff=SLIP)),
+                *(name for name in other_column_names if _has_role_word(role, name)),
+            ]
+        )
+    )
 
 
 def find_side_pairs(column_names: Sequence[str]) -> list[tuple[str, str]]:

@@ -34,15 +34,12 @@ from custodes.errors import OptionError, join_labels, reject, short_repr, sugges
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 """Roles that describe items."""
 
-KIND_PREFIXES = tuple(f"{kind}:" for kind in KINDS)
-
 QUESTIONS = ("question_id", "uid", "id", "instruction")
 """Columns of published formats that name the item, or a question with one item per turn."""
 
 SCORE_ROLES = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
 VERDICT_ROLES = ("system_a", "system_b", "winner", "preference", "order")
 TABLE_ROLES = (*SCORE_ROLES, *VERDICT_ROLES, *FACTS)
-ROW_ROLES = (*SCORE_ROLES, *VERDICT_ROLES)
 ROLES = (*TABLE_ROLES, "phrase", *TEXTS)
 """Roles of columns; each is the column name that readers expect."""
 
@@ -97,21 +94,14 @@ class Columns:
             for rater_kind in KINDS
             if isinstance(column_of_role.get(rater_kind), str)
         ]
+        score: Any = column_of_role.get("score")
+        if isinstance(score, str) and ("{" in score or score.startswith(tuple(f"{kind}:" for kind in KINDS))):
+            score = [score]
+        has_score_patterns = isinstance(score, Sequence) and not isinstance(score, str)
+        if has_score_patterns:
+            patterns += score
+            del column_of_role["score"]
         unknown_roles = [role for role in column_of_role if role not in ROLES]
-        winner_name_or_pattern = column_of_role.get("winner")
-        winner_field_names = (
-            ColumnPattern.readings(winner_name_or_pattern)[0].fields
-            if isinstance(winner_name_or_pattern, str) and "{" in winner_name_or_pattern
-            else ("rater",)
-        )
-        score_name_or_patterns: Any = column_of_role.get("score")
-        if isinstance(score_name_or_patterns, str) and (
-            "{" in score_name_or_patterns or score_name_or_patterns.startswith(KIND_PREFIXES)
-        ):
-            score_name_or_patterns = [score_name_or_patterns]
-        has_score_patterns = isinstance(score_name_or_patterns, Sequence) and not isinstance(
-            score_name_or_patterns, str
-        )
         reject(
             (
                 unknown_roles,
@@ -119,21 +109,19 @@ class Columns:
                 f"{suggestion(str(*unknown_roles[:1]), ROLES)}; roles: {', '.join(ROLES)}",
             ),
             (
-                {"rater", "order"}.isdisjoint(winner_field_names) or "system" in winner_field_names,
-                f"columns: winner={winner_name_or_pattern!r}: a pattern of verdicts needs {{rater}} or {{order}} and "
-                f"must not have {{system}}",
-            ),
-            (
-                has_score_patterns and not score_name_or_patterns,
+                has_score_patterns and not score,
                 "columns: score is empty; leave score out, or give at least one column or pattern",
             ),
         )
-        if has_score_patterns:
-            patterns += score_name_or_patterns
-            del column_of_role["score"]
-        for role, name_or_pattern in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
-            if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
-                raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
+        reject(
+            *(
+                (
+                    not isinstance(name, str) or not name.strip(),
+                    f"columns: {role}={name!r}; the name of a column must be text",
+                )
+                for role, name in (*column_of_role.items(), *(("score", pattern) for pattern in patterns))
+            )
+        )
         pattern_with_order = next(
             (
                 pattern
@@ -143,8 +131,14 @@ class Columns:
             "",
         )
         column_mapping = cls(roles=column_of_role, patterns=tuple(patterns))
-        text_pattern = column_mapping.text_pattern
+        winner, text_pattern = column_of_role.get("winner", ""), column_mapping.text_pattern
+        winner_fields = ColumnPattern.readings(winner)[0].fields if "{" in winner else ("rater",)
         reject(
+            (
+                {"rater", "order"}.isdisjoint(winner_fields) or "system" in winner_fields,
+                f"columns: winner={winner!r}: a pattern of verdicts needs {{rater}} or {{order}} and must not have "
+                f"{{system}}",
+            ),
             (
                 pattern_with_order,
                 f"columns: pattern {pattern_with_order!r}: {{order}} is only allowed in a pattern for winner",
@@ -170,10 +164,10 @@ class Columns:
         if "{" not in winner_pattern_text:
             return {}
         role_names_and_synonyms = {*TABLE_ROLES, *chain(*ROLE_SYNONYMS.values())}
-        free_column_names = [
-            name for name in column_names if name not in self.roles.values() and name not in role_names_and_synonyms
-        ]
-        return split_columns(ColumnPattern.readings(winner_pattern_text)[0], free_column_names)
+        return split_columns(
+            ColumnPattern.readings(winner_pattern_text)[0],
+            [name for name in column_names if name not in self.roles.values() and name not in role_names_and_synonyms],
+        )
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
         """The table with one row per verdict if `winner` is a pattern; otherwise the unchanged table."""
@@ -182,12 +176,16 @@ class Columns:
             return frame
         verdict_frames = []
         for column_name, label_by_role in label_by_role_of_column.items():
-            for role, role_noun in (("rater", "raters"), ("order", "presentation orders")):
-                if role in label_by_role and role in (*self.roles, *frame.columns):
-                    raise OptionError(
+            reject(
+                *(
+                    (
+                        role in label_by_role and role in (*self.roles, *frame.columns),
                         f"{where}: the {role_noun} are named twice, by the pattern for `winner` and by the column for "
-                        f"`{role}`; remove one of them"
+                        f"`{role}`; remove one of them",
                     )
+                    for role, role_noun in (("rater", "raters"), ("order", "presentation orders"))
+                )
+            )
             if "rater" in label_by_role:
                 label_by_role = {
                     **label_by_role,
@@ -350,9 +348,9 @@ class Columns:
             return MappingResult(frame=None, items=item_table, texts=text_table, notes=tuple(text_notes), wide=False)
         mapped_table = frame.select(pl.col(name).alias(new_name) for new_name, name in old_name_of_new_name.items())
         mapped_table, notes = with_kinds(mapped_table, self.roles, where=where)
-        role_of_overridden_column = _overridden_columns(self._present_roles(frame.columns), frame.columns)
         overridden_column_texts = [
-            f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in role_of_overridden_column.items()
+            f"{name!r} ({role}={self.roles[role]!r} is used)"
+            for name, role in _overridden_columns(self._present_roles(frame.columns), frame.columns).items()
         ]
         notes = [
             *build_notes(
@@ -369,8 +367,12 @@ class Columns:
             notes += phrase_notes
         if PAIR[0] in text_columns.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
             mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
-            note_message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
-            notes += build_notes(("nameless-systems", True, note_message))
+            notes.append(
+                Note(
+                    rule="nameless-systems",
+                    message=f"{where}: no column names the two systems of a pair, so the systems are called a and b",
+                )
+            )
         item_table = self._extract_item_table(frame, mapped_table, where=where)
         has_no_system_name = (
             not any("system" in label_by_role for _, label_by_role in match_of_score_column.values())
@@ -385,17 +387,24 @@ class Columns:
         ):
             system_name = PurePath(where).name.partition(".")[0]
             mapped_table = mapped_table.with_columns(system=pl.lit(system_name))
-            note_message = (
-                f"{where}: no column names the system; all rows are of one system, called {system_name} after the file"
+            notes.append(
+                Note(
+                    rule="system-of-file",
+                    message=f"{where}: no column names the system; all rows are of one system, called {system_name} "
+                    "after the file",
+                )
             )
-            notes += build_notes(("system-of-file", True, note_message))
-        if not match_of_score_column:
-            return MappingResult(
-                frame=mapped_table, items=item_table, texts=text_table, notes=(*notes, *text_notes), wide=False
-            )
-        long_table, melt_notes = melt_patterns(mapped_table, match_of_score_column, where=where)
+        mapped_table, melt_notes = (
+            melt_patterns(mapped_table, match_of_score_column, where=where)
+            if match_of_score_column
+            else (mapped_table, [])
+        )
         return MappingResult(
-            frame=long_table, items=item_table, texts=text_table, notes=(*notes, *text_notes, *melt_notes), wide=True
+            frame=mapped_table,
+            items=item_table,
+            texts=text_table,
+            notes=(*notes, *text_notes, *melt_notes),
+            wide=bool(match_of_score_column),
         )
 
     def texts(self, column_names: Sequence[str]) -> TextColumns:
@@ -438,16 +447,22 @@ class Columns:
         column is mapped to this role."""
         column_of_role, text_columns = self._present_roles(column_names), self.texts(column_names)
         changed_or_dropped_names = {
-            *(name for role, name in column_of_role.items() if role not in FACTS or name not in ROW_ROLES),
+            *(
+                name
+                for role, name in column_of_role.items()
+                if role not in FACTS or name not in (*SCORE_ROLES, *VERDICT_ROLES)
+            ),
             *_overridden_columns(column_of_role, column_names),
             *(text_columns.assigned_columns(column_names) if text_columns else ()),
         }
-        column_of_row_role = {
-            role: name
-            for role, name in column_of_role.items()
-            if role not in FACTS and not (text_columns and role in TEXTS)
+        return {
+            **{
+                role: name
+                for role, name in column_of_role.items()
+                if role not in FACTS and not (text_columns and role in TEXTS)
+            },
+            **{name: name for name in column_names if name not in changed_or_dropped_names},
         }
-        return {**column_of_row_role, **{name: name for name in column_names if name not in changed_or_dropped_names}}
 
     def split(self, column_names: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
@@ -492,9 +507,11 @@ def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: s
         raise OptionError(
             f"columns: {fact_table.columns[0]} describes items, but {where} has no column of items; map item"
         )
-    fact_series_list = [typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns]
     fact_rows = pl.DataFrame(
-        [label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"), *fact_series_list]
+        [
+            label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"),
+            *(typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns),
+        ]
     )
     fact_rows = fact_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
     return merge_item_rows(fact_rows, where=where)

@@ -42,10 +42,10 @@ from custodes.data.mapping.column_vocabulary import (
     find_side_pairs,
     is_fact,
     is_measure,
-    kind_words,
     looks_human,
     name_stems,
     normalise_name,
+    parse_kinds,
     split_name,
 )
 from custodes.data.mapping.columns import TABLE_ROLES, Columns
@@ -62,8 +62,6 @@ from custodes.data.mapping.text_columns import TEXTS
 
 GUESS_ROWS = 5000
 """Number of rows from which guesses are derived."""
-
-ROLES_GUESSED = ("item", "system", "score", *RATERS, "winner", "order")
 
 
 def find_certain_mapping(
@@ -112,11 +110,13 @@ def suggest_mapping(
             and reads(first_rows, mapping, min_n_systems)
             and (frame.height <= GUESS_ROWS or reads(frame, mapping, min_n_systems))
         ):
-            column_names_without_role = [
-                name for name in frame.columns if name not in mapping.roles.values() and name not in TABLE_ROLES
-            ]
             invalid_cell_text = (
-                invalid_score_cell(frame, column_names_without_role) if mapping.match_patterns(frame.columns) else ""
+                invalid_score_cell(
+                    frame,
+                    [name for name in frame.columns if name not in mapping.roles.values() and name not in TABLE_ROLES],
+                )
+                if mapping.match_patterns(frame.columns)
+                else ""
             )
             if invalid_cell_text:
                 return (
@@ -148,10 +148,15 @@ def _has_one_system(frame: pl.DataFrame, mapping: Columns) -> bool:
 
 def format_options(columns: Columns) -> str:
     """A mapping as command-line options."""
-    option_texts = [
-        f"--column {shlex.quote(f'{role}={name_or_pattern}')}" for role, name_or_pattern in columns.roles.items()
-    ]
-    return " ".join([*option_texts, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
+    return " ".join(
+        [
+            *(
+                f"--column {shlex.quote(f'{role}={name_or_pattern}')}"
+                for role, name_or_pattern in columns.roles.items()
+            ),
+            *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns),
+        ]
+    )
 
 
 def guesses(frame: pl.DataFrame, declared: Columns, flattened_columns: Collection[str] = ()) -> Iterator[Columns]:
@@ -161,9 +166,13 @@ def guesses(frame: pl.DataFrame, declared: Columns, flattened_columns: Collectio
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
     rater_columns = [*find_columns("rater", free_columns), *(name for name in free_columns if name.endswith(".*.name"))]
     candidates_of_role = {
-        **{role: find_columns(role, free_columns) for role in ROLES_GUESSED},
+        **{role: find_columns(role, free_columns) for role in ("item", "system", "score", *RATERS, "winner", "order")},
         "rater": [name for name in rater_columns if may_be_labels(frame[name])],
-        "kind": [name for name in find_columns("kind", free_columns) if kind_words(frame[name]) is not None],
+        "kind": [
+            name
+            for name in find_columns("kind", free_columns)
+            if frame[name].dtype == pl.String and not parse_kinds(frame[name]).null_count()
+        ],
         **{role: [name] for role, name in declared.roles.items()},
     }
     number_columns = [
@@ -380,12 +389,11 @@ def _half_long_layouts(
     ):
         return
     kind_prefix = "human:" if PEOPLE_ROLES & set(split_name(column_of_further_role["rater"])) else ""
-    likely_rating_columns = [
+    rating_columns = [
         name
         for name in aspect_columns
         if set(split_name(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(split_name(name))
-    ]
-    rating_columns = likely_rating_columns or aspect_columns
+    ] or aspect_columns
     assigned_columns = (*aspect_columns, *column_of_key_role.values(), *column_of_further_role.values())
     other_number_columns = [name for name in frame.columns if is_number(frame[name]) and name not in assigned_columns]
     common_prefix = re.sub(r"[^\W_]*$", "", commonprefix(rating_columns)) if len(rating_columns) > 1 else ""  # noqa: RUF071

@@ -322,8 +322,9 @@ def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declar
 
 def _output_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> list[str]:
     """The columns of texts, except conversations, that are named like outputs."""
-    text_columns = [name for name in free_columns if is_text(frame[name]) and not _are_conversations(frame[name])]
-    return find_columns("text", text_columns)
+    return find_columns(
+        "text", [name for name in free_columns if is_text(frame[name]) and not _are_conversations(frame[name])]
+    )
 
 
 def _are_conversations(column: pl.Series) -> bool:
@@ -404,11 +405,12 @@ def _item_row_roles(
 ) -> dict[str, str] | None:
     """Roles of a table with one row per item; None if every candidate column for the item has duplicate values."""
     column_of_item_role = _item_text_roles(frame, free_columns, output_columns)
-    remaining_columns = [name for name in free_columns if name not in output_columns]
     item_columns = (
         [declared_roles["item"]]
         if "item" in declared_roles
-        else _item_candidates(frame, remaining_columns, column_of_item_role.get("source"))
+        else _item_candidates(
+            frame, [name for name in free_columns if name not in output_columns], column_of_item_role.get("source")
+        )
     )
     unique_item_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
     likely_item_columns = [
@@ -463,8 +465,7 @@ def _iter_name_patterns(name: str) -> Iterator[str]:
 
 def _system_name_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per item, and one text column per system that has the name of the system."""
-    column_of_item_role = _item_text_roles(frame, free_columns, [])
-    item_columns = {*column_of_item_role.values(), *find_columns("item", free_columns)}
+    item_columns = {*_item_text_roles(frame, free_columns, []).values(), *find_columns("item", free_columns)}
     text_columns = [
         name
         for name in free_columns

@@ -14,7 +14,7 @@ from custodes.data.mapping.cell_types import is_number, is_prose, is_time
 from custodes.data.mapping.column_vocabulary import WINNER_WORDS, find_side_pairs, split_name
 from custodes.data.mapping.guess_texts import CHOICES, names_output, pair_text_roles
 from custodes.data.mapping.pattern import escape_braces, match_columns
-from custodes.data.mapping.phrases import LETTERS, may_be_phrases, propose_phrases
+from custodes.data.mapping.phrases import LETTERS, propose_phrases
 
 SAMPLE_ROWS = 1000
 """Number of rows used to distinguish phrases and texts from labels."""
@@ -49,7 +49,8 @@ def verdict_layouts(
     phrase_pattern_of_column = {
         name: phrase_pattern
         for name in (free_columns if system_column_pairs else ())
-        if may_be_phrases(first_rows[name])
+        if first_rows[name].dtype == pl.String
+        and first_rows[name].str.strip_chars().str.contains(r"\s").any()
         and not is_time(first_rows[name])
         and (phrase_pattern := propose_phrases(first_rows[name]))
     }

@@ -177,8 +177,11 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     likely_item_columns = (
         [item_column] if item_column else list(dict.fromkeys([*find_columns("item", undeclared_columns), *id_columns]))
     )
-    human_criteria = {layout.criteria.get(name, ("", ""))[1] for name in layout.human}
-    may_have_reviewers = layout.human and len(human_criteria) == len(layout.human) and not layout.rater
+    may_have_reviewers = (
+        layout.human
+        and len({layout.criteria.get(name, ("", ""))[1] for name in layout.human}) == len(layout.human)
+        and not layout.rater
+    )
     reviewer_columns = [
         name
         for name in undeclared_columns
@@ -206,10 +209,12 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
 
     def has_one_cluster(item_column: str) -> bool:
         """Whether each item has one cluster, unlike prompts that several conversations share."""
-        item_cluster_rows = frame.select(
-            name for name in {item_column, find_cluster_column(item_column)} if name
-        ).unique()
-        return not item_cluster_rows[item_column].is_duplicated().any()
+        return (
+            not frame.select(name for name in {item_column, find_cluster_column(item_column)} if name)
+            .unique()[item_column]
+            .is_duplicated()
+            .any()
+        )
 
     metric_and_text_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
     candidate_key_tuples = chain(
@@ -263,13 +268,13 @@ def _are_reviews(
     """Whether rows are reviews: an output has several reviewers, and all rows of an output have the same text and the
     same labels of judges."""
     output_value_columns = [name for name in output_columns if name not in output_key_columns]
-    variation_flag_frame = (
+    has_several_reviewers, *column_variation_flags = (
         frame.drop_nulls([reviewer_column])
         .group_by(output_key_columns)
         .agg(pl.col(reviewer_column, *output_value_columns).n_unique() > 1)
-    )
-    has_several_reviewers, *column_variation_flags = (
-        variation_flag_frame.select(reviewer_column, *output_value_columns).max().row(0)
+        .select(reviewer_column, *output_value_columns)
+        .max()
+        .row(0)
     )
     return (
         bool(has_several_reviewers)

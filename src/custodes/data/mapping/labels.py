@@ -15,7 +15,6 @@ from custodes.data.mapping.cell_types import is_number, is_prose, looks_like_sco
 from custodes.data.mapping.column_vocabulary import (
     CONFIDENCES,
     HUMAN_WORDS,
-    JUDGE_WORDS,
     KINDS,
     NAMES,
     find_columns,
@@ -41,10 +40,10 @@ HUMAN = frozenset(
 )
 """Words in names of columns with human labels, in addition to the words for human ratings."""
 
-JUDGE = JUDGE_WORDS | frozenset(
+JUDGE = frozenset(
     word_list(
         "judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto predicted"
-        " prediction pred"
+        " prediction pred richter juge juez juiz giudice rechter"
     )
 )
 """Words in names of columns with labels of a judge."""
@@ -318,8 +317,9 @@ def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dic
     for name in (*human_columns, *judge_columns):
         name_words = [word for word in re.split(r"[\W_]+", name) if word]
         rater_words = [word for word in name_words if word.lower() in JUDGE | EVALUATIONS | HUMAN or looks_human(word)]
-        criterion_words = [word for word in name_words if word not in rater_words and word.lower() not in LABEL_WORDS]
-        criterion_name = "_".join(criterion_words)
+        criterion_name = "_".join(
+            [word for word in name_words if word not in rater_words and word.lower() not in LABEL_WORDS]
+        )
         if not criterion_name or criterion_name not in name:
             return {}
         rater_and_criterion_of_column[name] = ("_".join(rater_words), criterion_name)
@@ -367,10 +367,15 @@ def _long_layout(
     declared_roles = declared.roles
 
     def columns_of_role(role: str, usual_names: Sequence[str]) -> list[str]:
-        named_columns = dict.fromkeys(
-            name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
+        return (
+            [declared_roles[role]]
+            if role in declared_roles
+            else list(
+                dict.fromkeys(
+                    name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
+                )
+            )
         )
-        return [declared_roles[role]] if role in declared_roles else list(named_columns)
 
     kind_columns = [
         name

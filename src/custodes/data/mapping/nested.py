@@ -164,8 +164,10 @@ def _is_number(value: Any) -> bool:
 
 def _cell_column(name: str, cells: list[Any]) -> pl.Series:
     """Cells as a column; objects and truth values become JSON."""
-    json_cells = [
-        json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, bool | dict | list) else cell
-        for cell in cells
-    ]
-    return series_of(name, json_cells)
+    return series_of(
+        name,
+        [
+            json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, bool | dict | list) else cell
+            for cell in cells
+        ],
+    )

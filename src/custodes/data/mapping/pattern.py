@@ -215,8 +215,9 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
             first_split_text, second_split_text, *_ = (
                 ", ".join(f"{role} {label!r}" for role, label in label_by_role.items()) for label_by_role in best_splits
             )
-            limited_placeholder = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
-            example_pattern = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_placeholder)
+            example_pattern = pattern.written.replace(
+                f"{{{pattern.fields[0]}}}", f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
+            )
             raise OptionError(
                 f"columns: {column_name!r} matches {pattern.written!r} in two ways ({first_split_text}; "
                 f"{second_split_text}); list "
@@ -256,12 +257,17 @@ def melt_patterns(
     """The long table of the score columns, and notes on columns that are not used."""
     key_column_names = [column_name for column_name in ROW_KEYS if column_name in mapped_table.columns]
     has_system_placeholder = all("system" in label_by_role for _, label_by_role in match_of_column.values())
-    for role in ("item",) if has_system_placeholder else ("item", "system"):
-        if role not in key_column_names:
-            raise UnfitError(
+    reject(
+        *(
+            (
+                role not in key_column_names,
                 f"{where}: the patterns match score columns, but no column has the role {role}; map one, as in "
-                f"{role}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}"
+                f"{role}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}",
             )
+            for role in (("item",) if has_system_placeholder else ("item", "system"))
+        ),
+        error=UnfitError,
+    )
     label_by_role_of_column = {
         column_name: _column_labels(pattern, label_by_role, column_name, key_column_names)
         for column_name, (pattern, label_by_role) in match_of_column.items()
@@ -305,8 +311,11 @@ def _truth_numbers(column: pl.Series) -> pl.Series:
     """The column, with 1 for true and 0 for false if all cells are true, false or empty."""
     if column.dtype != pl.String:
         return column
-    cells = column.str.strip_chars().str.to_lowercase()
-    numbers = cells.replace_strict({"true": 1.0, "false": 0.0}, default=None, return_dtype=pl.Float64)
+    numbers = (
+        column.str.strip_chars()
+        .str.to_lowercase()
+        .replace_strict({"true": 1.0, "false": 0.0}, default=None, return_dtype=pl.Float64)
+    )
     return numbers if numbers.count() and numbers.count() == count_filled_cells(column)[0] else column
 
 
@@ -325,10 +334,9 @@ def melt_scores(
     key_rows = pl.DataFrame(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in key_column_names]
     )
-    identifying_column_names = [name for name in key_column_names if name != "kind"]
     check_unique(
         key_rows,
-        identifying_column_names,
+        [name for name in key_column_names if name != "kind"],
         where=where,
         what="output",
         hint="one row per output; number the runs in a column 'repeat'",
@@ -358,11 +366,14 @@ def unused_people_notes(
     human_column_names = [
         name for name in unused_column_names if looks_human(name) and count_filled_cells(frame[name])[1]
     ]
-    note_message = (
-        f"{where}: columns that look like human ratings are not used: {join_labels(human_column_names)}; name them in "
-        "columns"
-    )
-    return [("unused-annotators", len(human_column_names), note_message)]
+    return [
+        (
+            "unused-annotators",
+            len(human_column_names),
+            f"{where}: columns that look like human ratings are not used: {join_labels(human_column_names)}; name them "
+            "in columns",
+        )
+    ]
 
 
 def _column_labels(
@@ -399,20 +410,18 @@ def _check_people(
         for column_name, label_by_role in label_by_role_of_column.items()
         if label_by_role.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[column_name][1])
     }
-    rater_names = list(
-        dict.fromkeys(label_by_role["rater"] for label_by_role in label_by_role_of_human_column.values())
-    )
-    generic_rater_names = {
-        rater_name for rater_name in rater_names if set(split_name(rater_name)) <= AVERAGES | GENERIC
-    }
+    specific_rater_names = [
+        rater_name
+        for rater_name in dict.fromkeys(
+            label_by_role["rater"] for label_by_role in label_by_role_of_human_column.values()
+        )
+        if not set(split_name(rater_name)) <= AVERAGES | GENERIC
+    ]
     for column_name, label_by_role in label_by_role_of_human_column.items():
-        other_rater_names = [
-            rater_name
-            for rater_name in rater_names
-            if rater_name != label_by_role["rater"] and rater_name not in generic_rater_names
-        ]
+        other_rater_names = [rater_name for rater_name in specific_rater_names if rater_name != label_by_role["rater"]]
         if other_rater_names and (
-            label_by_role["rater"] in generic_rater_names or not SCORERS.isdisjoint(name_stems(label_by_role["aspect"]))
+            label_by_role["rater"] not in specific_rater_names
+            or not SCORERS.isdisjoint(name_stems(label_by_role["aspect"]))
         ):
             raise InputError(
                 f"{where}: pattern {match_of_column[column_name][0].written!r} reads column {column_name!r} as aspect "

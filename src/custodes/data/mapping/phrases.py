@@ -50,10 +50,13 @@ def replace_phrases(
     system_column_names = [
         name for name in mapped_table.columns if name in ("system_a", "system_b", "model_a", "model_b")
     ]
-    system_labels = {str(system_label) for name in system_column_names for system_label in mapped_table[name].unique()}
-    winner_cells = label_column(mapped_table, "winner", where=where, empty=True)
     verdict_words, invalid_reasons, notes = read_phrases(
-        winner_cells, phrase_patterns_text, system_names=system_labels, where=where
+        label_column(mapped_table, "winner", where=where, empty=True),
+        phrase_patterns_text,
+        system_names={
+            str(system_label) for name in system_column_names for system_label in mapped_table[name].unique()
+        },
+        where=where,
     )
     return mapped_table.with_columns(verdict_words.alias("winner"), invalid_reasons.alias("invalid")), notes
 
@@ -78,15 +81,13 @@ def read_phrases(
     }
     verdict_words = cells.replace_strict(word_of_cell, default=None, return_dtype=pl.String)
     is_unread_cell = (verdict_words.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
-    unread_cells = cells.filter(is_unread_cell).str.slice(0, 40)
     note_message = (
         f"{where}: {is_unread_cell.sum()} verdicts match no pattern of phrases and count as not rated "
-        f"({format_counts(unread_cells)})"
+        f"({format_counts(cells.filter(is_unread_cell).str.slice(0, 40))})"
     )
-    unread_reasons = pl.select(pl.when(is_unread_cell).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series()
     return (
         verdict_words.fill_null(""),
-        unread_reasons,
+        pl.select(pl.when(is_unread_cell).then(pl.lit(UNREADABLE)).otherwise(pl.lit(""))).to_series(),
         build_notes(("unread-phrases", int(is_unread_cell.sum()), note_message)),
     )
 
@@ -212,8 +213,3 @@ def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
                 f"{leading_wildcard}{sentence_before_word}{{winner}}{clause_after_word[: better_word_match.end()]}*",
                 output_word,
             )
-
-
-def may_be_phrases(column: pl.Series) -> bool:
-    """Whether a column may hold verdicts as phrases, because it is text and some cells are longer than one word."""
-    return column.dtype == pl.String and bool(column.drop_nulls().str.strip_chars().str.contains(r"\s").any())

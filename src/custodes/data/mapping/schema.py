@@ -78,22 +78,31 @@ class Schema:
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
         """The schema with the arguments of a caller added. Arguments take precedence if they are not None."""
-        reading_options = {
-            option_name: option_value for option_name, option_value in reading.items() if option_value is not None
-        }
         return replace(
             self,
             columns=columns.merge_defaults(self.columns),
-            reading={**self.reading, **reading_options},
+            reading={
+                **self.reading,
+                **{
+                    option_name: option_value
+                    for option_name, option_value in reading.items()
+                    if option_value is not None
+                },
+            },
             selection={**self.selection, **(selection or {})},
         )
 
     def to_toml(self, folder: Path) -> str:
         """The schema as TOML text, with paths relative to the folder of the file."""
-        path_of_key = {
-            toml_key: os.path.relpath(self.reading[toml_key], folder) for toml_key in PATHS if toml_key in self.reading
+        value_of_key = {
+            **self.reading,
+            **{
+                toml_key: os.path.relpath(self.reading[toml_key], folder)
+                for toml_key in PATHS
+                if toml_key in self.reading
+            },
+            **self.selection,
         }
-        value_of_key = {**self.reading, **path_of_key, **self.selection}
         toml_lines = [
             f"{toml_key} = {_format_toml(value_of_key[toml_key])}" for toml_key in KEYS if toml_key in value_of_key
         ]

@@ -23,7 +23,6 @@ TEXTS = ("text", *ITEM_ROLES, "messages", *PAIR)
 """Roles of texts."""
 ANSWERS = ("assistant", "gpt", "bot", "chatbot", "model", "ai", "agent", "chatgpt")
 """Speakers whose turns are outputs."""
-INSTRUCTIONS = ("system", "developer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +37,15 @@ class TextColumns:
 
     def assigned_columns(self, column_names: Sequence[str]) -> set[str]:
         """The columns with texts."""
-        text_column_names = {
-            column_name
-            for role, name_or_pattern in self.roles.items()
-            if role in TEXTS
-            for column_name in expand_name(name_or_pattern, column_names)
+        return {
+            *(
+                column_name
+                for role, name_or_pattern in self.roles.items()
+                if role in TEXTS
+                for column_name in expand_name(name_or_pattern, column_names)
+            ),
+            *self.systems,
         }
-        return {*text_column_names, *self.systems}
 
     def table(self, frame: pl.DataFrame, *, where: str, has_rating_rows: bool) -> tuple[pl.DataFrame, list[Note]]:
         """A table with one row per output: item, system, text, and the columns that describe the item.
@@ -54,46 +55,32 @@ class TextColumns:
         the system is the name of the file.
         """
         cells_of_role = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
-        column_of_role = self.roles
         system_text_pairs: list[tuple[pl.Series | str, pl.Series]] = []
-        uses_last_turn = "text" not in column_of_role and not self.systems
-        if "messages" in column_of_role:
+        uses_last_turn = "text" not in self.roles and not self.systems
+        if "messages" in self.roles:
             conversation_table = pl.DataFrame(
                 [
                     _split_conversation(cell, f"{where}, row {row_number}", uses_last_turn=uses_last_turn)
-                    for row_number, cell in enumerate(frame[column_of_role["messages"]], start=1)
+                    for row_number, cell in enumerate(frame[self.roles["messages"]], start=1)
                 ],
                 schema=dict.fromkeys(("text", "source", "context"), pl.String),
                 orient="row",
             )
             cells_of_role |= {
-                role: conversation_table[role] for role in ("source", "context") if role not in column_of_role
+                role: conversation_table[role] for role in ("source", "context") if role not in self.roles
             }
             system_text_pairs += [(self._system(frame, where), conversation_table["text"])] if uses_last_turn else []
-        if "text" in column_of_role:
-            system_text_pairs.append(
-                (self._system(frame, where), convert_to_text(frame[column_of_role["text"]], where=where))
-            )
         system_text_pairs += [
-            (system_labels, convert_to_text(frame[column_name], where=where))
-            for column_name, system_labels in self.systems.items()
+            (system, convert_to_text(frame[column_name], where=where)) for column_name, system in self.systems.items()
         ]
-        for role, system_role in zip(PAIR, ("system_a", "system_b"), strict=True):
-            if role in column_of_role:
-                possible_column_names = (
-                    column_of_role.get(system_role),
-                    system_role,
-                    system_role.replace("system", "model"),
-                )
-                system_column_name = next((name for name in possible_column_names if name in frame.columns), None)
-                system_labels = (
-                    system_role[-1]
-                    if system_column_name is None
-                    else label_column(frame, system_column_name, where=where)
-                )
-                system_text_pairs.append((system_labels, convert_to_text(frame[column_of_role[role]], where=where)))
+        side_of_role = {"text": "", **dict(zip(PAIR, ("a", "b"), strict=True))}
+        system_text_pairs += [
+            (self._system(frame, where, side), convert_to_text(frame[self.roles[role]], where=where))
+            for role, side in side_of_role.items()
+            if role in self.roles
+        ]
         item_label_series = self._item(
-            frame, cells_of_role, where, allows_row_numbers=bool(self.systems) or PAIR[0] in column_of_role
+            frame, cells_of_role, where, allows_row_numbers=bool(self.systems) or PAIR[0] in self.roles
         )
         item_text_series_list = [cell_series.alias(role) for role, cell_series in cells_of_role.items()]
         output_rows = pl.concat(
@@ -106,7 +93,7 @@ class TextColumns:
                 for system_labels, text_series in system_text_pairs
             ]
         )
-        if not has_rating_rows and len(system_text_pairs) == 1 and "text" in column_of_role:
+        if not has_rating_rows and len(system_text_pairs) == 1 and "text" in self.roles:
             output_rows = output_rows.with_columns(pl.col("text").fill_null(""))  # each row is an output
         return _select_first_texts(output_rows, where=where, has_rating_rows=has_rating_rows)
 
@@ -124,13 +111,15 @@ class TextColumns:
             f"{where}: no column has the role item, so outputs of an item cannot be joined; map item or source"
         )
 
-    def _system(self, frame: pl.DataFrame, where: str) -> pl.Series | str:
-        system_column_name = self.roles.get("system") or ("system" if "system" in frame.columns else None)
-        return (
-            PurePath(where).name.partition(".")[0]
-            if system_column_name is None
-            else label_column(frame, system_column_name, where=where)
-        )
+    def _system(self, frame: pl.DataFrame, where: str, side: str = "") -> pl.Series | str:
+        """The systems of the texts, or of one side of a pair (`a` or `b`). If no column names them, it is the name of
+        the file, or of the side."""
+        role = f"system_{side}" if side else "system"
+        usual_names = (role, f"model_{side}") if side else (role,)
+        column_name = next((name for name in (self.roles.get(role), *usual_names) if name in frame.columns), None)
+        if column_name is None:
+            return side or PurePath(where).name.partition(".")[0]
+        return label_column(frame, column_name, where=where)
 
     def _cells(self, frame: pl.DataFrame, role: str) -> pl.Series:
         """The cells of a role. If the role has several columns, a cell is a JSON list of the non-empty cells."""
@@ -167,10 +156,11 @@ def convert_to_text(column: pl.Series, *, where: str, allows_lists: bool = True)
         return column.cast(pl.String)
     if not allows_lists:
         raise InputError(f"{where}: column {column.name!r} holds {column.dtype}, expected text")
-    json_cells = [
-        None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()
-    ]
-    return pl.Series(column.name, json_cells, dtype=pl.String)
+    return pl.Series(
+        column.name,
+        [None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()],
+        dtype=pl.String,
+    )
 
 
 def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | None, str | None, str | None]:
@@ -190,7 +180,7 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
     user_turn_indices = [
         turn_index
         for turn_index, (turn_speaker, _) in enumerate(earlier_turns)
-        if turn_speaker.lower() not in (*ANSWERS, *INSTRUCTIONS)
+        if turn_speaker.lower() not in (*ANSWERS, "system", "developer")
     ]
     source_text = earlier_turns.pop(user_turn_indices[-1])[1] if user_turn_indices else None
     return answer_text, source_text, format_dialogue(earlier_turns) if earlier_turns else None
@@ -204,8 +194,11 @@ def _select_first_texts(
     source_rows = output_rows.drop("system", "text")
     text_rows = output_rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
     first_text_rows, source_rows, notes = select_first_values(text_rows, source_rows, where=where)
-    is_redundant_empty_row = (pl.col("text") == "") & (pl.col("text") != "").any().over("item", "system")
-    text_rows = first_text_rows if has_rating_rows else text_rows.filter(~is_redundant_empty_row)
+    text_rows = (
+        first_text_rows
+        if has_rating_rows
+        else text_rows.filter(~((pl.col("text") == "") & (pl.col("text") != "").any().over("item", "system")))
+    )
     n_items_without_output = source_rows.join(text_rows, on="item", how="anti").height
     notes += build_notes(
         (

@@ -33,9 +33,6 @@ COLUMNS = (
     ("instruction", "generator", "generator_2", "preference"),
     ("instruction", "output_1", "output_2", "preference"),
 )
-OPTIONAL_COLUMNS = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
-"""Optional columns."""
-
 ALLOWED = "a number from 1 (output_1 better) to 2 (output_2 better), or 0 (tie)"
 UNPARSED = "no preference"
 FILE = "annotations.json"
@@ -187,8 +184,13 @@ def _items(
             for systems, texts in zip(system_series_pair, text_series_pair, strict=True)
         ]
     )
-    text_count_rows = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
-    multi_text_instructions = text_count_rows.filter(pl.col("text") > 1)["instruction"].unique()
+    multi_text_instructions = (
+        text_rows.drop_nulls("text")
+        .group_by("instruction", "system")
+        .agg(pl.col("text").n_unique())
+        .filter(pl.col("text") > 1)["instruction"]
+        .unique()
+    )
     item_labels = [
         f"{instruction} #{sha256(repr(text_pair).encode()).hexdigest()[:6]}" if has_several_texts else instruction
         for instruction, text_pair, has_several_texts in zip(
@@ -219,19 +221,22 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     tables = [load_table(annotation_path) for annotation_path in selected_paths]
     for annotation_path, table in zip(selected_paths, tables, strict=True):  # errors name the file and the row
         read_alpacaeval(table.frame, where=str(annotation_path.relative_to(path)), invalid=invalid)
-    used_column_selector = cs.by_name(*OPTIONAL_COLUMNS, *chain.from_iterable(COLUMNS), require_all=False)
+    used_column_selector = cs.by_name(
+        *("annotator", "annotator_index", "dataset", "input", *chain.from_iterable(COLUMNS)), require_all=False
+    )
     annotation_frames, renaming_texts = _rename_by_folder(
         selected_paths, [table.frame.select(used_column_selector) for table in tables]
     )
-    study = read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid)
-    note_message = (
-        f"{path.name}: systems are named after their folders, not as in the files "
-        f"({join_labels(renaming_texts, limit=3)})"
-    )
     return replace(
-        study,
-        notes=(*study.notes, *build_notes(("folder-name", len(renaming_texts), note_message))),
+        read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid),
         digest=digest_of(*(table.digest for table in tables)),
+    ).with_notes(
+        (
+            "folder-name",
+            len(renaming_texts),
+            f"{path.name}: systems are named after their folders, not as in the files "
+            f"({join_labels(renaming_texts, limit=3)})",
+        )
     )
 
 
@@ -240,23 +245,20 @@ def _rename_by_folder(
 ) -> tuple[list[pl.DataFrame], list[str]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
-    system_column_names_of_frames = [
-        [column_name for column_name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if column_name in frame.columns]
-        for frame in annotation_frames
-    ]
+    system_columns = cs.by_name("generator", "generator_1", "generator_2", require_all=False)
     system_sets_of_frames = [
-        {str(system) for column_name in system_column_names for system in frame[column_name].unique()}
-        for system_column_names, frame in zip(system_column_names_of_frames, annotation_frames, strict=True)
+        {str(system) for column in frame.select(system_columns) for system in column.unique()}
+        for frame in annotation_frames
     ]
     common_systems = set.intersection(*system_sets_of_frames) if len(system_sets_of_frames) > 1 else set()
     renamed_frames, renaming_texts = [], []
-    for annotation_path, frame, system_column_names, frame_systems in zip(
-        annotation_paths, annotation_frames, system_column_names_of_frames, system_sets_of_frames, strict=True
+    for annotation_path, frame, frame_systems in zip(
+        annotation_paths, annotation_frames, system_sets_of_frames, strict=True
     ):
         folder_name, uncommon_systems = annotation_path.parent.parent.name, frame_systems - common_systems
         if len(uncommon_systems) == 1 and len(frame_systems) == 2 and folder_name not in frame_systems:
             frame = frame.with_columns(
-                pl.col(system_column_names).cast(pl.String).replace({next(iter(uncommon_systems)): folder_name})
+                system_columns.cast(pl.String).replace({next(iter(uncommon_systems)): folder_name})
             )
             renaming_texts.append(f"{next(iter(uncommon_systems))!r} is renamed to {folder_name!r}")
         renamed_frames.append(frame)

@@ -42,10 +42,12 @@ from custodes.data.table import (
 )
 from custodes.errors import InputError, join_labels
 
-STRINGS = ("item", "system_a", "system_b", "rater", "kind", "aspect", "repeat", "order")
 VIEWS: Mapping[str, Mapping[str, Any]] = {
     "battles": {
-        **dict.fromkeys(STRINGS, pl.String),
+        **dict.fromkeys(
+            ("item", "system_a", "system_b", "rater", "kind", "aspect", "repeat", "order"),
+            pl.String,
+        ),
         "preference": pl.Int64,
         "invalid": pl.String,
         "role": pl.String,
@@ -64,25 +66,21 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
 }
 """Columns that are read from each view."""
 
-EXCLUSION_QUERY = """
-SELECT count(DISTINCT rater), count(*) FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
+COUNT_QUERY = """
+SELECT count(DISTINCT rater), count(*), (SELECT count(*) FROM event WHERE kind = 'peeked'),
+    (SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked')
+FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
 """
-COST_QUERY = """
+"""Excluded annotators and their answers, number of times that the owner viewed estimates of incomplete interim
+analyses, and number of comparisons for which an annotator displayed the differing words."""
+PLAN_QUERY = """
 SELECT json_extract(json, '$.money.price') * (1 + json_extract(json, '$.money.fee')),
-    lower(json_extract(json, '$.money.currency'))
+    lower(json_extract(json, '$.money.currency')), json_extract(json, '$.question.mode'),
+    json_extract(json, '$.question.scale[0]'), json_extract(json, '$.question.scale[1]'),
+    json_extract(json, '$.question.labels')
 FROM plan ORDER BY version DESC LIMIT 1
 """
-"""Cost of an answer, and its currency."""
-SCALE_QUERY = """
-SELECT json_extract(json, '$.question.mode'), json_extract(json, '$.question.scale[0]'),
-    json_extract(json, '$.question.scale[1]'), json_extract(json, '$.question.labels')
-FROM plan ORDER BY version DESC LIMIT 1
-"""
-"""Mode, smallest and largest rating, and labels of the question."""
-PEEK_QUERY = "SELECT count(*) FROM event WHERE kind = 'peeked'"
-"""Number of times that the owner viewed estimates of incomplete interim analyses."""
-MARK_QUERY = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
-"""Number of comparisons for which an annotator displayed the differing words."""
+"""Cost of an answer and its currency; mode, smallest and largest rating, and labels of the question."""
 WAITING_QUERY = """
 WITH last AS MATERIALIZED (
     SELECT pair, is_open, (SELECT max(value) FROM json_each(used)) AS place FROM look
@@ -124,11 +122,10 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
     frame_of_view = _read_frames(connection, where)
-    n_excluded_annotators, n_excluded_answers = connection.execute(EXCLUSION_QUERY).fetchone()
-    cost_per_answer, currency = connection.execute(COST_QUERY).fetchone() or (None, None)
-    (n_peeks,), (n_highlighted_comparisons,) = (
-        connection.execute(count_query).fetchone() for count_query in (PEEK_QUERY, MARK_QUERY)
-    )
+    n_excluded_annotators, n_excluded_answers, n_peeks, n_highlighted_comparisons = connection.execute(
+        COUNT_QUERY
+    ).fetchone()
+    cost_per_answer, currency, *question = connection.execute(PLAN_QUERY).fetchone() or (None, None, "", 0, 0, "[]")
     all_battle_rows, rating_rows, metric_verdict_rows, text_rows = (
         frame_of_view[view_name] for view_name in ("battles", "ratings", "metric", "outputs")
     )
@@ -141,9 +138,10 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     )
     score_study = Study(raters=Raters.infer({}))
     if rating_rows.height:
-        score_study = _with_labels(read_ratings(rating_rows, where=where, invalid="error"), connection)
-    answering_raters = pl.concat([counted_battle_rows["rater"], rating_rows["rater"]]).implode()
-    annotator_rows = frame_of_view["raters"].filter(pl.col("rater").is_in(answering_raters))
+        score_study = _with_labels(read_ratings(rating_rows, where=where, invalid="error"), *question)
+    annotator_rows = frame_of_view["raters"].filter(
+        pl.col("rater").is_in(pl.concat([counted_battle_rows["rater"], rating_rows["rater"]]).implode())
+    )
     rater_metadata, _ = Raters.infer(
         {**dict.fromkeys(annotator_rows["rater"], "human"), **dict.fromkeys(metric_verdict_rows["rater"], "metric")}
     ).merge_side_table(
@@ -206,17 +204,13 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     )
 
 
-def _with_labels(score_study: Study, connection: sqlite3.Connection) -> Study:
+def _with_labels(
+    score_study: Study, question_mode: str, lowest_rating: float, highest_rating: float, labels_json: str | None
+) -> Study:
     """The study with labels instead of ratings, if the plan has a rating scale with two points and labels.
 
     Known pairs of words determine the positive label (`data.labels`); otherwise it is the label of the higher rating.
     """
-    question_mode, lowest_rating, highest_rating, labels_json = connection.execute(SCALE_QUERY).fetchone() or (
-        "",
-        0,
-        0,
-        "[]",
-    )
     scale_words = label_words(pl.Series(json.loads(labels_json or "[]"), dtype=pl.String)).to_list()
     if question_mode != "rate" or highest_rating - lowest_rating != 1 or len(set(filter(None, scale_words))) != 2:
         return score_study
@@ -254,10 +248,12 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
         view_name: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view_name}", schema)
         for view_name, schema in VIEWS.items()
     }
-    metric_columns = (*PAIR_KEY, "rater", "kind", "aspect", "preference", "role")
     query_of_view |= {
         "waiting": (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String)),
-        "metric": (METRIC, {name: VIEWS["battles"][name] for name in metric_columns}),
+        "metric": (
+            METRIC,
+            {name: VIEWS["battles"][name] for name in ((*PAIR_KEY, "rater", "kind", "aspect", "preference", "role"))},
+        ),
     }
     frame_of_view = {
         name: pl.DataFrame(connection.execute(sql_query).fetchall(), schema=schema, orient="row", strict=False)

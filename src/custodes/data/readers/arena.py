@@ -37,19 +37,12 @@ MARKS = (
 )
 """Columns that identify files of Arena and MT-bench."""
 
-FOREIGN_COLUMNS = ("item", "prompt_id", "aspect", "repeat")
-"""Columns of other tables of battles, which files of Arena and MT-bench do not have."""
-
 USED_COLUMNS = (*PAIR, *ONE_HOT, "winner", "judge", "rater", "kind", "order", "prompt")
 METADATA = (
     *("timestamp", "evaluation_session_id", "evaluation_order", "openai_moderation", "toxic_chat_tag", "redacted"),
     *("category_tag", "is_code", "is_refusal", "dedup_tag", "judge_hash"),
 )
 """Columns of the published files that are ignored without a note."""
-
-COUNTS_TURNS = ("anony", "language", "conv_metadata")
-"""Columns that only Arena's files have. In these files, `turn` is the length of the conversation; in MT-bench, `turn`
-is the rated turn."""
 
 CONVERSATIONS = ("conversation_a", "conversation_b"), ("response_a", "response_b")
 USERS = "arena_user"
@@ -69,7 +62,8 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """
     question_column_name = fitting_columns(frame, COLUMNS, where=where)[0]
     unused_column_table = frame.drop(question_column_name, *USED_COLUMNS, *MARKS, *METADATA, strict=False)
-    has_rated_turn = not set(COUNTS_TURNS) & set(frame.columns)
+    # In files of Arena, `turn` is the length of the conversation; in MT-bench, it is the rated turn.
+    has_rated_turn = {"anony", "language", "conv_metadata"}.isdisjoint(frame.columns)
     item_table = read_items(frame, where=where, question_column_name=question_column_name, has_turns=has_rated_turn)
     rater_series, notes = _raters(frame, where=where)
     kind_of_rater = rater_kinds(frame.with_columns(rater_series), where=where) if "kind" in frame.columns else {}
@@ -84,13 +78,16 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ]
     )
     verdict_rows, order_notes = interpret_verdicts(verdict_table, frame, where=where, verdict_column_name="winner")
-    notes += build_notes(unused_columns(unused_column_table.columns, where=where))
-    notes += item_per_row_notes(
-        frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where, role="cluster"
-    )
+    notes += [
+        *build_notes(unused_columns(unused_column_table.columns, where=where)),
+        *item_per_row_notes(
+            frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where, role="cluster"
+        ),
+    ]
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
-    turn_numbers = turn_labels.cast(pl.Int64, strict=False).fill_null(0)
-    text_tuples, source_tuples = _texts(frame, verdict_table, turn_numbers, where=where)
+    text_tuples, source_tuples = _texts(
+        frame, verdict_table, turn_labels.cast(pl.Int64, strict=False).fill_null(0), where=where
+    )
     return log_study(
         verdict_rows,
         where=where,
@@ -123,8 +120,11 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
 
 def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
-    flag_columns = [label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT]
-    flag_texts = pl.DataFrame(flag_columns).select(pl.concat_str(pl.all(), separator="/")).to_series()
+    flag_texts = (
+        pl.DataFrame([label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT])
+        .select(pl.concat_str(pl.all(), separator="/"))
+        .to_series()
+    )
     return flag_texts.replace(dict(zip(("1/0/0", "0/1/0", "0/0/1"), ONE_HOT.values(), strict=True))).alias("winner")
 
 
@@ -165,4 +165,10 @@ def _texts(
     return text_tuples, source_tuples
 
 
-READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=FOREIGN_COLUMNS, marks=MARKS)
+READER = TableReader(
+    name="arena",
+    columns=COLUMNS,
+    make=read_arena,
+    absent=("item", "prompt_id", "aspect", "repeat"),  # columns of other tables of battles
+    marks=MARKS,
+)

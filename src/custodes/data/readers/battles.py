@@ -19,12 +19,9 @@ from custodes.data.readers.verdict_words import interpret_cells, read_orders, wi
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, refuse, second_rows
-from custodes.errors import InputError
+from custodes.errors import InputError, reject
 
 SYSTEMS = (("model_a", "model_b"), ("system_a", "system_b"))
-SYNONYMS = (*zip(*SYSTEMS, strict=True), ("winner", "preference"))
-"""Alternative names of a column, of which a table may have only one."""
-
 COLUMNS = (
     ("item", *SYSTEMS[0], "winner"),
     ("item", *SYSTEMS[1], "preference"),
@@ -62,11 +59,16 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         COLUMNS, key=lambda columns: (len(set(columns) & present_column_names), columns == COLUMNS[1])
     )
     _, first_system_column_name, second_system_column_name, verdict_column_name = layout_column_names
-    for synonym_pair in SYNONYMS:
-        if set(synonym_pair) <= present_column_names:
-            raise InputError(
-                f"{where}: columns {synonym_pair[0]!r} and {synonym_pair[1]!r} have the same meaning; remove one"
+    reject(
+        *(
+            (
+                {name, synonym} <= present_column_names,
+                f"{where}: columns {name!r} and {synonym!r} have the same meaning; remove one",
             )
+            for name, synonym in (*zip(*SYSTEMS, strict=True), ("winner", "preference"))
+        ),
+        error=InputError,
+    )
     has_rater_column = "rater" in frame.columns or "kind" in frame.columns
     required_column_names = (*layout_column_names, "rater") if has_rater_column else layout_column_names
     rater_notes = [] if has_rater_column else one_annotator_notes(frame, where=where, missing_column_name="rater")
@@ -147,9 +149,10 @@ def interpret_verdicts(
         )
     # If cells name positions and all orders are unknown, the columns of systems are in displayed order.
     order_signs = order_signs.set(is_position_cell & (order_signs == 0), 1.0)
-    column_signs = cell_meaning_rows["preference"].set(is_position_cell & (order_signs < 0), None)
     verdict_rows = verdict_table.with_columns(
-        preference=column_signs.fill_null(-cell_meaning_rows["place"]),
+        preference=cell_meaning_rows["preference"]
+        .set(is_position_cell & (order_signs < 0), None)
+        .fill_null(-cell_meaning_rows["place"]),
         order=order_signs.replace_strict(ORDERS, return_dtype=pl.String),
     )
     n_both_bad_verdicts = int(cell_meaning_rows["both_bad"].sum())
@@ -180,10 +183,13 @@ def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name:
                 f"{column_option('rater', rater_column_name)} (in Python columns={{'rater': {rater_column_name!r}}}), "
                 "or remove the column if one person gave all verdicts"
             )
-    message = (
-        f"{where}: there is no column {missing_column_name!r}, so all verdicts are attributed to one annotator, 'human'"
-    )
-    return [Note(rule="rater-assumed", message=message)]
+    return [
+        Note(
+            rule="rater-assumed",
+            message=f"{where}: there is no column {missing_column_name!r}, so all verdicts are attributed to one "
+            "annotator, 'human'",
+        )
+    ]
 
 
 def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -224,11 +230,13 @@ def item_per_row_notes(
     for column_name in _item_columns(flat_table.columns):
         is_repeated = 1 < frame[column_name].n_unique() <= frame.height / 2
         if is_repeated and frame[item_column_name].n_unique() == frame.height:
-            message = (
-                f"{where}: {item_column_name} differs in every row, but values of {column_name!r} repeat; if "
-                f"{column_name!r} is the {role}, try {column_option(role, column_name)}"
-            )
-            return [Note(rule="item-in-each-row", message=message)]
+            return [
+                Note(
+                    rule="item-in-each-row",
+                    message=f"{where}: {item_column_name} differs in every row, but values of {column_name!r} repeat; "
+                    f"if {column_name!r} is the {role}, try {column_option(role, column_name)}",
+                )
+            ]
     return []
 
 

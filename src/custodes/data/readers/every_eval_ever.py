@@ -150,9 +150,10 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     for aspect, scale in study.labels.items():
         if scale.ordered:  # scores are codes
             is_code = (pl.col("aspect") == aspect) & ~pl.col("rater").is_in(list(scale.scores))
-            number_of_code = {float(code): float(word) for code, word in enumerate(scale.words)}
             rating_rows_with_item = rating_rows_with_item.with_columns(
-                score=pl.when(is_code).then(pl.col("score").replace(number_of_code)).otherwise("score")
+                score=pl.when(is_code)
+                .then(pl.col("score").replace({float(code): float(word) for code, word in enumerate(scale.words)}))
+                .otherwise("score")
             )
     outputs = study.outputs or Outputs(texts=pl.DataFrame(schema=SCHEMA), sources=pl.DataFrame(schema=SOURCES))
     text_of_item_and_system = {(item, system_name): text for item, system_name, text in outputs.texts.iter_rows()}
@@ -161,10 +162,16 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     for (system_name,), system_rows in rating_rows_with_item.group_by("system", maintain_order=True):
         evaluation_id = f"{study.name}/{system_name}/{timestamp}"
         developer, _, model_name = str(system_name).rpartition("/")
-        file_uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)
-        path_parts = (study.name, developer or "unknown", model_name, str(file_uuid))
         relative_path = "/".join(
-            re.sub(r"[^\w.-]+", "_", path_part).strip(".") or "unknown" for path_part in path_parts
+            re.sub(r"[^\w.-]+", "_", path_part).strip(".") or "unknown"
+            for path_part in (
+                (
+                    study.name,
+                    developer or "unknown",
+                    model_name,
+                    str(UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)),
+                )
+            )
         )
         sample_lines = [
             _format_sample(

@@ -104,8 +104,18 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
             item_label = _item_label(task_name, instance.id, instance.perturbation)
             if request_state.reference_index is not None or item_label not in log_records.groups:
                 continue  # a request that scores a single reference has no answer
-            references = [reference.output.text for reference in instance.references if "correct" in reference.tags]
-            log_records.sources.append((item_label, instance.input.text, list(filter(None, references))))
+            log_records.sources.append(
+                (
+                    item_label,
+                    instance.input.text,
+                    list(
+                        filter(
+                            None,
+                            [reference.output.text for reference in instance.references if "correct" in reference.tags],
+                        )
+                    ),
+                )
+            )
             if request_state.result and request_state.result.completions:
                 log_records.texts.append((item_label, model_name, request_state.result.completions[0].text))
     return log_records.study(

@@ -69,13 +69,15 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
         for sample in samples:
             item_label = f"{task_name}/{format_label(sample.id)}"
             log_records.groups.setdefault(item_label, task_name)
-            references = [sample.target] if isinstance(sample.target, str) else sample.target
             log_records.sources.append(
-                (item_label, _plain(sample.input, sample.attachments), list(filter(None, references)))
+                (
+                    item_label,
+                    _plain(sample.input, sample.attachments),
+                    list(filter(None, [sample.target] if isinstance(sample.target, str) else sample.target)),
+                )
             )
             for choice in sample.output.choices[:1] if sample.output else ():
-                answer_text = _plain(choice.message.content, sample.attachments)
-                log_records.texts.append((item_label, model_name, answer_text))
+                log_records.texts.append((item_label, model_name, _plain(choice.message.content, sample.attachments)))
             for scorer_name, score in (sample.scores or {}).items():
                 value_of_name = score.value if isinstance(score.value, dict) else {"": score.value}
                 for value_name, score_value in value_of_name.items():

@@ -162,12 +162,13 @@ def read_judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
             judge=judge_cells.list.first() if judge_cells.dtype == pl.List else judge_cells.arr.first()
         )
     judge_labels = label_column(frame, "judge", where=where)
-    judge_name_of_label = {
-        judge_label: _judge_name(judge_label, where=where)
-        for judge_label in judge_labels.unique()
-        if judge_label.startswith("[")
-    }
-    return judge_labels.replace(judge_name_of_label).alias("rater")
+    return judge_labels.replace(
+        {
+            judge_label: _judge_name(judge_label, where=where)
+            for judge_label in judge_labels.unique()
+            if judge_label.startswith("[")
+        }
+    ).alias("rater")
 
 
 def _judge_name(label: str, *, where: str) -> str:
@@ -212,8 +213,10 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     )
     if game_table.is_empty():
         raise InputError(f"{where}: no row has a game; give a file of judgments with 'games'")
-    sign_of_verdict_word = {word: sign for word, sign in UNSURE.items() if not {"<", ">"}.isdisjoint(word)}
-    preference_signs = look_up(normalise_words(game_table["verdict"]), sign_of_verdict_word | dict.fromkeys(TIES, 0.0))
+    preference_signs = look_up(
+        normalise_words(game_table["verdict"]),
+        {word: sign for word, sign in UNSURE.items() if not {"<", ">"}.isdisjoint(word)} | dict.fromkeys(TIES, 0.0),
+    )
     game_table = game_table.with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-preference_signs).otherwise(preference_signs)
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from custodes.data.labels import LabelScale, check_common_labels, encode_labels, infer_scale, label_words
+from custodes.data.labels import LabelScale, encode_raters, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, find_columns, is_model_name, looks_human, split_name
 from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.label_layout import LabelLayout
@@ -46,8 +46,9 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
         frame if layout.label else frame.drop("role", strict=False), where=where
     )
     key_table = _read_keys(frame, layout, where=where).with_columns(is_second=is_second_opinion)
-    read_label_rows = _read_long if layout.label else _read_wide
-    study = _build_study(*read_label_rows(frame, key_table, layout, where=where), where=where)
+    study = _build_study(
+        *(_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where), where=where
+    )
     used_column_names = {*layout.assigned_columns, *role_columns, "item", "system"}
     slice_column_names = [
         column_name
@@ -76,16 +77,13 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({join_labels(non_system_slice_names, limit=4)})" if non_system_slice_names else "",
     ]
-    note_message = f"{where}: read as labels with {layout}" + "".join(
-        f"; {message_part}" for message_part in message_parts if message_part
-    )
     same_label_column_names = (
         _columns_with_same_labels(frame, layout, non_system_slice_names) if is_layout_guessed else []
     )
     missing_rater_text, missing_field = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
     complete_layout = replace(layout, **{missing_field: tuple(same_label_column_names)})  # type: ignore[arg-type]
     repeated_id_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
-    notes = build_notes(
+    return replace(study, attributes=attribute_table, unnamed_system=not layout.systems).with_notes(
         (
             "repeated-ids",
             n_repeating_rows,
@@ -93,19 +91,17 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
             f"and each row counts as a separate output; if {repeated_id_column} names the output, keep one row for "
             "each of its values",
         ),
-        ("label-columns", is_layout_guessed, note_message),
+        (
+            "label-columns",
+            is_layout_guessed,
+            "; ".join(filter(None, [f"{where}: read as labels with {layout}", *message_parts])),
+        ),
         (
             "labels-as-slices",
             len(same_label_column_names),
             f"{where}: the labels in {join_labels(same_label_column_names)} are read as slices; if "
             f"{missing_rater_text} gave them, read them with {complete_layout}",
         ),
-    )
-    return replace(
-        study,
-        attributes=attribute_table,
-        notes=(*study.notes, *notes),
-        unnamed_system=not layout.systems,
     )
 
 
@@ -159,11 +155,14 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         else pl.repeat("", frame.height, dtype=pl.String, eager=True)
     )
     if not layout.rater:
-        error_hint = (
-            "one row per output; name another column with item=NAME, number the runs in a column with repeat=NAME, or "
-            "name the reviewers of rows with rater=NAME"
+        check_unique(
+            key_table,
+            OUTPUT_KEY,
+            where=where,
+            what="output",
+            hint="one row per output; name another column with item=NAME, number the runs in a column with "
+            "repeat=NAME, or name the reviewers of rows with rater=NAME",
         )
-        check_unique(key_table, OUTPUT_KEY, where=where, what="output", hint=error_hint)
     is_model_reviewer = reviewer_labels.is_in(list(filter(is_model_name, reviewer_labels.unique())))
     label_tables_of_columns = []
     for rater_kind, column_name in [
@@ -258,33 +257,26 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
             "one kind"
         )
-    score_tables_of_raters, scale_of_aspect = [], dict[str, LabelScale]()
+    coded_tables, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in label_table.group_by("aspect", maintain_order=True):
-        rows_of_rater = {
-            str(rater_name): rater_rows
-            for (rater_name,), rater_rows in aspect_rows.group_by("rater", maintain_order=True)
-        }
-        words_of_rater = {
-            rater_name: rater_rows["word"].alias(rater_name) for rater_name, rater_rows in rows_of_rater.items()
-        }
-        human_raters = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
-        scale_of_aspect[str(aspect)] = scale = infer_scale(words_of_rater, human_raters=human_raters, where=where)
-        check_common_labels(words_of_rater, human_raters, scale, where=where)
-        for rater_name, rater_rows in rows_of_rater.items():
-            label_codes = encode_labels(words_of_rater[rater_name], rater_rows["rater"], scale)
-            unknown_words = words_of_rater[rater_name].filter(
-                label_codes.is_null() & words_of_rater[rater_name].is_not_null()
-            )
-            notes += build_notes(
+        aspect_rows = pl.concat(aspect_rows.partition_by("rater", maintain_order=True))
+        human_raters = aspect_rows.filter(kind="human")["rater"].unique(maintain_order=True).to_list()
+        label_codes, scale = encode_raters(aspect_rows, human_raters=human_raters, where=where)
+        scale_of_aspect[str(aspect)] = scale
+        coded_tables.append(aspect_rows.with_columns(score=label_codes))
+        unknown_rows = coded_tables[-1].filter(pl.col("score").is_null(), pl.col("word").is_not_null())
+        notes += build_notes(
+            *(
                 (
                     "unknown-label",
-                    unknown_words.len(),
-                    f"{where}: {unknown_words.len()} labels of {rater_name} are not among {join_labels(scale.words)} "
-                    f"and count as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})",
+                    len(words),
+                    f"{where}: {len(words)} labels of {rater_name} are not among {join_labels(scale.words)} and count "
+                    f"as not labelled ({join_labels(dict.fromkeys(words), limit=3)})",
                 )
+                for rater_name, words in unknown_rows.group_by("rater", maintain_order=True).agg("word").iter_rows()
             )
-            score_tables_of_raters.append(rater_rows.with_columns(score=label_codes).drop_nulls("score"))
-    rating_rows = pl.concat(score_tables_of_raters)
+        )
+    rating_rows = pl.concat(coded_tables).drop_nulls("score")
     if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
     raters_with_labels = set(rating_rows["rater"])

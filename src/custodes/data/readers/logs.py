@@ -20,7 +20,7 @@ import msgspec
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import LARGEST_MEMBER, find_tables, parse_json, path_exists, read_file_bytes, utf8_text
+from custodes.data.loading import LARGEST_MEMBER, parse_json, path_exists, read_file_bytes, utf8_text
 from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
@@ -117,12 +117,6 @@ def has_keys(path: Path, *keys: str) -> bool:
     with path.open("rb") as stream:
         first_bytes = stream.read(HEAD)
     return all(f'"{key}"'.encode() in first_bytes for key in keys)
-
-
-def holds_records(path: Path) -> bool:
-    """Whether the object in a .json file holds a list of objects, that is, a table. `top_keys` are the keys of the
-    object."""
-    return bool(find_tables(json.loads(log_bytes(path))))
 
 
 def format_label(value: Label) -> str:

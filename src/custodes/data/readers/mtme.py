@@ -47,10 +47,9 @@ def _layout_problem(path: Path, name: str) -> str:
     entry_names = sorted(folder_entry.name for folder_entry in path.iterdir() if not folder_entry.name.startswith("."))
     if not entry_names:
         return f"{name}: the folder is empty; give a folder or file with data"
-    entries_text = join_labels(entry_names, limit=5)
     return (
-        f"{name}: the layout of this folder is unknown; give an entry of it ({entries_text}), or a known layout: "
-        f"{KNOWN_LAYOUTS}"
+        f"{name}: the layout of this folder is unknown; give an entry of it ({join_labels(entry_names, limit=5)}), or "
+        f"a known layout: {KNOWN_LAYOUTS}"
     )
 
 
@@ -83,11 +82,18 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     member_regex = re.compile(
         rf"(?:\./)?{root_regex}((?:{'|'.join(PARTS)})/{re.escape(language_pair)}(?:\.[^/]+|/[^/]+))"
     )
-    text_of_file = {
-        member_match[1]: utf8_text(member_bytes, member_match[1])
-        for member_match, member_bytes in _iter_members(path, member_regex)
-    }
-    return _study(dict(sorted(text_of_file.items())), language_pair, name=f"{path_name}::{test_set_label}")
+    return _study(
+        dict(
+            sorted(
+                {
+                    member_match[1]: utf8_text(member_bytes, member_match[1])
+                    for member_match, member_bytes in _iter_members(path, member_regex)
+                }.items()
+            )
+        ),
+        language_pair,
+        name=f"{path_name}::{test_set_label}",
+    )
 
 
 def _select_test_set(labels: Collection[str], part: str | None, *, where: str) -> str:
@@ -169,9 +175,7 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
     source_lines = _lines(text_of_file[f"sources/{language_pair}.txt"])
     segment_labels = pl.Series("item", range(1, len(source_lines) + 1)).cast(pl.String)
     kind_of_rater: dict[str, str] = {}
-    score_tables = [
-        pl.DataFrame(schema={"item": pl.String, "system": pl.String, "score": pl.Float64, "rater": pl.String})
-    ]
+    score_tables = [pl.DataFrame(schema=RATINGS)]
     for file_name, file_text in text_of_file.items():
         score_file_match = re.fullmatch(
             rf"(human|metric)-scores/{re.escape(language_pair)}[./](.+)\.(seg|sys)\.score", file_name
@@ -180,15 +184,12 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
             rater_kind, rater_name, score_level = score_file_match.groups()
             if kind_of_rater.setdefault(rater_name, rater_kind) != rater_kind:
                 raise InputError(f"{name}: {rater_name!r} has human and metric scores; rename one of the files")
-            score_table = _scores(
-                file_text,
-                len(source_lines) if score_level == "seg" else 1,
-                where=file_name,
-                n_segments=len(source_lines),
+            score_rows = _scores(
+                file_text, has_segments=score_level == "seg", where=file_name, n_segments=len(source_lines)
             )
             score_tables.append(
-                score_table.with_columns(
-                    item=pl.col("item") if score_level == "seg" else pl.lit(""), rater=pl.lit(rater_name)
+                score_rows.with_columns(rater=pl.lit(rater_name), aspect=pl.lit(""), repeat=pl.lit("0")).select(
+                    list(RATINGS)
                 )
             )
     score_table = pl.concat(score_tables)
@@ -205,7 +206,6 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
         ),
         ("unused-files", len(unused_file_names), f"{name}: files not used: {join_labels(unused_file_names)}"),
     )
-    rating_rows = score_table.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
     documents_file_name = f"documents/{language_pair}.docs"
     item_properties = Items()
     if documents_file_name in text_of_file:
@@ -218,7 +218,7 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
         _check_length(document_table.height, len(source_lines), where=documents_file_name)
         item_properties, _ = Items.make(document_table.with_columns(segment_labels), where=documents_file_name)
     return Study(
-        ratings=Ratings(frame=rating_rows.select(list(RATINGS))),
+        ratings=Ratings(frame=score_table.drop_nulls("score")),
         raters=Raters.infer(kind_of_rater),
         items=item_properties,
         outputs=_outputs(text_of_file, language_pair, segment_labels, source_lines),
@@ -228,8 +228,10 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
     )
 
 
-def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataFrame:
-    """The item, system and score of each line in a file with `n_lines` lines per system."""
+def _scores(text: str, *, has_segments: bool, where: str, n_segments: int) -> pl.DataFrame:
+    """The item, system and score of each line in a file. For each system, it has a line per segment, or one line, whose
+    item is empty."""
+    n_lines = n_segments if has_segments else 1
     score_table = _read_word_pairs(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
     line_count_table = score_table["system"].value_counts(sort=True)
     wrong_count_rows = line_count_table.filter(pl.col("count") != n_lines).sort("system")
@@ -241,7 +243,9 @@ def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataF
             f"should have {line_count_table.height * n_lines})"
         )
     return score_table.select(
-        pl.col("system").cum_count().over("system").cast(pl.String).alias("item"),
+        pl.col("system").cum_count().over("system").cast(pl.String).alias("item")
+        if has_segments
+        else pl.lit("").alias("item"),
         "system",
         number_column(score_table, "score", where=where),
     )
@@ -257,32 +261,22 @@ def _outputs(
         for file_name, file_text in text_of_file.items()
         if file_name.startswith(("references/", output_folder_prefix))
     }
+    system_tables, references_of_item = [pl.DataFrame(schema=SCHEMA)], [list[str]() for _ in source_lines]
     for file_name, file_lines in lines_of_file.items():
         _check_length(len(file_lines), len(source_lines), where=file_name)
-    system_tables = [
+        if file_name.startswith("references/"):
+            for references, reference in zip(references_of_item, file_lines, strict=True):
+                references.append(reference)
+        elif file_name.endswith(".txt"):
+            system_name = file_name.removeprefix(output_folder_prefix).removesuffix(".txt")
+            system_tables.append(pl.DataFrame({"item": segment_labels, "system": system_name, "text": file_lines}))
+    return Outputs.from_sources(
+        pl.concat(system_tables),
         pl.DataFrame(
-            {
-                "item": segment_labels,
-                "system": file_name.removeprefix(output_folder_prefix).removesuffix(".txt"),
-                "text": file_lines,
-            }
-        )
-        for file_name, file_lines in lines_of_file.items()
-        if file_name.startswith(output_folder_prefix) and file_name.endswith(".txt")
-    ]
-    lines_of_references = [
-        file_lines for file_name, file_lines in lines_of_file.items() if file_name.startswith("references/")
-    ]
-    references_of_item = (
-        [list(segment_references) for segment_references in zip(*lines_of_references, strict=True)]
-        if lines_of_references
-        else [[] for _ in source_lines]
+            {"item": segment_labels, "source": source_lines, "references": references_of_item},
+            schema_overrides={"references": pl.List(pl.String)},
+        ),
     )
-    source_table = pl.DataFrame(
-        {"item": segment_labels, "source": source_lines, "references": references_of_item},
-        schema_overrides={"references": pl.List(pl.String)},
-    )
-    return Outputs.from_sources(pl.concat([pl.DataFrame(schema=SCHEMA), *system_tables]), source_table)
 
 
 def _lines(text: str) -> list[str]:
@@ -290,9 +284,12 @@ def _lines(text: str) -> list[str]:
 
 
 def _read_word_pairs(text: str, column_names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
-    lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
-    groups_regex = r"^(?<{}>\S+)\s+(?<{}>\S+)$".format(*column_names)
-    word_pair_table = lines.str.extract_groups(groups_regex).struct.unnest()
+    word_pair_table = (
+        pl.Series("line", _lines(text), dtype=pl.String)
+        .str.strip_chars()
+        .str.extract_groups(r"^(?<{}>\S+)\s+(?<{}>\S+)$".format(*column_names))
+        .struct.unnest()
+    )
     refuse(word_pair_table[column_names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
     return word_pair_table
 

@@ -33,9 +33,6 @@ from custodes.errors import InputError, join_labels
 
 ITEM_FIELDS = ("source", "references", "image", "images", "context", "meta")
 """Columns that describe an item."""
-OUTPUT_FIELDS = ("text", "image", "images")
-"""Keys of an output object."""
-TEXT_SUFFIXES = (".txt", ".md")
 MTME_FOLDERS = ("system-outputs", "human-scores", "metric-scores")
 """Folders of mt-metrics-eval, whose files have a line per segment."""
 ROLE_OF_FOLDER = {
@@ -164,15 +161,13 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     output_records: list[tuple[str, str, Any, str]] = []
     filled_output_keys = {*labelled_rows.filter(is_filled_row).select("item", "system").iter_rows()}
     for row_number, output_row in enumerate(labelled_rows.iter_rows(named=True), start=1):
-        image_cell = output_row.get("output_image")
+        output_key, image_cell = (output_row["item"], output_row["system"]), output_row.get("output_image")
         output_value = output_row["text"] if image_cell is None else {"text": output_row["text"], "images": image_cell}
-        if output_value is None and output_row["system"] and "output_image" not in output_row:
-            output_value = "" if (output_row["item"], output_row["system"]) not in filled_output_keys else None
-            filled_output_keys.add((output_row["item"], output_row["system"]))
+        if output_value is None and output_key not in filled_output_keys and "output_image" not in output_row:
+            output_value = "" if output_row["system"] else None
+            filled_output_keys.add(output_key)
         if output_value is not None:
-            output_records.append(
-                (output_row["item"], output_row["system"], output_value, f"{where}, row {row_number}")
-            )
+            output_records.append((*output_key, output_value, f"{where}, row {row_number}"))
     return (
         merge_item_rows(labelled_rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where),
         output_records,
@@ -187,22 +182,21 @@ def _output(output_value: Any, where: str) -> tuple[str | bool | None, list[str]
     """
     if isinstance(output_value, str | bool):
         return output_value, []
-    if not isinstance(output_value, dict) or not set(output_value) <= set(OUTPUT_FIELDS):
+    if not isinstance(output_value, dict) or not set(output_value) <= {"text", "image", "images"}:
         raise InputError(f"{where}: outputs must be an object {{system: text}}, or {{system: {{text, image}}}}")
     value_of_field = {
         field_name: field_value for field_name, field_value in output_value.items() if field_value is not None
     }
-    output_text = value_of_field.get("text", "" if value_of_field else None)
-    image_fields = value_of_field.keys() & {"image", "images"}
-    if not isinstance(output_text, str | None) or len(image_fields) > 1:
+    output_text = value_of_field.pop("text", "" if value_of_field else None)
+    if not isinstance(output_text, str | None) or len(value_of_field) > 1:
         raise InputError(
             f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
             "one of image and images"
         )
     return output_text, [
         image_name
-        for field_name in image_fields
-        for image_name in _read_texts(value_of_field[field_name], field_name, where)
+        for field_name, field_value in value_of_field.items()
+        for image_name in _read_texts(field_value, field_name, where)
     ]
 
 
@@ -228,13 +222,8 @@ def _format_meta(value: Any, column_name: str, where: str) -> str:
         raise InputError(
             f'{where}: {column_name} must be a JSON object, such as {{"year": 2024}}; plain text belongs in context'
         )
-    if isinstance(value, str):
-        return value
-    return json.dumps(
-        {meta_key: meta_value for meta_key, meta_value in meta_object.items() if meta_value is not None},
-        ensure_ascii=False,
-        default=str,
-    )
+    filled_meta = {meta_key: meta_value for meta_key, meta_value in meta_object.items() if meta_value is not None}
+    return value if isinstance(value, str) else json.dumps(filled_meta, ensure_ascii=False, default=str)
 
 
 def _format_context(value: Any, column_name: str, where: str) -> str:
@@ -261,10 +250,11 @@ def build_outputs(
     texts. The outputs are None if there is no text. The first non-empty text of an output and the first source of an
     item are used."""
     text_rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
-    source_schema = {column_name: SOURCES[column_name] for column_name in ("item", "source", "references")}
-    source_rows = pl.DataFrame(list(sources), source_schema, orient="row").with_columns(
-        pl.col("item").str.strip_chars()
-    )
+    source_rows = pl.DataFrame(
+        list(sources),
+        {column_name: SOURCES[column_name] for column_name in ("item", "source", "references")},
+        orient="row",
+    ).with_columns(pl.col("item").str.strip_chars())
     first_text_rows, first_source_rows, notes = select_first_values(
         text_rows.with_columns(pl.col("item", "system").str.strip_chars()),
         source_rows.unique("item", keep="first", maintain_order=True),
@@ -325,9 +315,9 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
         raise InputError(f"{folder_name}: a folder of texts has no parts; remove '::{part}'")
     file_tuples, digest_texts = [], []
     for text_path in (text_path for folder in _folders(path) for text_path in _text_files(folder)):
-        file_bytes = read_file_bytes(text_path)
-        digest_texts.append(f"{text_path.relative_to(path).as_posix()}\0{file_bytes.hex()}\0")
-        file_text = utf8_text(file_bytes, f"{folder_name}/{text_path.parent.name}/{text_path.name}").rstrip("\r\n")
+        file_bytes, relative_name = read_file_bytes(text_path), text_path.relative_to(path).as_posix()
+        digest_texts.append(f"{relative_name}\0{file_bytes.hex()}\0")
+        file_text = utf8_text(file_bytes, f"{folder_name}/{relative_name}").rstrip("\r\n")
         file_tuples.append((text_path.stem, text_path.parent.name, file_text, _role(text_path.parent.name)))
     file_rows = pl.DataFrame(file_tuples, schema={**SCHEMA, "role": pl.String}, orient="row")
     output_frame = file_rows.filter(pl.col("role").is_null()).drop("role")
@@ -340,8 +330,8 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
             role_rows.select("item", pl.col("text").alias(str(role))), on="item", how="left", maintain_order="left"
         )
     study = read_outputs(output_frame, where=folder_name, invalid=invalid)
-    n_items, system_names = output_frame["item"].n_unique(), output_frame["system"].unique(maintain_order=True)
-    n_missing_outputs = n_items * system_names.len() - output_frame.height
+    system_names = output_frame["system"].unique(maintain_order=True)
+    n_outputs = output_frame["item"].n_unique() * system_names.len()
     notes = build_notes(
         (
             "texts-folder",
@@ -350,8 +340,8 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
         ),
         (
             "missing-outputs",
-            n_missing_outputs,
-            f"{folder_name}: {n_missing_outputs} of {n_items * system_names.len()} outputs have no file",
+            n_outputs - output_frame.height,
+            f"{folder_name}: {n_outputs - output_frame.height} of {n_outputs} outputs have no file",
         ),
     )
     return replace(study, notes=(*notes, *study.notes), digest=digest_of(*digest_texts))
@@ -365,7 +355,7 @@ def _text_files(folder: Path) -> list[Path]:
     return [
         file
         for file in sorted(folder.iterdir())
-        if file.is_file() and file.suffix.lower() in TEXT_SUFFIXES and not file.name.startswith(".")
+        if file.is_file() and file.suffix.lower() in (".txt", ".md") and not file.name.startswith(".")
     ]
 
 

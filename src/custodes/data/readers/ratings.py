@@ -27,12 +27,17 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     is_second_opinion, role_columns = second_rows(frame, where=where)
     ignored_column_names = ("kind", *role_columns)
     ratings, notes = Ratings.make(frame, where=where, ignore=ignored_column_names, unit=unit)
-    unused_column_names = [
-        column_name
-        for column_name in frame.columns
-        if column_name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
-    ]
-    notes += build_notes(*unused_people_notes(frame, unused_column_names, where=where))
+    notes += build_notes(
+        *unused_people_notes(
+            frame,
+            [
+                column_name
+                for column_name in frame.columns
+                if column_name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
+            ],
+            where=where,
+        )
+    )
     first_ratings, second_ratings = ratings.split_opinions(
         is_second_opinion, number_column(frame, "score", where=where).is_not_null()
     )
@@ -68,12 +73,22 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ),
         error=InputError,
     )
-    long_table = melt_scores(
-        frame, {rater_name: {"rater": rater_name} for rater_name in rater_names}, key_column_names=WIDE_KEY, where=where
+    ratings, notes = Ratings.make(
+        melt_scores(
+            frame,
+            {rater_name: {"rater": rater_name} for rater_name in rater_names},
+            key_column_names=WIDE_KEY,
+            where=where,
+        ),
+        where=where,
+        unit="cells",
     )
-    ratings, notes = Ratings.make(long_table, where=where, unit="cells")
-    kind_of_rater = {rater_name: HUMAN if rater_name == HUMAN else "" for rater_name in rater_names}
-    return Study(ratings=ratings, raters=Raters.infer(kind_of_rater), notes=tuple(notes), name=where)
+    return Study(
+        ratings=ratings,
+        raters=Raters.infer({rater_name: HUMAN if rater_name == HUMAN else "" for rater_name in rater_names}),
+        notes=tuple(notes),
+        name=where,
+    )
 
 
 WIDE = TableReader(name="wide", columns=(("item", "system"),), make=read_wide, absent=("rater", "score"))

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import polars as pl
 
-from custodes.data.notes import build_notes
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
 from custodes.plugins import describe_error, load_plugins
@@ -96,6 +95,6 @@ def _wrap_reader(reader: TableReader, package: str) -> Callable[..., Study]:
             raise InputError(
                 f"{where}: {reader_text} failed: {describe_error(error)}; update it, or select another reader"
             ) from error
-        return replace(study, notes=(*study.notes, *build_notes(("reader", True, f"{where}: read by {reader_text}"))))
+        return study.with_notes(("reader", True, f"{where}: read by {reader_text}"))
 
     return make

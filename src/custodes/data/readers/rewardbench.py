@@ -23,7 +23,6 @@ import polars as pl
 from custodes.data.joining import join
 from custodes.data.mapping.cell_types import scored_pairs
 from custodes.data.mapping.column_vocabulary import GENERIC, split_name
-from custodes.data.notes import build_notes
 from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.data.readers.logs import (
@@ -148,7 +147,6 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     has_model_column = len(models) == 1 and "model" in frame.columns and NO_NAMES.issuperset(split_name(models[0]))
     check_columns(frame, where=where, required=() if models else COLUMNS, optional=frame.columns)
     used_columns = {*COLUMNS, *score_columns, *["model"] * has_model_column}
-    notes = build_notes(unused_columns([name for name in frame.columns if name not in used_columns], where=where))
     scores_of_column = {name: number_column(frame, name, where=where) for name in score_columns}
     labels_of_column = {
         name: label_column(frame, name, where=where)
@@ -179,12 +177,15 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
             log_records.sources.append((item, str(data_row.get("prompt") or ""), []))
         if has_model_column:
             added_items.add(item)
-    note_message = (
-        f"{where}: {join_labels(score_columns, limit=4)} are read as scores of the right and the wrong output by "
-        f"{'the column model' if has_model_column else join_labels(models, limit=4)}"
+    return _study(log_records, prompts_with_completions).with_notes(
+        unused_columns([name for name in frame.columns if name not in used_columns], where=where),
+        (
+            "scored-pairs",
+            len(models),
+            f"{where}: {join_labels(score_columns, limit=4)} are read as scores of the right and the wrong output by "
+            f"{'the column model' if has_model_column else join_labels(models, limit=4)}",
+        ),
     )
-    study = _study(log_records, prompts_with_completions)
-    return replace(study, notes=(*study.notes, *notes, *build_notes(("scored-pairs", len(models), note_message))))
 
 
 def _texts(cell: Any, location: str) -> list[str]:
@@ -220,10 +221,15 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
-    verdict_rows = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row").with_columns(
-        rater=pl.lit(HUMAN_RATER), preference=1
+    return records.study(
+        preferences=Preferences.make(
+            pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row").with_columns(
+                rater=pl.lit(HUMAN_RATER), preference=1
+            ),
+            where=records.where,
+        )[0],
+        sides=True,
     )
-    return records.study(preferences=Preferences.make(verdict_rows, where=records.where)[0], sides=True)
 
 
 def _position_names(n_right: int, n_wrong: int) -> list[str]:
@@ -248,9 +254,8 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
         )
     chosen_flags, subset_labels = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
     _check_pairs(chosen_flags, subset_labels, where=where)
-    log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human", **dict.fromkeys(metric_column_names, "metric")})
     study = _study(
-        log_records,
+        LogRecords(where=where, kinds={HUMAN_RATER: "human", **dict.fromkeys(metric_column_names, "metric")}),
         [
             (str(pair_number), subset_label, [None], [None])
             for pair_number, subset_label in enumerate(subset_labels.gather_every(2), start=1)
@@ -260,11 +265,15 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
         item=pl.int_range(2, frame.height + 2) // 2,
         system=pl.when(chosen_flags == 1).then(pl.lit("chosen")).otherwise(pl.lit("rejected")),
     )
-    score_tables = [
-        key_rows.with_columns(rater=pl.lit(metric_name), score=number_column(frame, metric_name, where=where))
-        for metric_name in metric_column_names
-    ]
-    ratings, notes = Ratings.make(pl.concat(score_tables), where=where)
+    ratings, notes = Ratings.make(
+        pl.concat(
+            [
+                key_rows.with_columns(rater=pl.lit(metric_name), score=number_column(frame, metric_name, where=where))
+                for metric_name in metric_column_names
+            ]
+        ),
+        where=where,
+    )
     return replace(study, ratings=ratings, notes=tuple(notes))
 
 

@@ -49,8 +49,6 @@ ALLOWED = (
 SUGGESTIONS = ("model_a", "model_b", "left", "right", "first", "second")
 """Words that are suggested for an unreadable word."""
 
-SIGNS = ("1", "0", "-1", "")
-"""Verdicts in our own format."""
 MARGINS = {1.0: 1.0, 0.0: 0.0, -1.0: -1.0}
 SLOTS = {1.0: 1.0, 1.5: 0.0, 2.0: -1.0}
 SHARES = {1.0: 1.0, 0.5: 0.0, 0.0: -1.0}
@@ -83,8 +81,6 @@ MIN_SHARE = 0.5
 lack an order, the names are read as the displayed order."""
 
 UNKNOWN = ("", "unknown")
-OWN_ORDERS = ("ab", "ba", "")
-"""Orders in our own format."""
 ALLOWED_ORDERS = (
     "ab, ba; original, swapped; first, second (order); left, right (position of the system in the first column); "
     "false, true (true: swapped); 0, 1 (1: swapped); 1, 2 (2: second order); the name of the system shown first; "
@@ -122,7 +118,7 @@ def interpret_cells(
     that are read as a column but may name a position. `both_bad` marks cells that mean that both outputs are bad.
 
     With `is_own_format`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of
-    a system if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two
+    a system if all cells are 1, 0, -1 or empty. Raises `InputError` if a number, or a name that is also a word, has two
     meanings.
     """
     normalised_words = normalise_words(verdict_cells)
@@ -136,7 +132,7 @@ def interpret_cells(
     system_name_signs = match_system(*cell_and_system_series).fill_null(
         match_system(*map(_normalise_labels, cell_and_system_series))
     )
-    if is_own_format and verdict_cells.is_in(SIGNS).all():
+    if is_own_format and verdict_cells.is_in(["1", "0", "-1", ""]).all():
         system_name_signs = system_name_signs.clear(verdict_cells.len())
     refuse(
         (system_name_signs != code_signs).fill_null(False),
@@ -231,7 +227,7 @@ def read_orders(
         look_up(normalised_order_words, FLAGS)
     )
     system_name_signs = match_system(order_cells, verdict_table["system_a"], verdict_table["system_b"])
-    if is_own_format and order_cells.is_in(OWN_ORDERS).all():
+    if is_own_format and order_cells.is_in(["ab", "ba", ""]).all():
         system_name_signs = system_name_signs.clear(order_cells.len())
     order_signs = system_name_signs.fill_null(look_up(normalised_order_words, ORDER_NAMES)).fill_null(flag_signs)
     is_unread_order = (

@@ -184,15 +184,18 @@ def log_study(
     key_column_names = [
         column_name for column_name in ("item", "rater", "aspect", "order") if column_name in verdict_table.columns
     ]
-    verdict_table = verdict_table.filter(~is_same_system).with_columns(
-        low=pl.min_horizontal("system_a", "system_b"), high=pl.max_horizontal("system_a", "system_b")
+    pair_expressions = (
+        pl.min_horizontal("system_a", "system_b").alias("low"),
+        pl.max_horizontal("system_a", "system_b").alias("high"),
     )
-    verdict_table = verdict_table.with_columns(repeat=pl.int_range(pl.len()).over([*key_column_names, "low", "high"]))
-    n_repeat_rows = verdict_table.filter(pl.col("repeat") > 0).height
+    verdict_table = verdict_table.filter(~is_same_system).with_columns(
+        repeat=pl.int_range(pl.len()).over(*key_column_names, *pair_expressions).cast(pl.String)
+    )
+    n_repeat_rows = verdict_table.filter(pl.col("repeat") != "0").height
     if n_repeat_rows and unused_column_table is not None:
         distinguishing_column_name = _distinguishing_column(
             unused_column_table[(verdict_table["row"] - 1).to_list()],
-            verdict_table.select(pl.struct(*key_column_names, "low", "high")),
+            verdict_table.select(pl.struct(*key_column_names, *pair_expressions)),
         )
         if distinguishing_column_name:
             raise InputError(
@@ -201,7 +204,6 @@ def log_study(
                 f"presentation order, give {column_option('order', distinguishing_column_name)}; if it numbers runs, "
                 "remove the column"
             )
-    verdict_table = verdict_table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     rater_names = verdict_table["rater"].unique(maintain_order=True)
     preferences, verdict_notes = read_verdicts(
         verdict_table, where=where, allowed=allowed, invalid=invalid, failure_code=failure_code
