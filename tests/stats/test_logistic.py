@@ -52,7 +52,10 @@ def reference_study(seed: int, n: int = 60, log_odds: float = 3.6) -> tuple[np.n
 
 def test_intervals_of_rates_near_one_contain_the_true_rate() -> None:
     """An interval of estimate ± t standard errors of the log odds does so in .87 of studies; .22 have none."""
-    intervals = [rate_at_zero(*reference_study(seed), np.arange(60), confidence=0.95)[1:] for seed in range(200)]
+    intervals = [
+        rate_at_zero(*reference_study(seed), np.arange(60), weights=np.ones(60), confidence=0.95)[1:]
+        for seed in range(200)
+    ]
     low, high = np.array(intervals).T
     assert np.isfinite(low).mean() >= 0.95
     true_rate = 1 / (1 + np.exp(-3.6))
@@ -61,19 +64,31 @@ def test_intervals_of_rates_near_one_contain_the_true_rate() -> None:
 
 def test_wins_and_losses_are_treated_alike() -> None:
     outcome, covariates = reference_study(1, log_odds=1.0)
-    rate, low, high = rate_at_zero(outcome, covariates, np.arange(60) // 2, confidence=0.9)
-    mirrored = rate_at_zero(1 - outcome, -covariates, np.arange(60) // 2, confidence=0.9)
+    rate, low, high = rate_at_zero(outcome, covariates, np.arange(60) // 2, weights=np.ones(60), confidence=0.9)
+    mirrored = rate_at_zero(1 - outcome, -covariates, np.arange(60) // 2, weights=np.ones(60), confidence=0.9)
     assert mirrored == pytest.approx((1 - rate, 1 - high, 1 - low))
 
 
 def test_equal_outcomes_have_as_many_observations_as_clusters() -> None:
     covariates, n, squared_quantile = np.arange(40.0)[:, None] - 20, 10, stats.t.ppf(0.975, 9) ** 2
-    rate, low, high = rate_at_zero(np.ones(40), covariates, np.arange(40) // 4, confidence=0.95)
+    rate, low, high = rate_at_zero(np.ones(40), covariates, np.arange(40) // 4, weights=np.ones(40), confidence=0.95)
     assert (rate, low, high) == pytest.approx((1, n / (n + squared_quantile), 1))
 
 
 def test_covariates_that_separate_the_outcomes_give_no_rate() -> None:
     covariates = np.arange(40.0)[:, None] - 10
     assert np.isnan(
-        rate_at_zero((covariates[:, 0] > 3).astype(float), covariates, np.arange(40), confidence=0.95)
+        rate_at_zero(
+            (covariates[:, 0] > 3).astype(float), covariates, np.arange(40), weights=np.ones(40), confidence=0.95
+        )
     ).all()
+
+
+def test_a_weight_counts_like_a_cluster_of_equal_rows() -> None:
+    outcome, covariates = reference_study(1, log_odds=1.0)
+    weights = np.arange(60) % 3 + 1
+    rows = np.repeat(np.arange(60), weights)
+    weighted = rate_at_zero(outcome, covariates, np.arange(60), weights=weights / 7, confidence=0.95)
+    repeated = rate_at_zero(outcome[rows], covariates[rows], rows, weights=np.ones(len(rows)), confidence=0.95)
+    assert weighted[0] == pytest.approx(repeated[0])
+    assert weighted[1:] == pytest.approx(repeated[1:], abs=0.01)  # the pseudo-observations have other weights

@@ -6,6 +6,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
+from custodes.stats.clusters import effective_clusters
 from custodes.stats.intervals import Inference, student_inference, student_quantile, wilson_interval
 
 STEPS = 50
@@ -64,13 +65,15 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     return student_inference(coefficients[0], standard_error, n_units=len(distinct_units), confidence=confidence)
 
 
-def rate_at_zero(outcome: Floats, covariates: Floats, units: Ints, *, confidence: float) -> tuple[float, float, float]:
-    """Mean outcome at covariates of 0 by logistic regression, and the bounds of its Wilson interval.
+def rate_at_zero(
+    outcome: Floats, covariates: Floats, units: Ints, *, weights: Floats, confidence: float
+) -> tuple[float, float, float]:
+    """Weighted mean outcome at covariates of 0 by logistic regression, and the bounds of its Wilson interval.
 
     The Wilson interval is for the number of independent observations at covariates of 0 that would give the same
     standard error. Its computation includes t^2 / 2 additional wins and t^2 / 2 additional losses at covariates of 0,
     because the standard error would otherwise be too small if nearly all outcomes are equal. If all outcomes are equal,
-    the number is the number of clusters.
+    the number is the effective number of clusters.
 
     Parameters
     ----------
@@ -80,8 +83,11 @@ def rate_at_zero(outcome: Floats, covariates: Floats, units: Ints, *, confidence
         Covariates; k can be 0.
     units : int array of shape (n,)
         Cluster of each row.
+    weights : array of shape (n,)
+        Weight of each row; only ratios matter.
     confidence : float
-        Level of the interval, which uses Student's t with one degree of freedom less than there are clusters.
+        Level of the interval, which uses Student's t with one degree of freedom less than the effective number of
+        clusters.
 
     Returns
     -------
@@ -91,24 +97,28 @@ def rate_at_zero(outcome: Floats, covariates: Floats, units: Ints, *, confidence
 
     References
     ----------
-    Liang and Zeger 1986 (standard errors by clusters); Agresti and Coull 1998 (pseudo-observations); Wilson 1927.
+    Liang and Zeger 1986 (standard errors by clusters); Agresti and Coull 1998 (pseudo-observations); Wilson
+    1927; Kish 1965 (effective number of clusters).
 
     Examples
     --------
     >>> outcome, covariate = np.repeat([1.0, 0.0, 1.0, 0.0], [30, 10, 10, 30]), np.repeat([[1.0], [-1.0]], 40, axis=0)
-    >>> [round(value, 2) for value in rate_at_zero(outcome, covariate, np.arange(80), confidence=0.95)]
+    >>> rate_and_bounds = rate_at_zero(outcome, covariate, np.arange(80), weights=np.ones(80), confidence=0.95)
+    >>> [round(value, 2) for value in rate_and_bounds]
     [0.5, 0.37, 0.63]
     """
-    distinct_units, units = np.unique(units, return_inverse=True)
-    design, n_units = np.column_stack([np.ones(len(outcome)), covariates]), len(distinct_units)
+    units = np.unique(units, return_inverse=True)[1]
+    design = np.column_stack([np.ones(len(outcome)), covariates])
+    weights = weights * weights.sum() / (weights**2).sum()  # the sum is the effective number of rows
+    n_effective = n_units = effective_clusters(np.bincount(units, weights=weights))
     t_quantile = student_quantile(confidence, n_units)
-    rate, n_effective = float(outcome.mean()), float(n_units)
+    rate = float(np.average(outcome, weights=weights))
     if (outcome != outcome[0]).any():
-        logistic_fit = _fit(outcome, design)
+        logistic_fit = _fit(outcome, design, weights)
         adjusted_fit = _fit(
             np.append(outcome, 0.5),
             np.vstack([design, np.eye(1, design.shape[1])]),
-            weights=np.append(np.ones(len(outcome)), t_quantile**2),
+            weights=np.append(weights, t_quantile**2),
         )
         if logistic_fit is None or adjusted_fit is None:
             return np.nan, np.nan, np.nan
@@ -116,10 +126,13 @@ def rate_at_zero(outcome: Floats, covariates: Floats, units: Ints, *, confidence
         _, adjusted_probabilities, inverse_information = adjusted_fit
         if covariates.size:
             rate = float(1 / (1 + np.exp(-coefficients[0])))
-        scores_by_cluster = unit_sums((design * (outcome - probabilities)[:, None]).T, units=units, n_units=n_units)
+        weighted_design = design * weights[:, None]
+        scores_by_cluster = np.stack(
+            [np.bincount(units, weights=column * (outcome - probabilities)) for column in weighted_design.T]
+        )
         if n_units > 1 and np.abs(scores_by_cluster).max() > _ROUNDING:
             shifts, adjusted_rate = (
-                design * (probabilities - adjusted_probabilities[:-1])[:, None],
+                weighted_design * (probabilities - adjusted_probabilities[:-1])[:, None],
                 adjusted_probabilities[-1],
             )
             score_products = n_units / (n_units - 1) * scores_by_cluster @ scores_by_cluster.T + shifts.T @ shifts

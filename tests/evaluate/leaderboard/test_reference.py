@@ -246,6 +246,18 @@ def test_win_rates_of_clusters_and_at_equal_length(tmp_path: Path, clusters: int
         assert row[f"length_controlled_win_rate{name}"] == pytest.approx(float(value))
 
 
+def test_weighted_win_rates_are_those_of_the_systems_and_increase_with_strength() -> None:
+    rng = np.random.default_rng(4)
+    rows = [(f"i{i}", f"s{k}", "base", "j", "metric", int(rng.choice([1, 0, -1]))) for i in range(60) for k in range(4)]
+    names = ["item", "system_a", "system_b", "rater", "kind", "preference"]
+    items = pl.DataFrame({"item": [f"i{i}" for i in range(60)], "cluster": [f"c{i // 5}" for i in range(60)]})
+    items = items.with_columns(weight=rng.exponential(size=60) + 0.1)
+    board = cu.leaderboard(cu.read(pl.DataFrame(rows, schema=names, orient="row"), items=items), resamples=0)
+    by_strength = board.reference.join(board.systems, on="system").sort("strength")
+    assert by_strength["discrete_win_rate"].to_list() == pytest.approx(by_strength["win_rate_right"].to_list())
+    assert by_strength["discrete_win_rate"].is_sorted()
+
+
 def effective_number_at_zero(
     points: np.ndarray, design: np.ndarray, units: np.ndarray, squared_quantile: float
 ) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,17 +57,21 @@ def _reference(verdict_rows: pl.DataFrame) -> str | None:
 
 
 def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study: Study) -> pl.DataFrame:
-    """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
+    """Return a row per verdict with system, cluster, weight, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
     is_system_a_expression = pl.col("system_b") == reference_system
     won_expression = (1 + pl.when(is_system_a_expression).then("preference").otherwise(-pl.col("preference"))) / 2
-    cluster_series = study.items.item_rows(verdict_rows["item"])["cluster"]
+    item_table = study.items.item_rows(verdict_rows["item"])
+    cluster_series, weight_series = item_table["cluster"], item_table["weight"].fill_null(1.0)
+    if verdict_rows["rater"][0] in study.humans:
+        weight_series /= item_table["probability"].fill_null(1.0)
     verdict_rows = verdict_rows.select(
         "item",
         won=won_expression.cast(pl.Float64),
         graded=pl.when(is_system_a_expression).then("p_a").otherwise("p_b") + pl.col("p_tie") / 2,
         system=pl.when(is_system_a_expression).then("system_a").otherwise("system_b"),
         cluster=pl.when(cluster_series == "").then("item").otherwise(cluster_series),
+        weight=weight_series,
     )
     if study.outputs is None:
         return verdict_rows.with_columns(longer=pl.lit(None, dtype=pl.Float64))
@@ -90,17 +95,15 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
         reason = "not every output has a text"
     elif min((length_differences > 0).mean(), (length_differences < 0).mean()) < FEWEST_ON_A_SIDE:
         reason = EXTRAPOLATED
+    rate_of = partial(
+        rate_at_zero, units=cluster_codes, weights=verdict_rows["weight"].to_numpy(), confidence=confidence
+    )
     rate_and_bounds_of_column = {
-        "win_rate": rate_at_zero(win_points, no_covariates, cluster_codes, confidence=confidence),
-        "discrete_win_rate": rate_at_zero(discrete_win_points, no_covariates, cluster_codes, confidence=confidence),
-        "length_controlled_win_rate": [np.nan] * 3
+        "win_rate": rate_of(win_points, no_covariates),
+        "discrete_win_rate": rate_of(discrete_win_points, no_covariates),
+        "length_controlled_win_rate": (np.nan, np.nan, np.nan)
         if reason
-        else rate_at_zero(
-            win_points,
-            np.tanh(length_differences / length_differences.std())[:, None],
-            cluster_codes,
-            confidence=confidence,
-        ),
+        else rate_of(win_points, np.tanh(length_differences / length_differences.std())[:, None]),
     }
     return {
         "n": verdict_rows.height,
