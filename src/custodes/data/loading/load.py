@@ -191,7 +191,14 @@ def _parse_bytes(file_bytes: bytes, path: Path, part: str | None, name: str) -> 
     compression_format = (
         compression.detect_compression(file_bytes)
         if is_stream_source
-        else next((known for known in compression.COMPRESSION_FORMATS if known.suffix == suffixes[-1]), None)
+        else next(
+            (
+                compression_format
+                for compression_format in compression.COMPRESSION_FORMATS
+                if compression_format.suffix == suffixes[-1]
+            ),
+            None,
+        )
     )
     if compression_format:
         file_bytes, suffixes = compression.decompress(file_bytes, compression_format, name), suffixes[:-1] or [""]
@@ -211,8 +218,9 @@ def _parse_content(
         (
             suffix not in SUFFIXES and detected_format is None and not is_input_stream(path),
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
-            f"files also with {', '.join(known.suffix for known in compression.COMPRESSION_FORMATS)}), SQLite and "
-            "DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or a folder",
+            "files also with "
+            f"{', '.join(compression_format.suffix for compression_format in compression.COMPRESSION_FORMATS)}), "
+            "SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or a folder",
         ),
         (not file_bytes.strip(), f"{name}: the file is empty; give a table with a header and at least one row"),
         error=InputError,
