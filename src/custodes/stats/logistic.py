@@ -10,7 +10,7 @@ from custodes.stats.clusters import effective_clusters
 from custodes.stats.intervals import Inference, student_inference, student_quantile, wilson_interval
 
 STEPS = 50
-_ROUNDING = 1e-9  # smaller scores are rounding errors
+_ROUNDING = 1e-9  # smaller scores and smaller differences of outcomes are rounding errors
 LARGEST = 30.0
 """If an absolute coefficient exceeds this value, the columns separate the outcome, so that no finite fit exists."""
 
@@ -113,7 +113,7 @@ def rate_at_zero(
     n_effective = n_units = effective_clusters(np.bincount(units, weights=weights))
     t_quantile = student_quantile(confidence, n_units)
     rate = float(np.average(outcome, weights=weights))
-    if (outcome != outcome[0]).any():
+    if np.ptp(outcome) > _ROUNDING:
         logistic_fit = _fit(outcome, design, weights)
         adjusted_fit = _fit(
             np.append(outcome, 0.5),
