@@ -127,10 +127,7 @@ def read(
     reader, raters, items = (schema_options.reading.get(option_name) for option_name in ("reader", "raters", "items"))
     invalid = schema_options.reading.get("invalid", "error")
     # The readers of other packages are loaded only for a name that is not built in.
-    reader_names = (
-        *BUILTIN_READERS,
-        *(plugin_readers(BUILTIN_READERS) if reader not in (None, *BUILTIN_READERS) else ()),
-    )
+    reader_names = (*BUILTIN_READERS, *(() if reader in (None, *BUILTIN_READERS) else plugin_readers(BUILTIN_READERS)))
     item_roles_in_columns = set(FACTS) & set(schema_options.columns.roles)
     reject(
         (
@@ -178,14 +175,8 @@ def read(
             side_table = load_source(side_table_source, table_kind)
             study = replace(study, notes=(*study.notes, *side_table.notes))
             study = study.describe(**{table_kind: side_table.frame, f"{table_kind}_name": side_table.name})  # type: ignore[arg-type]
-    return replace(
-        study,
-        notes=(
-            *study.notes,
-            *study.raters.undeclared_directions(),
-            *notes_on_blanks({"systems": study.systems, "raters": study.raters.kind}),
-        ),
-    )
+    name_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
+    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *name_notes))
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -273,13 +264,8 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                 ),
             )
         has_unread_raters_file = raters_source is None and not raters_paths and file.with_name("raters.csv").is_file()
-        study = study.with_notes(
-            (
-                "raters-not-read",
-                has_unread_raters_file and file.stem in RATING_TABLES,
-                f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters",
-            )
-        )
+        message = f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters"
+        study = study.with_notes(("raters-not-read", has_unread_raters_file and file.stem in RATING_TABLES, message))
     return study
 
 
@@ -288,14 +274,9 @@ def _with_probes(study: Study, file: Path, part: str | None) -> Study:
     for probes_path in sidecar_tables(file, PROBES, part):
         probe_table = load_table(probes_path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
+        message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
         study = replace(
-            study.with_notes(
-                (
-                    "probes-beside",
-                    probes.height,
-                    f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder",
-                )
-            ),
+            study.with_notes(("probes-beside", probes.height, message)),
             probes=pl.concat([study.probes, probes]),
             digest=digest_of(study.digest, probes.write_csv()) if study.digest else "",
         )
@@ -339,17 +320,10 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         text_mapping = None if reader else find_certain_mapping(first_frame, columns, partial(reads, min_systems=1))
         if text_mapping is not None:
             study = _read_table(replace(table, frame=first_frame), reader=reader, invalid=invalid, columns=text_mapping)
-            return replace(
-                study,
-                notes=(
-                    Note(
-                        rule="guessed-columns",
-                        message=f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns "
-                        "if this is wrong",
-                    ),
-                    *study.notes,
-                ),
+            message = (
+                f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns if this is wrong"
             )
+            return replace(study, notes=(Note(rule="guessed-columns", message=message), *study.notes))
         for frame in candidate_frames if reader is None else ():
             layout = label_layout(frame, columns)
             if layout is not None and reads(frame, layout.columns, 1):
@@ -367,14 +341,10 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     label_study = _read_label_study(table, columns) if reader is None else None
     if label_study is not None:
         return label_study
-    numbered_frame, row_number_notes = number_rows(
-        table.frame,
-        [
-            *columns.old_names(table.frame.columns),
-            *(["winner"] if columns.verdict_columns(table.frame.columns) else []),
-        ],
-        where=table.name,
-    )
+    new_column_names = [*columns.old_names(table.frame.columns)]
+    if columns.verdict_columns(table.frame.columns):
+        new_column_names.append("winner")
+    numbered_frame, row_number_notes = number_rows(table.frame, new_column_names, where=table.name)
     long_verdict_frame = columns.verdict_rows(numbered_frame, where=table.name)
     mapped_table = columns.with_named_properties(long_verdict_frame).apply(long_verdict_frame, where=table.name)
     if mapped_table.texts is not None:
@@ -418,10 +388,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
     study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_number_notes])
-    has_annotations = any(
-        annotation_table.frame.height
-        for annotation_table in ((study.ratings, study.preferences, study.second_ratings, study.second))
-    )
+    annotation_tables = (study.ratings, study.preferences, study.second_ratings, study.second)
+    has_annotations = any(annotation_table.frame.height for annotation_table in annotation_tables)
     if study.outputs is None and study.looks.is_empty() and not has_annotations:
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:

@@ -175,12 +175,9 @@ def simulate(
         difficulty=(difficulty, 0, LARGEST),
         spread=(spread, 0, LARGEST),
     )
-    reject(
-        *(
-            (not option_entries, f"simulate: {option_name} is empty; give at least one")
-            for option_name, option_entries in (("quality", quality), ("aspects", aspects), ("groups", groups))
-        )
-    )
+    for option_name, option_entries in (("quality", quality), ("aspects", aspects), ("groups", groups)):
+        if not option_entries:
+            raise OptionError(f"simulate: {option_name} is empty; give at least one")
     # Each output takes one number per aspect in an array, and one row per aspect in a table.
     check_memory("items", items, 10.0 * items * len(systems) * len(aspects))
     _check_simulation_arguments(systems, quality, aspects, annotators, metrics, groups)
@@ -245,9 +242,8 @@ def simulate_ratings(latent_quality: Floats, *, reliability: float, sd: float, r
     >>> simulate_ratings(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
     [1.0, 3.0, 5.0]
     """
-    return _round_to_levels(
-        latent_quality + (sd * np.sqrt(1 / reliability**2 - 1)) * rng.normal(size=latent_quality.shape), LIKERT
-    )
+    noise_sd = sd * np.sqrt(1 / reliability**2 - 1)
+    return _round_to_levels(latent_quality + noise_sd * rng.normal(size=latent_quality.shape), LIKERT)
 
 
 def demo_simulation(*, items: int = 80, rng: int | np.random.Generator = 0) -> Simulation:
@@ -361,21 +357,15 @@ def _check_simulation_arguments(
 
 
 def _check_ranges(**value_and_bounds_of_option: tuple[float, float, float]) -> None:
-    reject(
-        *(
-            (not low <= value <= high, f"simulate: {option_name}={value}: must lie between {low} and {high}")
-            for option_name, (value, low, high) in value_and_bounds_of_option.items()
-        )
-    )
+    for option_name, (value, low, high) in value_and_bounds_of_option.items():
+        if not low <= value <= high:
+            raise OptionError(f"simulate: {option_name}={value}: must lie between {low} and {high}")
 
 
 def _check_numbers(number_of_name: Mapping[str, float], *, where: str) -> None:
-    reject(
-        *(
-            (not abs(number) <= LARGEST, f"simulate: {name!r} of {where} is {number}; give a finite number")
-            for name, number in number_of_name.items()
-        )
-    )
+    for name, number in number_of_name.items():
+        if not abs(number) <= LARGEST:
+            raise OptionError(f"simulate: {name!r} of {where} is {number}; give a finite number")
 
 
 def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
@@ -406,11 +396,8 @@ def _difficulties(item_table: pl.DataFrame, n_aspects: int, *, sd: float, rng: n
     document_indices = (
         item_table["cluster"].rle_id().to_numpy() if item_table["cluster"][0] else np.arange(item_table.height)
     )
-    return np.asarray(
-        sd
-        * np.sqrt(0.5)
-        * (item_effects + rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices])
-    )
+    document_effect_of_item = rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices]
+    return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effect_of_item))
 
 
 def _favour_bonuses(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
@@ -457,13 +444,9 @@ def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric
             (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
         )
         rater_tuples.append((metric.name, "metric", metric.higher_is_better, lowest_score, highest_score, False))
+    column_names = ("rater", "kind", "higher_is_better", "low", "high", "person")
     rater_rows = pl.DataFrame(
-        rater_tuples,
-        {
-            column_name: RATERS_SCHEMA[column_name]
-            for column_name in (("rater", "kind", "higher_is_better", "low", "high", "person"))
-        },
-        orient="row",
+        rater_tuples, {column_name: RATERS_SCHEMA[column_name] for column_name in column_names}, orient="row"
     )
     return Raters(frame=pl.concat([pl.DataFrame(schema=RATERS_SCHEMA), rater_rows], how="diagonal"))
 

@@ -56,9 +56,8 @@ ROLE_SYNONYMS = {
 class MappingResult:
     """A table after mapping, with notes.
 
-    `frame` is the table with columns named by roles (None if only texts are mapped). `items` is the table of items
-    (None without data on items). `texts` is the table of texts (None if no texts are mapped). `wide` is true if
-    patterns of column names converted a wide table to a long table.
+    `frame` is the table with columns named by roles, `items` the table of items, and `texts` the table of texts; each
+    is None if nothing is mapped to it. `wide` is true if patterns converted a wide table to a long table.
     """
 
     frame: pl.DataFrame | None
@@ -113,15 +112,9 @@ class Columns:
                 "columns: score is empty; leave score out, or give at least one column or pattern",
             ),
         )
-        reject(
-            *(
-                (
-                    not isinstance(name, str) or not name.strip(),
-                    f"columns: {role}={name!r}; the name of a column must be text",
-                )
-                for role, name in (*column_of_role.items(), *(("score", pattern) for pattern in patterns))
-            )
-        )
+        for role, name in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
+            if not isinstance(name, str) or not name.strip():
+                raise OptionError(f"columns: {role}={name!r}; the name of a column must be text")
         pattern_with_order = next(
             (
                 pattern
@@ -164,10 +157,10 @@ class Columns:
         if "{" not in winner_pattern_text:
             return {}
         role_names_and_synonyms = {*TABLE_ROLES, *chain(*ROLE_SYNONYMS.values())}
-        return split_columns(
-            ColumnPattern.readings(winner_pattern_text)[0],
-            [name for name in column_names if name not in self.roles.values() and name not in role_names_and_synonyms],
-        )
+        free_column_names = [
+            name for name in column_names if name not in self.roles.values() and name not in role_names_and_synonyms
+        ]
+        return split_columns(ColumnPattern.readings(winner_pattern_text)[0], free_column_names)
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
         """The table with one row per verdict if `winner` is a pattern; otherwise the unchanged table."""
@@ -367,12 +360,8 @@ class Columns:
             notes += phrase_notes
         if PAIR[0] in text_columns.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
             mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
-            notes.append(
-                Note(
-                    rule="nameless-systems",
-                    message=f"{where}: no column names the two systems of a pair, so the systems are called a and b",
-                )
-            )
+            message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
+            notes.append(Note(rule="nameless-systems", message=message))
         item_table = self._extract_item_table(frame, mapped_table, where=where)
         has_no_system_name = (
             not any("system" in label_by_role for _, label_by_role in match_of_score_column.values())
@@ -387,18 +376,13 @@ class Columns:
         ):
             system_name = PurePath(where).name.partition(".")[0]
             mapped_table = mapped_table.with_columns(system=pl.lit(system_name))
-            notes.append(
-                Note(
-                    rule="system-of-file",
-                    message=f"{where}: no column names the system; all rows are of one system, called {system_name} "
-                    "after the file",
-                )
+            message = (
+                f"{where}: no column names the system; all rows are of one system, called {system_name} after the file"
             )
-        mapped_table, melt_notes = (
-            melt_patterns(mapped_table, match_of_score_column, where=where)
-            if match_of_score_column
-            else (mapped_table, [])
-        )
+            notes.append(Note(rule="system-of-file", message=message))
+        melt_notes: list[Note] = []
+        if match_of_score_column:
+            mapped_table, melt_notes = melt_patterns(mapped_table, match_of_score_column, where=where)
         return MappingResult(
             frame=mapped_table,
             items=item_table,
@@ -455,14 +439,12 @@ class Columns:
             *_overridden_columns(column_of_role, column_names),
             *(text_columns.assigned_columns(column_names) if text_columns else ()),
         }
-        return {
-            **{
-                role: name
-                for role, name in column_of_role.items()
-                if role not in FACTS and not (text_columns and role in TEXTS)
-            },
-            **{name: name for name in column_names if name not in changed_or_dropped_names},
+        column_of_row_role = {
+            role: name
+            for role, name in column_of_role.items()
+            if role not in FACTS and not (text_columns and role in TEXTS)
         }
+        return {**column_of_row_role, **{name: name for name in column_names if name not in changed_or_dropped_names}}
 
     def split(self, column_names: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
