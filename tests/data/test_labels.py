@@ -444,7 +444,7 @@ def test_slices_with_the_labels_of_a_rater_are_named(lacking: str, kind: str) ->
         }
     )
     (message,) = [note.message for note in cu.read(table).notes if note.rule == "labels-as-slices"]
-    assert f"the labels in target are read as slices; if {kind} gave them" in message
+    assert f"the labels in target are used as slices; if they are the labels of {kind}, give " in message
     assert f"'{lacking}:{{rater:target}}'" in message
     both = cu.read(table.with_columns(human=pl.lit("pass"), judge=pl.lit("pass")))
     assert "labels-as-slices" not in {note.rule for note in both.notes}

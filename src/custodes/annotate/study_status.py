@@ -62,8 +62,8 @@ class Status(Result):
         count("peeked", "number of times the owner viewed estimates of incomplete interim analyses", essential=False),
     )
     pairs: pl.DataFrame = table(
-        "One row per pair. Decisions come from completed interim analyses only. An undecided pair has only numbers of "
-        "answers and no margin, so that results cannot influence when the study is stopped.",
+        "One row per pair. Decisions come from completed interim analyses only. For an undecided pair, only the "
+        "number of answers is shown and not the margin, so that results cannot influence when the study is stopped.",
         label("system_a", "the first system"),
         label("system_b", "the second system; empty for ratings"),
         flag("is_open", "whether the pair is undecided and needs answers"),

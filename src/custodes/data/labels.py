@@ -240,8 +240,8 @@ def unify_scales(
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
     """Ratings of two inputs, recoded to a common scale for each shared aspect, and the scales of all aspects.
 
-    If one input has labels and the other input has numbers (0 and 1, or scores of a judge), the numbers are read as if
-    they were a further column in the table of labels (see `infer_scale`).
+    If one input has labels and the other input has numbers (0 and 1, or scores of a judge), both are
+    read by the rules for label columns of one table (see `infer_scale`).
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ THINKING = "<think>"
 LONGEST = 200_000
 """Maximum length of an answer that is parsed."""
 MOST = 2_000
-"""Maximum number of positions at which the start of an object is tried."""
+"""Maximum number of positions in a reply from which parsing a JSON object is attempted."""
 
 AROUND = " \t\r\n*_`\"'[](){}$"
 """Characters allowed around a bare label, as in `[[A]]` and `**B**`. A full stop is allowed only after the label."""

@@ -99,8 +99,8 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
         (
             "labels-as-slices",
             len(same_label_column_names),
-            f"{where}: the labels in {join_labels(same_label_column_names)} are read as slices; if "
-            f"{missing_rater_text} gave them, read them with {complete_layout}",
+            f"{where}: the labels in {join_labels(same_label_column_names)} are used as slices; if they "
+            f"are the labels of {missing_rater_text}, give {complete_layout}",
         ),
     )
 

@@ -196,7 +196,7 @@ def check(state: State) -> None:
     )
     reject(
         (list(state.systems) != sorted(state.systems), "systems must be sorted"),
-        (not has_valid_units, f"units must be a number from 0 to {n_items - 1} for each of the {n_items} items"),
+        (not has_valid_units, f"units must hold {n_items} numbers, one for each item, from 0 to {n_items - 1}"),
         (len(state.answers) != n_pairs, f"answers must have an entry for each of the {n_pairs} pairs of systems"),
         (
             len(state.metric) not in (0, n_pairs) or not sign_row_lengths <= {n_items},

@@ -42,7 +42,7 @@ from custodes.stats.decision_errors import error_types
 from custodes.stats.stopping.replay import Answers, decide_fixed_design, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
-"""Names of the columns for types of decisions, in the order of `error_types`."""
+"""Types of decisions, as names of columns, in the order of the result of `error_types`."""
 
 
 def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:

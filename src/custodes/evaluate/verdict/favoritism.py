@@ -133,8 +133,8 @@ def _finding_line(view: AspectResults, finding_group: list[Row]) -> str:
         )
     else:
         finding_text = (
-            f"{metric} {verb} {system} by {interval(partiality, low, high, digits=0)} points "
-            f"of win rate, adjusted for {view.aspect or 'quality'} and sampling error ({p_text}).{copies_text} "
+            f"{metric} {verb} {system} by {interval(partiality, low, high, digits=0)} points of win rate ({p_text}; "
+            f"differences in {view.aspect or 'quality'} and sampling error are taken into account).{copies_text} "
             f"{system} has rank {finding_row['rank_human']} by the annotators and rank {finding_row['rank']} by "
             f"{metric}."
         )

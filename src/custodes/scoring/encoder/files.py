@@ -229,7 +229,7 @@ def file_digest(path: Path) -> str:
 
 
 def _download_model(model: str, backend: str, revision: str) -> Path:
-    """Return the local folder of a repository of the hub, which is downloaded if it is not in the cache."""
+    """Return the local folder of a model. If the cache does not have the model, it is downloaded from the hub."""
     message_start = f"{short_repr(model)}: there is no such file or folder, and"
     invalid_name_error = InputError(f"{message_start} this is not the name of a model on the hub; give {EXAMPLES}")
     if not HUB.fullmatch(model):
