@@ -357,6 +357,20 @@ def test_systems_that_look_alike_are_named(twin: str) -> None:
     assert str(problem["message"]).isascii()  # Invisible characters are escaped.
 
 
+def test_aspects_that_look_alike_are_named() -> None:
+    columns = {
+        "system": ["A", "A", "B", "B"] * 20,
+        "aspect": ["tone", "to\u200bne"] * 40,
+        "human": [1, 2, 3, 4, 2] * 16,
+    }
+    table = pl.DataFrame({"item": [k // 4 for k in range(80)], **columns})
+    (message,) = cu.check(cu.read(table)).problems.filter(rule="look-alikes")["message"].unique()
+    assert (
+        message
+        == "some aspects have names that look equal but count as different: 'tone' = 'to\\u200bne'; use one spelling"
+    )
+
+
 def test_a_wide_table_without_kinds_names_the_raters_that_look_human() -> None:
     with pytest.raises(cu.OptionError) as error:
         cu.agreement(pooled())

@@ -70,6 +70,15 @@ def test_bounds_exclude_zero_where_the_single_test_rejects() -> None:
     assert seen == {True, False}
 
 
+def test_adjusted_p_values_of_nearly_independent_slices_are_sidaks() -> None:
+    slices = np.repeat(np.arange(8), 25)
+    for seed in range(6):
+        hits = np.random.default_rng(seed).binomial(20, 0.5, (1, 200)).astype(float)
+        tests = slice_tests(hits, np.full_like(hits, 20), slices, confidence=0.95)
+        sidak = 1 - (1 - tests.p_value.min()) ** 8
+        assert abs(tests.p_adjusted.min() - sidak) < 0.07
+
+
 def test_slices_of_two_are_opposite() -> None:
     hits, size, slices = data((20, 30))
     tests = slice_tests(hits, size, slices, confidence=0.95)

@@ -71,6 +71,17 @@ def test_error_rates_fall_with_the_confidence_and_average_to_the_counts() -> Non
     assert error_rates(np.zeros((2, 3)), np.zeros((2, 3))) == pytest.approx(0.5)
 
 
+def test_classes_against_the_order_are_pooled_by_their_numbers_of_labels() -> None:
+    errors, n = np.array([[1.0, 20.0]]), np.array([[9.0, 99.0]])
+    overall = 21.5 / 109
+    smoothed = (errors[0] + overall) / (n[0] + 1)
+    pooled = np.average(smoothed, weights=n[0] + 1)  # the rate may not rise with the confidence
+    one_label = (21 + overall) / 109  # the only label of the judge
+    odds = one_label / (1 - one_label) * pooled / (1 - pooled) / (overall / (1 - overall))
+    assert smoothed[0] < smoothed[1]
+    assert error_rates(errors, n)[0] == pytest.approx([odds / (1 + odds)] * 2, rel=1e-9)
+
+
 def test_strata_are_divided_where_each_part_has_enough_labels() -> None:
     stratum = np.repeat([0, 1], 200)
     weight = np.tile(np.repeat([1.0, 4.0, 20.0], [20, 40, 140]), 2)
