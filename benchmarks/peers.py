@@ -154,7 +154,8 @@ def page(rows: list[Row], missing: list[str], times: int) -> str:
     )
     whole = table(HEADS, [cells for cells, *_ in rows])
     return (
-        f"Not ahead of, in time or by more than a tenth in memory:\n\n{ahead}\n\n{whole}{away}\n{runs} {machine()}.\n"
+        "In these rows, the peer is about as fast or faster, or custodes needs over a tenth more memory:\n\n"
+        f"{ahead}\n\n{whole}{away}\n{runs} {machine()}.\n"
     )
 
 
