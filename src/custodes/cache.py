@@ -160,7 +160,8 @@ class Cache(AbstractContextManager["Cache"]):
 
 
 ALONE = 0o700
-"""Mode of a folder that other users cannot read or write, because its files are inserted into pages."""
+"""Mode of the cache folder, which other users can neither read nor write. The files in the folder are inserted into
+pages."""
 
 
 def cached_text(name: str, make: Callable[[], str]) -> str:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
-    """The objects of a type among the values of a module's names, in import order. Tuples are expanded.
+    """The objects of the type `kind` that a module imports or defines, in this order. Tuples are expanded.
 
     >>> members({"one": 1, "more": (2, 3), "text": "4"}, int)
     [1, 2, 3]

@@ -364,7 +364,7 @@ SELECT (SELECT json_extract(e.json, '$.pairs') FROM event e WHERE e.kind = 'adde
         ORDER BY e.event DESC LIMIT 1)
 FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 """
-"""Query of the number of pairs in the study at the first analysis of each analysed pair."""
+"""Query that returns, for each analysed pair, the number of pairs in the study at the pair's first analysis."""
 
 
 def _joint_level(connection: sqlite3.Connection, gamma: float, n_pairs: int) -> tuple[int, float]:

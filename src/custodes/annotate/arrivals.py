@@ -75,8 +75,9 @@ def network(address: str) -> str:
 
 
 def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> tuple[dict[str, str], bool]:
-    """Return the worker's id (if the link or the submitted form contains a valid one), and those other parameters whose
-    names and values have the form of an id. The second value is False if the worker's id is invalid.
+    """Return the parameters to store: the worker's id, if the link or the submitted form contains a valid one, and
+    other parameters whose names and values have the form of an id. The second value is False if the worker's id is
+    invalid.
 
     >>> from custodes.annotate.plan import AnnotatorPlan
     >>> plan = StudyPlan(annotators=AnnotatorPlan(recruit="open", worker_id="PID"))

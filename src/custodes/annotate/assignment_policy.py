@@ -22,8 +22,8 @@ BEYOND = 3
 """Largest number of second opinions that a study may get in addition to the planned ones. The same limit applies to the
 additional control questions of an annotator who has nothing else to do."""
 ACTIVE = 3
-"""Maximum number of begun items, which are items with rated outputs and with outputs that the annotator can still rate.
-An annotator with this number of begun items gets no output of a new item."""
+"""Maximum number of begun items: items of which the annotator has rated some outputs and can still rate others. An
+annotator with this number of begun items gets no output of a new item."""
 
 
 class NextQuestion(NamedTuple):
@@ -198,8 +198,8 @@ def _draw_second_opinion(
 
 def flip_of(state: StudyState, unit: Unit) -> int:
     """Whether the second system is shown first. The sides are drawn with the seed of the plan and balanced in blocks of
-    two positions, so the first positions of an order are balanced, no matter which annotators answer. Several answers
-    to one unit alternate between the sides."""
+    two positions, so any beginning of an order is balanced, whichever annotators answer. Several answers to one unit
+    alternate between the sides."""
     n_earlier_assignments = len(unit.votes) + unit.n_holders
     return _balanced_side(state, str(unit.pair), unit.place) ^ (n_earlier_assignments & 1)
 
@@ -210,9 +210,9 @@ def _balanced_side(state: StudyState, sequence_name: str, index: int) -> int:
 
 def next_rating_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
     """Return an output to rate, or None if no output is free. An annotator with fewer than `ACTIVE` begun items gets an
-    output of a new item, if there is one. Any other annotator, or an annotator without a new item, gets an output of a
-    begun item, if possible not of the latest item. If the begun items have no free output, the annotator gets an output
-    of an item that inactive annotators left."""
+    output of a new item, if there is one. Otherwise, the annotator gets an output of a begun item, if possible not of
+    the latest item. If the begun items have no free output, the annotator gets an output of an item that inactive
+    annotators left."""
     worker = session.worker
     free_units_of_item: dict[int, list[Unit]] = {}
     for pair_index in range(len(state.assignments.units_of_pair)):
@@ -259,6 +259,6 @@ def _is_abandoned(state: StudyState, item: int) -> bool:
 
 
 def _units_of_first_item(units_of_item: Mapping[int, list[Unit]], items: Iterable[int]) -> list[Unit]:
-    """Return the units of that item among `items` that comes first in the orders."""
+    """Return the units of one of the `items`: the item that comes first in the orders."""
     unit_lists = (units_of_item[item] for item in items if units_of_item[item])
     return min(unit_lists, key=lambda units: (min(unit.place for unit in units), units[0].item), default=[])

@@ -53,9 +53,9 @@ class Quota:
     """The counterpart of `ConcurrentAnnotation` for ratings. Each pair is a single system, there are no decisions, and
     all allocated positions are open at once.
 
-    If the `budget` is smaller than the number of outputs, it is divided evenly between the systems, and each system
-    uses the first positions of its order. A later division never reduces an allocation. Systems and items that are
-    added later share the remaining budget.
+    If the `budget` is smaller than the number of outputs, the budget is divided evenly between the systems, and each
+    system uses the first positions of its order. A later division never reduces an allocation. Systems and items that
+    are added later share the remaining budget.
     """
 
     def __init__(self, *, budget: int | None) -> None:
@@ -129,7 +129,7 @@ class Quota:
         return 0 <= position < self._n_allocated_of_pair[pair]
 
     def is_free(self, pair: int, position: int) -> bool:
-        """Whether the position is allocated and has neither an answer nor counts as refused."""
+        """Whether the position is allocated, has no answer, and does not count as refused."""
         return self.is_in_current_look(pair, position) and self._statuses_of_pair[pair][position] == FREE
 
     def goes_on(self, pair: int) -> bool:
@@ -369,8 +369,8 @@ class Assignments:
                 self._report_if_complete(self.units_of_pair[pair_index][position])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
-        """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become
-        second opinions instead."""
+        """Count the answers of a readmitted annotator again if the answers are still needed. Return the answers that
+        become second opinions instead."""
         lapsed_question_of_unit_id, worker.lapsed = worker.lapsed, {}
         new_second_opinions = []
         for unit_id, issued_question in lapsed_question_of_unit_id.items():

@@ -149,7 +149,8 @@ WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item,
 
 
 Check = tuple[object, Literal["error", "warning", "info"], str, str]
-"""Condition of a problem (or a list of examples, which is true if it is not empty), with severity, rule and message."""
+"""Condition, severity, rule and message of a problem. The condition can be a list of examples, which is true unless the
+list is empty."""
 
 
 def _iter_problems(*checks: Check) -> Iterator[Problem]:
@@ -265,7 +266,7 @@ def _rating_budget_problems(plan: StudyPlan, item_orders: Sequence[Sequence[int]
 
 
 def _workload_check(plan: StudyPlan, n_needed_answers: int, purpose_text: str) -> Check:
-    """Return the check that annotators may give as many answers as needed."""
+    """Return the check whether the annotators may give as many answers as needed."""
     annotator_plan = plan.annotators
     max_total_answers = annotator_plan.most * annotator_plan.batch * annotator_plan.batches
     return (

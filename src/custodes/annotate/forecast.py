@@ -200,9 +200,9 @@ def annotator_only(outcome_counts: NDArray[np.integer]) -> Counts:
 
 
 def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Floats:
-    """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
-    Answers used for decisions include those of all annotators of an output. Second opinions and control questions are
-    added according to the policy, and refusals at the current rate.
+    """Return draws of the number of paid answers of all kinds, given draws (DRAWS,) of the number of answers used for
+    decisions. If several annotators rate an output, each of their answers is used. Second opinions and control
+    questions are added according to the policy, and refusals at the current rate.
 
     The number of additional questions for idle annotators is unknown, so this number is drawn uniformly between 0 and
     the maximum.

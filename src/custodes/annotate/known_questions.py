@@ -132,7 +132,7 @@ def _parse_control_question(
 
 
 def _expectation_checks(row: Mapping[str, str], plan: StudyPlan) -> list[tuple[object, str]]:
-    """Return whether the kind and the expected answer of a row fail each check, and the error messages."""
+    """Return, for each check of the kind and the expected answer, whether a row fails, and the error message."""
     question_kind, expected_text = row["kind"] or USUAL, row["expected"]
     is_comparison, (lowest_rating, highest_rating) = plan.question.mode == "compare", plan.question.scale
     is_integer_text = expected_text.removeprefix("-").isdecimal() and expected_text.isascii()
@@ -159,7 +159,7 @@ def _expectation_checks(row: Mapping[str, str], plan: StudyPlan) -> list[tuple[o
 
 
 def _name_checks(row: Mapping[str, str], systems: Sequence[str], material: StudyMaterial) -> list[tuple[object, str]]:
-    """Return whether a row that names outputs of the study fails each check, and the error messages."""
+    """Return, for each check of a row that names outputs of the study, whether the row fails, and the error message."""
     item_label, item_labels = row["item"], material.labels()
     suggestion_text = "" if item_label in item_labels else suggestion(item_label, item_labels)
     checks: list[tuple[object, str]] = [
@@ -187,7 +187,7 @@ def _name_checks(row: Mapping[str, str], systems: Sequence[str], material: Study
 
 
 def _text_checks(row: Mapping[str, str], side_letters: str) -> list[tuple[object, str]]:
-    """Return whether a row with texts fails each check, and the error messages."""
+    """Return, for each check of a row with texts, whether the row fails, and the error message."""
     return [
         (
             row["system_a"] or row["system_b"],
@@ -205,7 +205,7 @@ def _text_checks(row: Mapping[str, str], side_letters: str) -> list[tuple[object
 
 def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
     """Return attention checks that are created from the study's texts. A comparison shows an output next to a text that
-    states which answer to give; a rating shows only such a text.
+    states which answer to give; a rating shows only the text.
 
     Items and systems are drawn with the seed of the plan, and the side of the output alternates. The number of checks
     is the maximum that one annotator can get, but at most 40.

@@ -338,8 +338,8 @@ def missing_output_notes(material: StudyMaterial) -> list[Note]:
 
 
 def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
-    """Return notes on interim analyses that need more items than a pair has, and on a plan without a boundary. Ratings
-    have no such notes."""
+    """Return notes on interim analyses that need more items than a pair has, and on a plan without a boundary. Rating
+    studies get no notes."""
     if plan.question.mode == "rate":
         return []
     stopping_plan = plan.stopping

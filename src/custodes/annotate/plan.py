@@ -349,7 +349,7 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
 
 
 def _question_checks(plan: StudyPlan) -> list[tuple[object, str]]:
-    """Return whether the plan fails each check of the question, and the error message of each check."""
+    """Return, for each check of the question, whether the plan fails, and the error message."""
     question_plan, is_rating_study = plan.question, plan.question.mode == "rate"
     aspect_names = [aspect.strip() for aspect in question_plan.aspects]
     has_unnamed_aspect = "" in aspect_names and len(aspect_names) > 1
@@ -406,7 +406,7 @@ def _unused_key_checks(
 
 
 def _annotator_checks(plan: StudyPlan) -> list[tuple[object, str]]:
-    """Return whether the plan fails each check of the annotators, and the error message of each check."""
+    """Return, for each check of the annotators, whether the plan fails, and the error message."""
     annotator_plan, budget = plan.annotators, plan.stopping.budget
     is_return_url = RETURN_URL.match(annotator_plan.return_url) and "{code}" in annotator_plan.return_url
     min_controls_per_batch = annotator_plan.attention + (0 < annotator_plan.gold_every <= annotator_plan.batch)

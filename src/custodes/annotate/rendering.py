@@ -41,7 +41,7 @@ WHY = {
     "unlike": "would lose words",
     "failed": "could not be read",
 }
-"""Reasons why texts are not displayed as Markdown, as they appear in notes."""
+"""Reasons why texts are not displayed as Markdown, in the words of the notes."""
 
 
 @dataclass(frozen=True, kw_only=True)

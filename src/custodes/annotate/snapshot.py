@@ -264,8 +264,8 @@ SELECT max(l.look), a.label AS first, coalesce(b.label, '') AS second, count(l.l
 FROM pair p JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
 LEFT JOIN look l ON l.pair = p.pair GROUP BY p.pair ORDER BY p.pair
 """
-"""Query of each pair with its last completed interim analysis: SQLite takes the columns of `l` from the row of the
-maximum."""
+"""Query of each pair and its last completed interim analysis. SQLite takes the other columns of `l` from the row with
+`max(l.look)`."""
 
 
 _RECENT = """

@@ -119,7 +119,7 @@ class StudyMaterial:
 
 
 def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, StudyMaterial]:
-    """Return a study and its displayed content. If `texts` is not a study, it is read as a study."""
+    """Return a study and its displayed content. `texts` is a study, or one or several inputs that `read` accepts."""
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
     return study, StudyMaterial.from_study(study, systems=systems)
 
@@ -213,7 +213,7 @@ TYPES = {
 }
 """Allowed formats by Pillow's name. SVG is not allowed, because an SVG file may contain programs."""
 KEPT = ("icc_profile", "transparency", "duration", "loop", "background")
-"""Metadata of images that are kept, because these metadata describe colours and animation."""
+"""Metadata that images keep, because colours and animation depend on these metadata."""
 REMOTE = ("http://", "https://", "data:", "ftp://")
 
 
@@ -228,8 +228,8 @@ class Medium:
 
 
 def load_images(material: StudyMaterial, *, progress: Progress) -> tuple[StudyMaterial, Iterable[Medium]]:
-    """Return the material with the names under which images are served, instead of their paths, and the images. Raise
-    `InputError` for the first invalid path or image."""
+    """Return the material and its images. In the material, the path of each image is replaced by the name under which
+    the image is served. Raise `InputError` for the first invalid path or image."""
     items_and_outputs: list[Item | SystemOutput] = [*material.items, *material.outputs.values()]
     image_paths = list(
         dict.fromkeys(image_path for item_or_output in items_and_outputs for image_path in item_or_output.images)

@@ -123,7 +123,8 @@ def _imbalance_problems(
     predicate_text: str,
     advice_text: str,
 ) -> Iterator[Problem]:
-    """Problem if one system of a pair has a property significantly more often (exact sign test over common items).
+    """Problem if one system of a pair has a property significantly more often than the other (exact sign test over
+    common items).
 
     The level is divided by the number of pairs and by 2 (the number of rules), so equal systems lead to a problem in at
     most one of twenty studies.

@@ -46,8 +46,8 @@ from custodes.errors import InputError, join_labels, short_repr
 WAIT, SOONEST, PAUSED = 20, 5, 60
 """Maximum and minimum seconds until a waiting page reloads, and seconds until the page of a paused study reloads."""
 AN_HOUR = 3600.0
-"""Maximum seconds that an annotator with a personal link waits for the next interim analysis. Such an annotator waits
-long, because each invited annotator is needed and no platform expects a completion code."""
+"""Maximum seconds that an annotator with a personal link waits for the next interim analysis. The wait is long, because
+each invited annotator is needed and no platform expects a completion code."""
 SKIPPING = ("language", "broken", "offensive", "other")
 LONGEST_COMMENT = 5000
 """Maximum number of characters of a comment. Further characters are not stored."""
@@ -231,7 +231,7 @@ def _end_visit(log: EventLog, session: Session, end_reason: str) -> VisitEnd:
 def undoable_question(log: EventLog, current_question: IssuedQuestion) -> IssuedQuestion | None:
     """Return the latest question that was answered before `current_question` if its answer may be withdrawn, otherwise
     None. Answers to control questions and second opinions may always be withdrawn. A primary answer may be withdrawn
-    while its interim analysis is incomplete, a refusal only until its unit is settled."""
+    while its interim analysis is incomplete. A refusal may be withdrawn until its unit is settled."""
     earlier_questions = (
         answered_question
         for answered_question in current_question.session.answered

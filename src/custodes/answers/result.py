@@ -321,7 +321,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as plain values; a record becomes a mapping of its fields, except `question`."""
+    """A value converted to plain values; a record becomes a mapping of its fields, except `question`."""
     if is_dataclass(value):
         return {
             dataclass_field.name: _plain(getattr(value, dataclass_field.name))

@@ -22,7 +22,7 @@ TEXT_OF_KIND: Mapping[str, Callable[[Any], str]] = {
 """Functions that convert a value of a column to text, by the kind of the column. Plain numbers have no entry."""
 
 DIGITS, WITH_SPREAD = 3, 2
-"Number of decimals: of a number alone, and of a number that has an interval or a standard deviation."
+"Decimals of a number alone, and decimals of a number with an interval or a standard deviation."
 
 
 def views(

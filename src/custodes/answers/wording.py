@@ -40,9 +40,9 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, min_decimals
     """Number of decimals for all numbers of a column.
 
     The number of decimals suffices to display two significant digits of the width of the narrowest interval. The number
-    is at most one more than the median interval needs, and at least `min_decimals`. `min_decimals` is lowered to 1 if a
-    number of the column is at least 10, and to 0 if a number is at least 1000. A column of whole numbers has no
-    decimals. One decimal is added if a bound of an interval that excludes 0 would be displayed as 0.
+    is at least `min_decimals`, and at most one more than the number that the median interval needs. `min_decimals` is
+    lowered to 1 if a number of the column is at least 10, and to 0 if a number is at least 1000. A column of whole
+    numbers has no decimals. One decimal is added if a bound of an interval that excludes 0 would be displayed as 0.
 
     Parameters
     ----------

@@ -94,7 +94,8 @@ class OutputFiles:
 
 
 def check_raters(output_paths: Iterable[str | Path], ratings_path: str | Path) -> None:
-    """Raise `OptionError` if a path would be read as the table of raters or probes of a file other than the output."""
+    """Raise `OptionError` if a reader would take a path for the raters or probes table of a file other than the
+    output."""
     for output_path in map(Path, output_paths):
         table_kind_text = "probes" if PROBES in output_path.name else "raters table"
         for data_file_path in files_of_sidecar(output_path):

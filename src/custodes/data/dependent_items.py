@@ -51,7 +51,8 @@ LEVEL = 0.25
 """Level of the test of equal preferences. If the p-value is larger, the items of one annotator are not resampled
 together. The level is lenient, as usual for pooling variances, so that an undetected effect is too small to matter."""
 CLEAR = 0.02
-"""Largest p-value at which the note states that annotators differ. Above this value, it states that they may differ."""
+"""Largest p-value at which the note states that annotators differ. Above this value, the note states that annotators
+may differ."""
 FEWEST_ANNOTATORS = 3
 """Minimum number of annotators for results that generalise to further annotators. Two clusters say almost nothing about
 further clusters."""
@@ -136,8 +137,8 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
 
 
 def merge_clusters(items: Items, item_groups: list[tuple[str, ...]]) -> pl.DataFrame:
-    """The table of items (see `Items`) in which each group of items and the clusters of these items form one cluster.
-    Items of the groups that the table lacks are added to it."""
+    """The table of items (see `Items`) with merged clusters: the items of a group, and all items in their clusters,
+    form one cluster. Items that are missing in the table are added."""
     item_rows = items.item_rows(
         pl.concat(
             [items.frame["item"], pl.Series("item", list(chain.from_iterable(item_groups)), dtype=pl.String)]

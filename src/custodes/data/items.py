@@ -93,7 +93,7 @@ class Items:
         return cls(frame=item_rows), notes
 
     def coverage_notes(self, item_labels: pl.Series, *, where: str) -> list[Note]:
-        """A note on items of the data that this table lacks. If it has none of them, `InputError` is raised."""
+        """A note on items of the data that this table lacks. If the table lacks all of them, `InputError` is raised."""
         described_items = self.frame["item"]
         undescribed_items = item_labels.filter(~item_labels.is_in(described_items.implode()))
         if undescribed_items.len() == item_labels.len():

@@ -85,7 +85,7 @@ def join(studies: Sequence[Study]) -> Study:
 
 
 def with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies, with the labels of one table as human labels if `label` is its only column of labels.
+    """The studies. If `label` is the only column of labels of one table, its labels become human labels.
 
     This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
     such as `passed` do not become human labels, because a program may have given these labels.
@@ -118,10 +118,11 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
 def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     """The studies with names of systems. Each study of labels without a system name becomes a separate system.
 
-    If all of these studies are about one system, they are returned unchanged. There are three such cases. First, no two
-    of them have a rater in common (a file of a judge and a file of human labels). Second, all of them are human labels,
-    and the other studies name only one system, or one system for each item. Third, only one of them has a judge, the
-    others label only items of the study with the judge, and no label occurs twice.
+    If all studies without a system name are about one system, all studies are returned unchanged. There are three
+    cases. First, no two of the unnamed studies have a rater in common (a file of a judge and a file of human labels).
+    Second, the unnamed studies have only human labels, and the other studies name only one system, or one system for
+    each item. Third, only one unnamed study has a judge, the others label only items of this study, and no label occurs
+    twice.
     """
     unnamed_studies = [study for study in studies if study.unnamed_system]
     system_names_of_files = [study.systems[0] for study in unnamed_studies]
@@ -172,14 +173,14 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
 
 
 def _named_studies(studies: Sequence[Study]) -> list[Study]:
-    """The studies with names of systems; only those with ratings, if there are such studies."""
+    """The studies with names of systems and with ratings; if there are none, all studies with names of systems."""
     named_studies = [study for study in studies if not study.unnamed_system]
     return [study for study in named_studies if study.ratings.frame.height] or named_studies
 
 
 def _align_system_names(studies: Sequence[Study]) -> list[Study]:
-    """The studies. If studies with system names have only one system, or together one system for each item, the outputs
-    of the studies without system names get the names of these systems."""
+    """The studies. If the studies with system names have one system in total, or one system for each item, the outputs
+    of the other studies get the name of this system."""
     named_studies = _named_studies(studies)
     system_names = {system_name for study in named_studies for system_name in study.systems}
     return [
@@ -191,11 +192,12 @@ def _align_system_names(studies: Sequence[Study]) -> list[Study]:
 
 
 def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Study:
-    """The study. If it has no system names, each item gets the only system that it has in `named_studies`.
-
-    Items that do not occur in `named_studies` are left out, with a note. The study is unchanged in two cases: it has a
-    metric and a rater in common with `named_studies`, so it is a further system; or an item has several systems in
+    """The study. If the study has no system names, the system of each item is the only system of the item in
     `named_studies`.
+
+    Items that do not occur in `named_studies` are left out, with a note. The study is unchanged in two cases: the study
+    has a metric, and a rater in common with `named_studies`, so the study is a further system; or an item has several
+    systems in `named_studies`.
     """
     raters_of_named_studies = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
     is_further_system = study.metrics and not raters_of_named_studies.isdisjoint(study.raters.kind)
@@ -258,7 +260,7 @@ def _align_task_items(first_study: Study, second_study: Study) -> tuple[Study, S
     """Both studies, with equal item labels for logs of one task.
 
     If one study is a log with items `TASK/SAMPLE` of a single task and the items of the other study are names of
-    samples, the task is added to these items.
+    samples, the name of the task is put before these names.
     """
     if not set(first_study.item_labels()).isdisjoint(second_study.item_labels()):
         return first_study, second_study
@@ -282,8 +284,8 @@ def _align_task_items(first_study: Study, second_study: Study) -> tuple[Study, S
 
 
 def _merge_attributes(first_table: pl.DataFrame | None, second_table: pl.DataFrame | None) -> pl.DataFrame | None:
-    """The columns of both tables. A common column has the values of the first table; if it has no value, the value of
-    the second table is used."""
+    """The columns of both tables. A common column has the values of the first table; missing values are taken from the
+    second table."""
     if first_table is None or second_table is None:
         return second_table if first_table is None else first_table
     merged_attribute_rows = first_table.join(

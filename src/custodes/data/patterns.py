@@ -105,7 +105,8 @@ def escape_confusable(label: str) -> str:
 
 
 def notes_on_blanks(labels_of_noun: Mapping[str, Iterable[str]]) -> list[Note]:
-    """Notes on names that differ only in blanks and therefore count as different. Nouns are words such as systems.
+    """Notes on names that differ only in blanks and therefore count as different. The keys of `labels_of_noun` are
+    nouns such as systems.
 
     >>> [note.count for note in notes_on_blanks({"systems": ["GPT 4", "GPT  4", "GPT4"]})]
     [2]

@@ -317,8 +317,8 @@ def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
 
 
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
-    """The kind of each rater, from the columns `rater` and `kind` (optional) of a data file. Without a kind, the label
-    of the rater may show it. A rater of both kinds raises `InputError`."""
+    """The kind of each rater, from the columns `rater` and `kind` (optional) of a data file. If the kind is missing,
+    the label of the rater may show the kind. A rater of both kinds raises `InputError`."""
     kind_rows = pl.DataFrame([label_column(frame, "rater", where=where), kind_column(frame, where=where)]).unique(
         maintain_order=True
     )

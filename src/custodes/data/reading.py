@@ -307,7 +307,8 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         ] or [table.frame]
 
         def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
-            """Whether a mapping reads a table with at least `min_systems` systems; a table of texts needs one."""
+            """Whether a mapping reads a table with at least `min_systems` systems; for a table of texts, one
+            suffices."""
             try:
                 study = _read_table(replace(table, frame=frame), reader=reader, invalid=invalid, columns=column_mapping)
             except CustodesError:

@@ -24,7 +24,7 @@ LIKERT = 5
 """Number of points of the human rating scale, which starts at 1."""
 
 MISTAKES: Mapping[str, float] = {"Aster": 0.04, "Birch": 0.06, "Cedar": 0.35}
-"""Probability that a system gets a fact of a message wrong: Aster and Birch are practically equal."""
+"""Probability that a system gets a fact of a message wrong. Aster and Birch are practically equal."""
 
 FACTS: Mapping[str, Sequence[str]] = {
     "name": ("Ana Brodsky", "Idris Cole", "Mei Tanaka", "Pablo Ruiz", "Lena Vogt", "Omar Haddad", "Ruth Okafor"),

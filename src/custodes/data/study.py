@@ -384,10 +384,10 @@ class Study:
         rated_aspects: Sequence[str],
         has_default_raters: bool,
     ) -> list[Note]:
-        """Notes on four kinds of raters that may be read wrongly: metrics of undeclared kind that look human, or whose
-        name differs from that of an annotator only in the aspect; metrics that may be human by declaration and label
-        (only if `has_default_raters`; if there are annotators, not labels such as `alpha-judge`); annotators named
-        after several aspects; metrics of an aspect that no annotator rated."""
+        """Notes on four kinds of raters that may be read wrongly: metrics without a declared kind that look human, or
+        that are named like an annotator except for the aspect; metrics whose kind neither a declaration nor the label
+        shows (only if `has_default_raters`; next to annotators, labels such as `alpha-judge` show the kind); annotators
+        named after several aspects; metrics of an aspect that no annotator rated."""
         metrics_without_kind = [rater for rater, kind in self.raters.kind.items() if not kind and rater in metric_names]
         annotator_like_metrics = aspect_variants(metrics_without_kind, annotators)
         human_like_metrics = [

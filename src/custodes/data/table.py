@@ -35,7 +35,7 @@ NOTATION_ADVICE, EMPTY_ADVICE = (
     "or tab separates the cells and the column has no thousands separators)",
     "if nothing was rated, leave the cell empty",
 )
-"""Advice on a text in a column of numbers: a number in the notation of another country, and any other text."""
+"""Advice for a text in a column of numbers: for a number in another country's notation, and for any other text."""
 
 UNPAIRED_SURROGATE = "an unpaired surrogate (\\ud800 to \\udfff), which is not valid text"
 

@@ -110,9 +110,9 @@ def _with_kind(frame: pl.DataFrame, rater_rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_labels(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """The ratings in the layout of `custodes judge --labels`, if all ratings are labels; otherwise the same table.
+    """The ratings in the layout of `custodes judge --labels`, if all ratings are labels; otherwise the unchanged table.
 
-    An output without a label has a row without a label by the first metric.
+    Each output without a label gets a row of the first metric with an empty label.
     """
     if not study.labels or not set(rating_rows["aspect"]) <= study.labels.keys():
         return rating_rows

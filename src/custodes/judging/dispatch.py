@@ -36,8 +36,8 @@ REJECTED = 5
 run."""
 
 GIVEN_UP = 5
-"""Minimum number of consecutive unanswered requests after which a run ends, because the server is probably unavailable.
-If twice the maximum number of concurrent requests is larger, the minimum is twice that maximum."""
+"""A run ends after this number of consecutive unanswered requests, or after twice the maximum number of concurrent
+requests if this is more, because the server is probably unavailable."""
 
 LEFT = "not sent: "
 
@@ -65,9 +65,9 @@ class Patience:
 
 @dataclass(kw_only=True)
 class Window:
-    """Maximum number of concurrent requests. The maximum number of concurrent requests starts at 1, grows by 1 for each
-    answer and is halved if the server is busy, as in TCP (Jacobson 1988). A wrong key therefore costs only one request,
-    and the maximum adapts to the server.
+    """Maximum number of concurrent requests. The maximum starts at 1, grows by 1 for each answer and is halved if the
+    server is busy, as in TCP (Jacobson 1988). A wrong key therefore costs only one request, and the maximum adapts to
+    the server.
     """
 
     most: int

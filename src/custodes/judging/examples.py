@@ -162,7 +162,7 @@ def _means(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
 def _next(
     items: Sequence[str], labels_of_item: Mapping[str, list[HumanLabel]], label_counts: Counter[str], seed: int
 ) -> tuple[str, HumanLabel]:
-    """An item and one of its human labels: the least used label, and the first of the items with this label."""
+    """The least used human label, and the first item with this label. The item comes first in the result."""
     *_, item, human_label = min(
         (label_counts[label], item_index, lot(seed, item, *systems), item, (systems, label))
         for item_index, item in enumerate(items)

@@ -30,7 +30,7 @@ Pair = tuple[str, str, str]
 """Item, and two systems in alphabetical order."""
 
 Shown = Literal["both", "random", "ab"]
-"""Both orders, a random order, or always the alphabetical order."""
+"""How two outputs are presented: in both orders, in a random order, or always in alphabetical order of the systems."""
 
 ALL, AGAINST, SAMPLE = "all", "vs:", "sample:"
 ORDERS: Mapping[Shown, tuple[str, ...]] = {"both": ("ab", "ba"), "random": ("",), "ab": ("ab",)}

@@ -19,8 +19,8 @@ from custodes.errors import InputError
 from custodes.strict_json import prepare_decoder
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""A callable from the body of a chat completion (OpenAI's protocol) to its reply. If there is no reply, the callable
-raises one of the errors below. Any other exception counts as `Unavailable`."""
+"""A callable that gets the body of a chat completion (OpenAI's protocol) and returns the reply. If there is no reply,
+the callable raises one of the errors below. Any other exception counts as `Unavailable`."""
 
 MOST_WORDS = 300
 """Maximum number of characters of a server's message in an error."""

@@ -359,7 +359,7 @@ def _rating_row(
 def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The combined label of each output and repeat, without an aspect.
 
-    If the cost limit prevented the label of every aspect, there is no combined label.
+    If the cost limit prevented all labels of an output, the output has no combined label.
     """
     if judge.combine is None:
         return

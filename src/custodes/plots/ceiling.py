@@ -43,8 +43,8 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.To
     """Bars of Kendall's tau-b between human ratings and held-out predictions, for each aspect.
 
     The predictions are from all metrics, from the other human aspects, and from both. Whiskers are intervals. Ticks
-    mark the prediction of half of the annotators by the other half, and the bound of a perfect predictor for this
-    number of annotators.
+    mark how well half of the annotators predict the other half, and the highest value that a perfect predictor can
+    reach with this number of annotators.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) 
 
 
 def _labelled_path_ends(lasso_rows: pl.DataFrame) -> pl.DataFrame:
-    """The ends of the labelled paths of one target, with positions `label_y` of the labels without overlap."""
+    """The ends of the labelled paths of one target, with positions `label_y` at which the labels do not overlap."""
     largest_abs_weight = pl.col("weight").abs().max().over("rater")
     end_rows = lasso_rows.with_columns(size=largest_abs_weight).filter(pl.col("alpha") == pl.col("alpha").min())
     size_rank = pl.col("size").rank("ordinal", descending=True).over("kind")

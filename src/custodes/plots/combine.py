@@ -17,7 +17,7 @@ from custodes.combining.trial import STATISTICS
 from custodes.plots.choice import select_rows, title_with_aspect
 
 LABELS = {method.name: method.label for method in METHODS.values()}
-"""Displayed names of the methods of combining, by method."""
+"""Displayed name of each method of combining metrics."""
 
 SINGLE = f"datum.method === '{BEST.name}'"
 WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion of the gain of all splits"

@@ -21,11 +21,11 @@ from custodes.stats.ordination import leaf_order
 
 KINDS = ("human", "metric")
 SHAPES = ("human raters", "metrics")
-"""Legend of the shapes of both kinds."""
+"""Texts in the legend of shapes, one for each kind of rater."""
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
 """Width in pixels of a cell of the heat map: minimum without labels, minimum with labels, and maximum."""
 GAP = " "
-"""Size of the empty row and column between human raters and metrics, in cells."""
+"""Label of the empty row and column between human raters and metrics."""
 SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
 ENOUGH = 0.995
 """Cumulative proportion of explained variance at which the curve ends."""

@@ -20,7 +20,7 @@ _TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(outcome)] for outcome in 
     "system_a": "system_b",
     "system_b": "system_a",
 }
-"""For each column of the table `pairs`: the column with the corresponding value if the two systems are exchanged."""
+"""For each column of the table `pairs`, the column that takes its place if the two systems are exchanged."""
 
 
 def confusion_matrix(

@@ -17,7 +17,7 @@ null)."""
 
 KEYS = ("aspect", "metric", "system_a", "system_b")
 LABELS = {"_naive": "metric", "_human": "human ratings", "": "corrected"}
-"""Suffixes of the margin columns in `margin_rows`, with the labels of the sources of the margins."""
+"""For each suffix of the margin columns in `margin_rows`, the displayed source of the margin."""
 
 COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)
 SHAPES = ["square", "triangle-up", "circle"]

@@ -89,7 +89,8 @@ def config(ink: Ink) -> dict[str, Any]:
 
 
 def apply_theme(chart: Any, *, title: str, **size: float) -> alt.TopLevelMixin:
-    """The chart with the theme, a title and a width or height, as every public function for a figure returns it."""
+    """The chart with the theme, a title and a width or height. Every public function for a figure returns a chart from
+    this function."""
     return offline(chart.properties(**size, title=drawable(title)).configure(**config(LIGHT)))
 
 
@@ -128,7 +129,8 @@ def category_colour(field: str, colour_of_value: Mapping[str, str], **options: A
 
 
 def diverging_colour(field: str, saturation: float) -> alt.Color:
-    """The colours of a field, from blue to orange. From -`saturation` and `saturation` the colours are saturated."""
+    """The colours of a field, from blue to orange. Values beyond -`saturation` and `saturation` have the colours of
+    these bounds."""
     scale = alt.Scale(
         domain=[bound * saturation for bound in DIVERGING_DOMAIN],
         range=list(DIVERGING_RANGE),

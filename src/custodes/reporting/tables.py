@@ -82,7 +82,7 @@ def result_table_html(
     without: Sequence[str] = (),
     notes: Iterable[tuple[str | None, str]] = (),
 ) -> str:
-    """HTML of the essential columns of a table of a result, except the columns `without`; '' without rows.
+    """HTML of a table of a result: the essential columns except `without`. The text is '' if there are no rows.
 
     `rows` (default: the rows of the table) can be other rows with the same columns.
     """

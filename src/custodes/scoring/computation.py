@@ -43,7 +43,7 @@ Scores are stored after each call, so an interrupted run loses at most the batch
 """
 
 SHORTEST = 1e-9
-"""Minimum CPU seconds of a call; it is needed if the clock does not advance during a call."""
+"""Minimum CPU seconds of a call, for the case that the clock does not advance during the call."""
 
 NO_NUMBER = "the metric returned no number"
 

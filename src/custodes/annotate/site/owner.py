@@ -309,8 +309,8 @@ class Owner:
         return RedirectResponse(f"/admin/{study_name}?said={action_name}", 303)
 
     async def download(self, request: Request) -> Response:
-        """Send a file of a study: a folder of tables that every verb can read, a complete copy in the current state, or
-        the report. Only one report at a time is computed, in a separate process, while annotation continues."""
+        """Send a file of a study: a zip file of tables that every verb can read, a complete copy in the current state,
+        or the report. Only one report at a time is computed, in a separate process, while annotation continues."""
         study_name, service = self._find(request)
         requested_name = request.url.path.rpartition("/")[2]
         write_file, media_type = DOWNLOADS[requested_name]

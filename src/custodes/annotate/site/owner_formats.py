@@ -213,7 +213,7 @@ PAID = {
     "known_asked": "gold_asked",
     "standing": "standing",
 }
-"""The columns of the file of completion codes, and the fields of `PersonNow` that they contain."""
+"""For each column of the file of completion codes, the field of `PersonNow` that the column contains."""
 
 
 def codes(study_name: str, annotators: Sequence[PersonNow]) -> Response:

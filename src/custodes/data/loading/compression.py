@@ -35,7 +35,7 @@ MAX_RATIO = 200
 """Maximum compression ratio of larger tables."""
 
 CHUNK, STEP = 2**20, 2**16
-"""Block size in bytes for reading compressed data. The size that an archive declares may be wrong."""
+"""Block sizes in bytes for reading a stream, and for reading a file in an archive, whose declared size may be wrong."""
 
 ZSTD = 93
 """The number of zstd among the compression methods of zip archives."""

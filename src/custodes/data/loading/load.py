@@ -146,7 +146,8 @@ def load_table(source: str | Path) -> LoadedTable:
 
 
 def digest_line(content: bytes) -> str:
-    """The digest of the content of a file. In the signature of an export, the line of the file ends with this text."""
+    """The digest of the content of a file. In the signature of an export, the line about the file ends with this
+    text."""
     return f"sha256 {hashlib.sha256(content).hexdigest()}"
 
 

@@ -103,8 +103,8 @@ def _iter_objects(text: str, name: str) -> Iterator[Any]:
 
 
 def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> dict[str, list[dict[str, Any]]]:
-    """The lists of objects in an object, by path. Lists inside these lists are left out. An object of similar objects
-    is converted to a list with the column `key`.
+    """The lists of objects in an object, by path. Lists inside these lists are left out. An object whose values are
+    objects with equal keys is converted to a list with the column `key`.
 
     >>> list(find_tables({"version": 1, "results": {"rows": [{"id": 1}], "seconds": 2}}))
     ['results.rows']

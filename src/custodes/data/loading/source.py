@@ -208,8 +208,7 @@ FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz"
 
 
 def sidecar_tables(file: Path, sidecar_mark: str, part: str | None = None) -> list[Path]:
-    """The tables in the folder of a file whose names consist of the name of the file and `sidecar_mark` (such as
-    `.raters`).
+    """The tables next to a file whose names begin with the name of the file and `sidecar_mark` (such as `.raters`).
 
     If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
     folder of the link come first. There should be at most one table.
@@ -264,7 +263,7 @@ def _sidecar_names(file_name: str, sidecar_mark: str) -> list[str]:
 
 
 def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]:
-    """Paths `ARCHIVE::PART` of the tables in a zip archive whose name is the name of `part` followed by
+    """Paths `ARCHIVE::PART` of tables in a zip archive. The name of each table is that of `part`, followed by
     `sidecar_mark`."""
     if not zipfile.is_zipfile(archive):
         return []

@@ -286,8 +286,8 @@ def aspect_variants(judge_names: Sequence[str], human_names: Sequence[str]) -> s
 
 
 MOST_NAMED = 12
-"""Maximum number of metrics without an aspect if a proposed pattern reads the aspects of other metrics. Metrics without
-an aspect must then be listed by name; if there are more, the pattern reads no aspects."""
+"""Maximum number of metrics without an aspect next to a proposed pattern that reads aspects, because these metrics must
+be listed by name. If there are more, the proposed pattern reads no aspects."""
 
 
 def metric_column_patterns(

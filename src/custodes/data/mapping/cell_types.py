@@ -214,7 +214,7 @@ def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name:
 
 
 def cluster_role(frame: pl.DataFrame, item_column_name: str) -> dict[str, str]:
-    """The role `cluster` for a column of documents or dialogues with several items each, if there is one."""
+    """The column of documents or dialogues with several items each, by the role `cluster`; empty if there is none."""
     n_items = frame[item_column_name].n_unique()
     cluster_column_names = [
         column_name

@@ -187,7 +187,8 @@ MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|roug
 """Prefixes of the names of models and metrics."""
 
 HUMAN_FIRST = frozenset(word_list("gold mqm da esa sqm"))
-"""Protocols of human ratings: a name that begins with such a word looks human; metrics may end in it ('comet-da')."""
+"""Protocols of human ratings. A name that begins with one of these words looks human; a metric's name may end in one
+('comet-da')."""
 
 PEOPLE_ROLES = (
     frozenset(word_list("annotator worker assessor labeler labeller coder reviewer user expert turker participant"))

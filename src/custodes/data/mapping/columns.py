@@ -213,8 +213,8 @@ class Columns:
         )
 
     def with_named_properties(self, frame: pl.DataFrame) -> Columns:
-        """The mapping, with the columns `cluster`, `group` and `dataset` of a table of items and systems added, if each
-        item has only one value in the column."""
+        """The mapping. In a table of items and systems, each of the columns `cluster`, `group` and `dataset` is added
+        if every item has only one value in the column."""
         old_name_of_new_name = self.old_names(frame.columns)
         if "item" not in old_name_of_new_name or {"system", "system_a", "model_a"}.isdisjoint(old_name_of_new_name):
             return self

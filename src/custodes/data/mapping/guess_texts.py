@@ -67,7 +67,8 @@ SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
 
 
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
-    """Mappings of texts that may read a table, the most likely first, each with a flag: whether it is certain."""
+    """Mappings of texts that may read a table, the most likely first, each with a flag that is true for a certain
+    mapping."""
     declared_columns = set(declared.roles.values())
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
     system_column_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if are_systems(frame, name_pair)]
@@ -215,7 +216,8 @@ def _numbered_globs(column_names: Sequence[str], role: str) -> list[str]:
 
 
 def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None) -> list[str]:
-    """Candidate columns for the item: ids by name, the source, and columns of labels (the most values first)."""
+    """Candidate columns for the item: columns named like ids, the source, and columns of labels (the most values
+    first)."""
     candidate_columns = [
         name
         for name in free_columns

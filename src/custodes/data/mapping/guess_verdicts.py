@@ -92,8 +92,8 @@ def verdict_layouts(
 
 
 def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
-    """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with the phrase
-    `{position}`, displayed positions. The meaning with fewer contradictions between the orders comes first."""
+    """Layouts with a column of verdicts for each presentation order, for both meanings of A and B: columns or, with the
+    phrase `{position}`, displayed positions. The meaning with fewer contradictions between the orders comes first."""
     for column_pair in combinations(verdict_columns[:CHOICES], 2):
         common_prefix = commonprefix(column_pair)  # noqa: RUF071
         common_suffix = commonprefix([name[::-1] for name in column_pair])[::-1]  # noqa: RUF071
@@ -121,7 +121,8 @@ def _name_layouts(
 ) -> Verdicts:
     """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater.
 
-    If a column such as `is_tie` marks ties, the column of winners does not have all verdicts.
+    If a column such as `is_tie` marks ties, there is no layout with the winner and the loser, because the column of
+    winners lacks the ties.
     """
     first_system_column = column_of_pair_role.get("system_a", "")
     if not first_system_column or any(is_number(frame[name]) for name in column_of_pair_role.values()):

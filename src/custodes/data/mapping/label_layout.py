@@ -39,8 +39,8 @@ REVIEWS = ("review", "annotation", "label", "labelling", "labeling", "rating", "
 OF_RATERS = PERSONS.union(
     REVIEWS, word_list("human judge grader grading autograder evaluator eval evaluation scorer rubric user")
 )
-"""Words before the last two words of a name which show that the name is not about the application: the version of the
-prompt of the judge, or the session of a reviewer."""
+"""Words at the beginning of a column name which show that the column is not about the application, as in
+`judge_prompt_version` and `reviewer_session_id`."""
 
 LONGEST_KEY = 64
 """Maximum number of characters of an item label."""
@@ -148,8 +148,8 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     """The layout, with the columns of items, systems, clusters, reviewers and inclusion probabilities added.
 
     If no single column identifies the rows, but item and reviewer together do, each row of a wide table is a review. If
-    rows look like reviews, but a reviewer reviewed an output twice, the layout has the reviewer, too, and reading the
-    table raises an error.
+    rows look like reviews, but a reviewer reviewed an output twice, the layout also has the reviewer, and reading the
+    table later raises an error.
     """
     column_of_role, assigned_columns = declared.roles, layout.assigned_columns
     free_columns = [
@@ -252,7 +252,7 @@ def _is_cluster_name(name_words: Sequence[str]) -> bool:
 
 
 def _ends_in(name_words: Sequence[str], names_of_two_words: Sequence[str]) -> bool:
-    """Whether the last two words are such a name, and the words before are not about raters."""
+    """Whether the last two words are one of `names_of_two_words`, and the words before are not about raters."""
     return "_".join(name_words[-2:]) in names_of_two_words and OF_RATERS.isdisjoint(name_words[:-2])
 
 

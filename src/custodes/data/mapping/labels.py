@@ -62,8 +62,8 @@ NOT_LABELS = frozenset(
 LABEL_PERSONS = HUMAN_WORDS - {*word_list("prufer gutachter bewerter annotateur anotador annotatore")} | frozenset(
     ["expert"]
 )
-"""Last words in names of columns. A column with such a name (`expert`) more often holds labels than names of persons. A
-column such as `reviewer` more often holds names."""
+"""Last words in names of columns that more often hold labels than names of persons, such as `expert`, but not
+`reviewer`."""
 
 LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating annotation value"))
 """Words in column names that name no rater and no criterion."""
@@ -208,8 +208,8 @@ def _declared_wide_layout(
     declared: Columns,
     match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]],
 ) -> LabelLayout | None:
-    """Layout with one row per output, whose columns of labels the patterns of the caller match; None for a table of
-    ratings, scores or texts."""
+    """Layout with one row per output. The columns of labels are those that the patterns of the caller match. The result
+    is None for a table of ratings, scores or texts."""
     kind_of_column = {
         name: pattern.kind or label_by_role.get("kind", "")
         for name, (pattern, label_by_role) in match_of_column.items()
@@ -262,9 +262,9 @@ def _columns_without_names(
 ) -> list[str]:
     """The columns of human labels, except columns such as `reviewer` that hold names of people.
 
-    The cells of such a column are names if no cell is a label that occurs in another column of labels. If there is no
-    other column, the cells are compared with known labels. A single column of human labels may also have labels that
-    the judges do not use: known words, or two words in a column such as `expert`.
+    A column named like `reviewer` holds names if no cell occurs as a label in another column. If there is no other
+    column, the cells are compared with known labels. A single column of human labels may also have labels that the
+    judges do not use: known words, or two words in a column such as `expert`.
     """
     distinct_words_of_column = {
         name: set(words_of_column[name].drop_nulls()) for name in (*human_columns, *judge_columns)

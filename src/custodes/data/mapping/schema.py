@@ -77,7 +77,7 @@ class Schema:
     def merge_arguments(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
-        """The schema with the arguments of a caller added. Arguments take precedence if they are not None."""
+        """The schema with the arguments of a caller added. Arguments that are not None take precedence."""
         return replace(
             self,
             columns=columns.merge_defaults(self.columns),

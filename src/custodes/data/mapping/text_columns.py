@@ -51,8 +51,8 @@ class TextColumns:
         """A table with one row per output: item, system, text, and the columns that describe the item.
 
         With `has_rating_rows`, rows are ratings, so an output may occur in several rows. Without an item column, the
-        item is the source, or else the row number if a row has the outputs of several systems. Without a system column,
-        the system is the name of the file.
+        item is the source. If there is no source either, and a row has the outputs of several systems, the item is the
+        row number. Without a system column, the system is the name of the file.
         """
         cells_of_role = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
         system_text_pairs: list[tuple[pl.Series | str, pl.Series]] = []
@@ -112,8 +112,8 @@ class TextColumns:
         )
 
     def _system(self, frame: pl.DataFrame, where: str, side: str = "") -> pl.Series | str:
-        """The systems of the texts, or of one side of a pair (`a` or `b`). If no column names them, it is the name of
-        the file, or of the side."""
+        """The systems of the texts, or of one side of a pair (`a` or `b`). If no column names the systems, the name of
+        the file or of the side is used."""
         role = f"system_{side}" if side else "system"
         usual_names = (role, f"model_{side}") if side else (role,)
         column_name = next((name for name in (self.roles.get(role), *usual_names) if name in frame.columns), None)

@@ -71,8 +71,8 @@ SELECT count(DISTINCT rater), count(*), (SELECT count(*) FROM event WHERE kind =
     (SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked')
 FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
 """
-"""Excluded annotators and their answers, number of times that the owner viewed estimates of incomplete interim
-analyses, and number of comparisons for which an annotator displayed the differing words."""
+"""Query of four numbers: excluded annotators, their answers, the owner's views of results of incomplete interim
+analyses, and comparisons for which an annotator displayed the differing words."""
 PLAN_QUERY = """
 SELECT json_extract(json, '$.money.price') * (1 + json_extract(json, '$.money.fee')),
     lower(json_extract(json, '$.money.currency')), json_extract(json, '$.question.mode'),

@@ -30,10 +30,10 @@ COLUMNS = (
 )
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", "invalid", *CHANCES, SECONDS)
 OWN_COLUMNS = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
-"""Columns whose presence shows that a table is in our own format. `verdict_words` reads it differently."""
+"""Columns that identify a table in the format of custodes, in which `verdict_words` reads words differently."""
 
 FEW = 20
-"""Minimum number of comparisons in both orders for a refusal because of contradictions. With fewer comparisons there is
+"""Minimum number of comparisons in both orders at which contradictions raise an error. With fewer comparisons there is
 only a note."""
 
 CONTRADICTED, CLEARER = 0.5, 2.0
@@ -193,7 +193,7 @@ def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name:
 
 
 def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-    """The table with each row as an item, and a note, if the table has battles and no column that may be the item.
+    """The table and notes. If the table has battles and no column that may be the item, each row becomes an item.
 
     `column_names` are the names of the columns after mapping. The label of an item contains the name of the table, so
     that rows of two tables are different items.
@@ -215,7 +215,8 @@ def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str)
 
 
 def _item_columns(column_names: Sequence[str]) -> list[str]:
-    """The columns that may be the item; a topic or a language describes items."""
+    """The columns that may be the item. Columns such as topic and language only describe items, so they are left
+    out."""
     return [name for name in find_columns("item", column_names) if CATEGORIES.isdisjoint(split_name(name))]
 
 

@@ -158,8 +158,8 @@ def _task_name(file: Path) -> str:
 
 
 def _results(file: Path) -> Any:
-    """The results file that belongs to a sample file. If there is a results file of the same date, it is this file;
-    otherwise it is the last results file in the folder."""
+    """The results file that belongs to a sample file: the results file of the same date or, if there is none, the last
+    results file in the folder."""
     name_match = NAME.fullmatch(file.name)
     results_paths = sorted(file.parent.glob("results_*.json"))
     preferred_paths = [

@@ -151,7 +151,8 @@ class LogRecords:
         return file_bytes
 
     def lines(self, path: Path, name: str, layout: Any, *, what: str) -> Iterator[tuple[dict[str, Any], Any]]:
-        """The object in each line of a file of JSON Lines, as decoded and in the declared layout."""
+        """The object in each line of a file of JSON Lines, in two forms: as decoded, and converted to the declared
+        layout."""
         for line_number, line in enumerate(self.load(path, name).split(b"\n"), start=1):
             if line.strip():
                 line_location = f"{path.name}, line {line_number}"

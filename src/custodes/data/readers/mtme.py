@@ -229,8 +229,8 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
 
 
 def _scores(text: str, *, has_segments: bool, where: str, n_segments: int) -> pl.DataFrame:
-    """The item, system and score of each line in a file. For each system, it has a line per segment, or one line, whose
-    item is empty."""
+    """The item, system and score of each line in a file. For each system, the file has a line per segment, or a single
+    line, whose item is empty."""
     n_lines = n_segments if has_segments else 1
     score_table = _read_word_pairs(text, ("system", "score"), where=where, layout="SYSTEM<TAB>SCORE")
     line_count_table = score_table["system"].value_counts(sort=True)

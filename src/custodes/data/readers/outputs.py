@@ -178,7 +178,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 def _output(output_value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     """The text and the images of an output, from a text or from an object with text and images.
 
-    In a dataframe, every struct has the keys of all rows, so an output whose values are all null is missing.
+    In a dataframe, every struct has the keys of all rows, so an output whose values are all null counts as missing.
     """
     if isinstance(output_value, str | bool):
         return output_value, []
@@ -298,7 +298,8 @@ CELLS: dict[str, Callable[[Any, str, str], Any]] = {
     "meta": _format_meta,
     "context": _format_context,
 }
-"""The function that reads the cells of a column. Its arguments are cell, name of the column, and place for messages."""
+"""The function that reads the cells of a column. Its arguments are the cell, the name of the column, and the place to
+name in messages."""
 
 READER = TableReader(
     name="outputs",

@@ -139,8 +139,8 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     """A study of preferences and texts. The labels are the same as in `read_rewardbench2`, so scores can be joined.
 
     Columns with numbers called NAME_chosen and NAME_rejected are the scores of the reward model NAME. If there is one
-    such pair, called for instance `score` or `rm`, and a column `model`, this column has the name. With scores, all
-    other columns are optional.
+    such pair, and its NAME is a general word such as `score` or `rm`, a column `model` has the name of the reward
+    model. With scores, all other columns are optional.
     """
     models = scored_pairs(frame)
     score_columns = [f"{model}_{side}" for model in models for side in ("chosen", "rejected")]

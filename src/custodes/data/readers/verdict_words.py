@@ -77,8 +77,8 @@ FLAGS = {
 """Words that say whether the outputs were swapped, or whether the order is the first or the second."""
 
 MIN_SHARE = 0.5
-"""If at least this proportion of the comparisons of a rater occurs in both orders, then in all rows of the rater that
-lack an order, the names are read as the displayed order."""
+"""In a rater's rows without an order, the order of the names is the displayed order if at least this proportion of the
+rater's comparisons occurs in both orders."""
 
 UNKNOWN = ("", "unknown")
 ALLOWED_ORDERS = (

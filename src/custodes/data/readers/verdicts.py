@@ -116,8 +116,8 @@ def _drop_limit_message(nonempty_verdict_rows: pl.DataFrame, unreadable_rows: pl
 
 
 def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_names: Collection[str] | None) -> str:
-    """A text with the number of unreadable verdicts and the most frequent unreadable words. With `system_names`, a word
-    that is similar to the name of a system or to a known word is corrected."""
+    """A text with the number of unreadable verdicts and the most frequent unreadable words. With `system_names`, the
+    text suggests a known word or the name of a system for a similar word."""
     word_count_table = (
         unreadable_rows.group_by("verdict", maintain_order=True)
         .agg(pl.col("row").min(), pl.len())

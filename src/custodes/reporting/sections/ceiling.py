@@ -25,7 +25,8 @@ ADDED_IN_USE = {
     "added": ("Gain if added", "increase of τ-b if the metric is added to the metrics in use"),
     "removed": ("Loss if removed", "decrease of τ-b if the metric is removed from the metrics in use"),
 }
-"""Labels and descriptions of the gains in the table `next`, if no metrics are in use and if metrics are in use."""
+"""Labels and descriptions of the gains in the table `next`: `ADDED` if no metrics are in use, otherwise
+`ADDED_IN_USE`."""
 
 GAP_TEXTS = {
     "humans": (
@@ -45,7 +46,7 @@ GAP_TEXTS = {
 }
 """Sentences on a prediction with human ratings of other aspects, compared with a prediction from all metrics.
 
-The prediction with human ratings is better, worse, or not significantly different.
+The three sentences say that the prediction with human ratings is better, worse, or not significantly different.
 """
 
 

@@ -36,7 +36,7 @@ SIMILARITY_TEXTS = {
 }
 """Sentences on the similarity of raters of one kind, compared with the similarity of human ratings and metrics.
 
-The raters of one kind are more similar, less similar, or not significantly different.
+The three sentences say that raters of one kind are more similar, less similar, or not significantly more similar.
 """
 
 

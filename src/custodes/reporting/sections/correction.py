@@ -57,7 +57,8 @@ def _corrected_rows(context: Context) -> pl.DataFrame:
 
 
 def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
-    """The best metric of every aspect, then metrics that do not differ significantly from it, up to the maximum."""
+    """The best metric of every aspect, then metrics not significantly worse than the best one, up to
+    `MOST_CORRECTED`."""
     ranked_metrics = [metric for metrics_of_rank in zip_longest(*leaders) for metric in metrics_of_rank if metric]
     return list(dict.fromkeys([*best, *ranked_metrics]))[: max(MOST_CORRECTED, len(set(best)))]
 

@@ -53,7 +53,7 @@ def _human_rows(context: Context) -> pl.DataFrame:
 
 
 def _add_panel_column(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows, with a column that names the connected component of each row as its panel."""
+    """The rows with the column `panel`, which is the connected component of each row's system."""
     return rows.with_columns(panel=pl.col("part").cast(pl.String))
 
 

@@ -67,7 +67,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, object]:
-    """The values of the template, with the table of decisions by the protocol that is replayed with human ratings."""
+    """The values of the template, with a table of the decisions that the replayed protocol makes with human ratings."""
     rows = context.table("protocol.protocol").join(
         context.table("protocol.reference"), on="aspect", how="left", maintain_order="left"
     )

@@ -27,7 +27,7 @@ PART = 500_000
 allows batches of texts of similar length."""
 
 LONG = 512
-"""Maximum number of tokens of the texts in a batch of the requested size. Batches of longer texts have fewer texts."""
+"""Maximum number of tokens per text for batches of the requested size. Batches of longer texts have fewer texts."""
 
 
 class EncoderModel(Protocol):
@@ -116,7 +116,8 @@ class Encoder:
 
 
 def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
-    """Yield the positions of outputs by item, in groups of items with at most `PART` characters, or of a single item.
+    """Yield the positions of outputs by item, in groups of items. A group has at most `PART` characters or a single
+    item.
 
     `texts_of_items` (items,) are further texts of each item to encode.
     """

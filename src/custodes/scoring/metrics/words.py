@@ -43,7 +43,7 @@ def _load_ngrams(
     n: int,
     tokenize: str,
 ) -> Scorer:
-    """Return a comparison of the n-grams of an output with those of its source or of each reference."""
+    """Return a metric that compares the n-grams of an output with the n-grams of its source or of each reference."""
     check_at_least("n", n, 1)
     tokenizer = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
     return Scorer(
