@@ -155,8 +155,8 @@ class RaterComparison(ReadOnlyArrays):
     def has_system_scores_only(self) -> NDArray[np.bool_]:
         """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
-        A metric is marked if it shares no pair of outputs with the annotators, but at least two systems have scores by
-        both, of which at least one is a system-level score of the file.
+        A metric is marked if it shares no pair of outputs with the annotators, and at least two systems have scores by
+        both. Of the two scores of such a system, at least one is a system-level score of the file.
         """
         is_metric_in_file, is_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         has_human_system_score = is_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & is_metric_in_file)

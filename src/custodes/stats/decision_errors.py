@@ -58,7 +58,8 @@ def lower_rate(rates: NDArray[Any], critical_value: float) -> NDArray[np.float64
 
 
 def outcome_probabilities(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Posterior means (n + 1) / (N + 3) of the probabilities of outcomes under a uniform prior, from counts (..., 3).
+    """Posterior means of outcome probabilities under a uniform prior, from counts (..., 3): (count + 1) / (sum of
+    counts + 3).
 
     The probabilities are NaN without comparisons.
 
