@@ -54,8 +54,8 @@ class RaterComparison(ReadOnlyArrays):
     `preferences` are the preferences of the combined annotators and of the metrics; `annotators` are the preferences of
     each annotator. `human_system` (systems,) and `metric_system` (metrics, systems) are the system-level scores in the
     file. `human_tie` is the tie threshold of human scores in `acc_eq`. `overall` are the metrics without a score for
-    the aspect, whose score without an aspect is used instead. `severity_notes` are the notes on the severity of
-    annotators.
+    the aspect; the score of these metrics without an aspect is used instead. `severity_notes` are the notes on the
+    severity of annotators.
     """
 
     aspect: str

@@ -127,8 +127,8 @@ class HumanMeans(NamedTuple):
 
     `values` (items, systems) are the means. `adjustment_range` is the largest minus the smallest adjustment of an
     output, and `standard_error` the largest standard error of a difference of two adjustments. `n_excluded` is the
-    number of rated outputs without a mean, and `n_sets` the number of sets of comparable annotators. `levels` are None
-    without an estimate of their error, and if all annotators rated the same outputs.
+    number of rated outputs without a mean, and `n_sets` the number of sets of comparable annotators. `levels` is None
+    if the errors of levels cannot be estimated, or if all annotators rated the same outputs.
     """
 
     values: Floats

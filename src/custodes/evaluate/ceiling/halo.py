@@ -26,7 +26,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     The ratings of each annotator are predicted from three sources: other aspects rated by the same annotator, other
     aspects rated by other annotators, and metrics. Values are means over the annotators with all three predictions,
     weighted by numbers of rated outputs. An annotator is excluded if all ratings of the annotator are in one fold, or
-    if no other annotator rated the same outputs. The result is empty with one annotator or one aspect.
+    if no other annotator rated any of these outputs. The result is empty with one annotator or one aspect.
     """
     rater_scores, ratings_of_annotator = target.rater_scores, target.persons
     # (people, other aspects, items, systems)
