@@ -1,4 +1,4 @@
-"""Costs of metrics, and the objective of a growing set of metrics as a function of the set's cost."""
+"""Costs of metrics, and how the objective changes with the cost of a growing set of metrics."""
 
 from __future__ import annotations
 

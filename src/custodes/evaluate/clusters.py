@@ -45,7 +45,7 @@ class AspectCounts:
 
     @property
     def overall(self) -> tuple[str, ...]:
-        """Metrics without a score for the aspect, whose score without an aspect is used instead."""
+        """Metrics without a score for the aspect; the score of these metrics without an aspect is used instead."""
         return self.comparison.overall if self.comparison else ()
 
     @property

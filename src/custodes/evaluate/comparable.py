@@ -34,8 +34,11 @@ def too_few(selected_study: Study, needed_text: str) -> str:
 
 
 def single_system_notes(has_both_scores: Bools, aspect: str) -> list[Note]:
-    """Return the note on a study of one system, given whether annotators and metric scored an output (metrics, items,
-    systems); raise `NotComparableError` if there is no such output."""
+    """Return the note on a study of one system; raise `NotComparableError` if annotators and metrics scored no common
+    output.
+
+    `has_both_scores` (metrics, items, systems) marks the outputs that annotators and a metric scored.
+    """
     if not has_both_scores.any():
         raise NotComparableError(
             f"annotators and metrics have no output with scores in common{label_of(aspect)}; use the same item labels "

@@ -54,8 +54,8 @@ class RaterComparison(ReadOnlyArrays):
     `preferences` are the preferences of the combined annotators and of the metrics; `annotators` are the preferences of
     each annotator. `human_system` (systems,) and `metric_system` (metrics, systems) are the system-level scores in the
     file. `human_tie` is the tie threshold of human scores in `acc_eq`. `overall` are the metrics without a score for
-    the aspect, whose score without an aspect is used instead. `severity_notes` are the notes on the severity of
-    annotators.
+    the aspect; the score of these metrics without an aspect is used instead. `severity_notes` are the notes on the
+    severity of annotators.
     """
 
     aspect: str
@@ -155,8 +155,8 @@ class RaterComparison(ReadOnlyArrays):
     def has_system_scores_only(self) -> NDArray[np.bool_]:
         """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
-        A metric is marked if it shares no pair of outputs with the annotators, but at least two systems have scores by
-        both, of which at least one is a system-level score of the file.
+        A metric is marked if it shares no pair of outputs with the annotators, and at least two systems have scores by
+        both. Of the two scores of such a system, at least one is a system-level score of the file.
         """
         is_metric_in_file, is_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         has_human_system_score = is_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & is_metric_in_file)

@@ -109,9 +109,9 @@ def rater_scores(
 
 
 def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> RaterScores:
-    """Return the raters, with all metrics that match a pattern replaced by one metric.
+    """Return the raters; for each pattern, one new metric replaces all metrics that match the pattern.
 
-    The scores of the new metric are the mean of the standardised scores of the matching metrics, by aspect.
+    In each aspect, the score of the new metric is the mean of the standardised scores of the matching metrics.
     """
     metric_indices = [rater_index for rater_index, rater_kind in enumerate(raters.kinds) if rater_kind == METRIC]
     metric_names = list(dict.fromkeys(raters.raters[rater_index] for rater_index in metric_indices))
@@ -167,7 +167,7 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
 def _mean_of_standardised(scores: Floats) -> Floats:
     """Return the mean over metrics of standardised scores (metrics, items, systems).
 
-    The standardised scores of a metric have mean 0 and standard deviation 1. If the means are constant, all are NaN.
+    The standardised scores of a metric have mean 0 and standard deviation 1. If all means are equal, the result is NaN.
     """
     flat_scores = scores.reshape(len(scores), -1)
     score_deviations = flat_scores - mean_of_defined(flat_scores)[:, np.newaxis]

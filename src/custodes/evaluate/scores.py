@@ -127,8 +127,8 @@ class HumanMeans(NamedTuple):
 
     `values` (items, systems) are the means. `adjustment_range` is the largest minus the smallest adjustment of an
     output, and `standard_error` the largest standard error of a difference of two adjustments. `n_excluded` is the
-    number of rated outputs without a mean, and `n_sets` the number of sets of comparable annotators. `levels` are None
-    without an estimate of their error, and if all annotators rated the same outputs.
+    number of rated outputs without a mean, and `n_sets` the number of sets of comparable annotators. `levels` is None
+    if the errors of levels cannot be estimated, or if all annotators rated the same outputs.
     """
 
     values: Floats
@@ -181,11 +181,11 @@ def human_means(annotator_scores: Floats) -> HumanMeans:
     """Return the mean scores over annotators, given scores (annotators, items, systems).
 
     If annotators rated different outputs, the mean level of the annotators of an output (see `annotator_levels`) is
-    subtracted from its mean. Ties are kept if only the errors of levels would break these ties. Annotators are
-    comparable if a chain of outputs with several ratings connects them. On an item, only the outputs of one set of
-    comparable annotators have a mean: the set that rated most outputs of the item. If several sets rated equally many
-    outputs, the set with more ratings counts, then the set with higher ratings, so that the order of annotators does
-    not matter. If the error of levels cannot be estimated, means are not adjusted.
+    subtracted from the mean of the output. Ties are kept if only the errors of levels would break these ties.
+    Annotators are comparable if a chain of outputs with several ratings connects them. On an item, only the outputs of
+    one set of comparable annotators have a mean: the set that rated most outputs of the item. If several sets rated
+    equally many outputs, the set with more ratings counts, then the set with higher ratings, so that the order of
+    annotators does not matter. If the error of levels cannot be estimated, means are not adjusted.
 
     >>> harsh, lenient = np.array([[1.0, 2.0, 1.0, 2.0, 3.0, 4.0, np.nan], [3.0, 4.0, 3.0, 4.0, 5.0, 6.0, 5.0]])
     >>> human_means(np.array([[harsh], [lenient]])).values.round(2).tolist()

@@ -1,5 +1,6 @@
-"""Pairwise accuracy: over pairs of systems, from p-values (soft pairwise accuracy), and within items, with calibrated
-ties of the metric. Pairwise accuracy of system scores is `correlation.ConcordanceCounts.accuracy`.
+"""Pairwise accuracy of two kinds: over pairs of systems, from p-values (soft pairwise accuracy), and over pairs of
+outputs of one item, with calibrated ties of the metric. Pairwise accuracy of system scores is
+`correlation.ConcordanceCounts.accuracy`.
 
 Several functions share these arrays. `human` (items, systems) and `metrics` (metrics, items, systems) are ratings, NaN
 if not rated. `units` (items,) is the resampling unit of each item, and `weights` (B, units) are the bootstrap weights
@@ -35,12 +36,12 @@ def spa(
 
     p is a one-sided p-value: it tests equality against the alternative that the first system of the pair (in the given
     order) is better. Row 0 of `weights` is the data. In row 0, p is from the paired permutation test: the proportion of
-    sign flips (K, units) with a difference of at least the observed one. A flip swaps the two systems of a pair in some
-    units, in all items of such a unit. The flips are the same for the annotators and all metrics. In the other rows, p
-    is the normal p-value of the mean difference divided by its standard error. The variance is clustered by unit and
-    multiplied by G / (G - 1) for G units. The normal p-value estimates the same quantity as the permutation test, but
-    needs no permutations within resamples. A pair without common items is left out, and so is a pair with a single unit
-    in a resample. The result is NaN if no pair remains.
+    sign flips (K, units) with a difference of at least the observed one. A flip swaps the two systems of a pair in all
+    items of some units. The flips are the same for the annotators and all metrics. In the other rows, p is the normal
+    p-value of the mean difference divided by its standard error. The variance is clustered by unit and multiplied by G
+    / (G - 1) for G units. The normal p-value estimates the same quantity as the permutation test, but needs no
+    permutations within resamples. A pair without common items is left out, and so is a pair with a single unit in a
+    resample. The result is NaN if no pair remains.
 
     >>> human, metric = np.array([[2.0, 1], [3, 1]]), np.array([[[0.2, 0.1], [0.1, 0.2]]])
     >>> flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)
@@ -191,9 +192,9 @@ def acc_eq(
     metric's scores differ by at most epsilon. Otherwise the pair is correct if the metric prefers the same output as
     the annotators by more than epsilon. Accuracy is the proportion of correct pairs of an item, averaged over the items
     with a pair. Epsilon is a difference of metric scores that is fitted in every resample: the smallest value that
-    maximises accuracy, chosen from 0 and the observed absolute differences. Differences that agree to 1e-12 of the
-    larger score of their pair count as equal. For example, .9983 - .9951 and .9951 - .9919 are different floating-point
-    numbers but count as equal. Accuracy and epsilon are NaN without pairs.
+    maximises accuracy, chosen from 0 and the observed absolute differences. Two differences count as equal if they
+    agree to 1e-12 of the larger score of their pair. For example, .9983 - .9951 and .9951 - .9919 are different
+    floating-point numbers but count as equal. Accuracy and epsilon are NaN without pairs.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> accuracy, epsilon = acc_eq(human, metric, human_tie=0, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
@@ -234,10 +235,11 @@ def acc_eq(
 class Events:
     """Changes in the number of correct pairs of one metric as epsilon grows.
 
-    When epsilon reaches the metric's difference of a pair, the pair becomes correct if annotators tie, and wrong if it
-    was concordant. So only some values of epsilon can maximise accuracy. The candidates are 0 and the difference of
-    each human tie whose next larger difference belongs to a concordant pair or does not exist. Between two neighbouring
-    candidates (a segment), the number of correct pairs first falls and then rises.
+    When epsilon reaches the metric's difference of a pair, the pair becomes correct if annotators tie on it; a
+    concordant pair becomes wrong. So only some values of epsilon can maximise accuracy. The candidates are 0 and the
+    metric's differences of some human ties: those for which the next larger difference belongs to a concordant pair or
+    does not exist. Between two neighbouring candidates (a segment), the number of correct pairs first falls and then
+    rises.
     """
 
     def __init__(
@@ -367,8 +369,8 @@ class Events:
         return np.repeat(np.cumsum(is_segment_start), np.diff(np.append(first_event_of_value, len(self.delta))))
 
     def _epsilon(self, best_segment: Ints, weights_by_unit: NDArray[Any]) -> Floats:
-        """Epsilon in each resample: the largest human tie of the chosen segment that is present in the resample, or 0
-        for segment 0."""
+        """Epsilon in each resample: the largest difference among the human ties of the chosen segment that occur in the
+        resample, or 0 for segment 0."""
         tie_event_indices = np.flatnonzero(self.gain)
         tie_differences, tie_units = (
             np.append(0.0, self.delta[tie_event_indices]),
@@ -386,8 +388,8 @@ class Events:
 
 
 def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
-    """The units that occur, and the position of each entry among them. All units are returned if there are no more
-    units than entries."""
+    """The distinct units, and the position of each entry of `unit` among these units. If there are no more units than
+    entries, all units are returned, even those that do not occur."""
     if n_units <= len(unit):
         return np.arange(n_units), unit
     present_units, unit_positions = np.unique(unit, return_inverse=True)

@@ -40,8 +40,8 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     ranks. So the annotator's severity and use of the scale do not matter, and answers on a coarse scale estimate the
     same correlation as answers on a fine scale. The agreement of two answers is the product of their scores. The mean
     agreement is 0 for an annotator whose answers do not depend on the task. The scores of the peers are centred on the
-    tasks of the annotator, and their variance is measured on these tasks. So harder or more similar tasks do not reduce
-    the annotator's relative agreement.
+    tasks of the annotator, and the variance of the scores is measured on the same tasks. So harder or more similar
+    tasks do not reduce the annotator's relative agreement.
 
     References
     ----------
@@ -233,7 +233,7 @@ def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> floa
 
     This is a permutation test. For each annotator and column, the preferences are summed over the annotator's tasks,
     and the squared sum is divided by the number of these tasks. The statistic is the total over annotators and columns.
-    Annotators are permuted over tasks, which are exchangeable if tasks are assigned at random.
+    Annotators are permuted over tasks: if tasks are assigned at random, annotators are exchangeable.
 
     Parameters
     ----------

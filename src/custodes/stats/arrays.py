@@ -24,7 +24,8 @@ _CONSTANT = 1e-12  # a variance below this proportion of its largest possible va
 
 
 def chunks(n_items: int, elements_per_item: int) -> Iterator[slice]:
-    """Slices that cut items into chunks, so that arrays with `elements_per_item` have at most `CHUNK` elements.
+    """Slices that cut items into chunks; an array with `elements_per_item` elements per item of a chunk has at most
+    `CHUNK` elements.
 
     >>> list(chunks(5, CHUNK // 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]

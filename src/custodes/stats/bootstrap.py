@@ -113,7 +113,7 @@ def weighted_sums(weights: NDArray[Any], values_by_unit: NDArray[Any]) -> NDArra
 def group_by_outputs(
     human: NDArray[np.float64], metrics: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Group the metrics that share the set of outputs with a human and a metric rating.
+    """Group metrics by the set of outputs that have both a human rating and a rating by the metric.
 
     Yields the metric indices and the flat output indices of each group.
 

@@ -35,7 +35,7 @@ def is_clustered(units: NDArray[np.integer[Any]]) -> bool:
 
 
 def effective_clusters(sizes: NDArray[Any]) -> float:
-    """Effective number of clusters with these sizes: the number of equal clusters with the same variance of a mean.
+    """Effective number of clusters with these sizes: with this number of equal clusters, a mean has the same variance.
 
     The effective number is at least 2 if several clusters have a positive size.
 
@@ -329,12 +329,12 @@ def influence_design_effect(
 def null_effect(wins_and_losses: NDArray[Any], cluster_square_sums: NDArray[Any], n_clusters: NDArray[Any]) -> Floats:
     """Number, at least 1, by which a sign test divides its counts to allow for clusters; all arrays have shape (...).
 
-    `cluster_square_sums` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins -
-    losses under the null hypothesis. If every item is a cluster, it is the number of wins and losses. Because the
-    variance holds under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels:
-    with C = `n_clusters`, |z| is at most sqrt(C). With fewer than twelve clusters, the limit of |z| would allow smaller
-    p-values than 2^(1 - C), the smallest p-value of sign flips of whole clusters. The divisor is then increased so that
-    no p-value is smaller than 2^(1 - C).
+    For `cluster_square_sums`, signs are summed within each cluster, and the squares of these sums are summed over
+    clusters. The result is the variance of wins - losses under the null hypothesis. If every item is a cluster, the
+    result is the number of wins and losses. Because the variance holds under the null hypothesis, no t quantiles are
+    needed, and the test is also valid at small levels: with C = `n_clusters`, |z| is at most sqrt(C). With fewer than
+    twelve clusters, the limit of |z| would allow smaller p-values than 2^(1 - C), the smallest p-value of sign flips of
+    whole clusters. The divisor is then increased so that no p-value is smaller than 2^(1 - C).
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]
@@ -345,7 +345,7 @@ def null_effect(wins_and_losses: NDArray[Any], cluster_square_sums: NDArray[Any]
 
 
 def few_clusters(n_clusters: NDArray[Any]) -> Floats:
-    """Factor for a variance by C clusters (...): it limits |z| to the largest |z| that sign flips of clusters can
+    """Factor for a variance by C clusters (...). With this factor, |z| is at most the |z| that sign flips of clusters
     reach.
 
     >>> few_clusters(np.array([6, 12, 40])).round(2).tolist()

@@ -49,9 +49,9 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
 
 
 def _affinity(edge_weights: Floats) -> Floats:
-    """Half the contribution to modularity (n, n) of each pair of nodes in one community, in multiples of 1 / `_UNIT`.
+    """Half the contribution (n, n) of each pair of nodes to modularity if both nodes are in one community.
 
-    The matrix is exactly symmetric, with 0 on the diagonal.
+    The unit is 1 / `_UNIT`. The matrix is exactly symmetric, with 0 on the diagonal.
     """
     edge_weight_shares = edge_weights / edge_weights.sum()
     degree_of_node = edge_weight_shares.sum(axis=0)

@@ -170,7 +170,8 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
 
 
 def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
-    """Twice the concordant minus discordant pairs of each row; with few levels, from a table, which is faster."""
+    """Twice the number of concordant minus discordant pairs of each row. With few levels, the pairs are counted from a
+    table, which is faster."""
     n = x.order.shape[1]
     if x.n_levels * y.n_levels > n:
         x, y = (y, x) if y.has_ties and not x.has_ties else (x, y)
@@ -192,7 +193,7 @@ def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
 
 
 ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
-"""Correlations along the last axis, by kind."""
+"""Functions that compute correlations along the last axis, by kind of correlation."""
 
 
 def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None) -> ConcordanceCounts:
@@ -245,7 +246,7 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
 
 
 def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
-    """Concordant minus discordant pairs of each output.
+    """Number of concordant minus discordant pairs that contain each output.
 
     The sum of a row is twice the numerator of Kendall's tau. The derivative of the sum with respect to the weight of an
     output (its influence) is twice the result for the output. The computation takes n sqrt(n) steps.

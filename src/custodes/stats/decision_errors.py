@@ -45,9 +45,9 @@ def lower_rate(rates: NDArray[Any], critical_value: float) -> NDArray[np.float64
     """Lower bound of the expected proportion of pairs with an error, from the proportion of resamples (..., pairs) in
     which each pair has the error.
 
-    A pair near the threshold of a test may have an error in the given data that is rare in other data. If z is the
-    distance from the threshold in standard errors, the rate is about the normal probability of z, and `critical_value`
-    standard errors are subtracted from z. NaN marks pairs that are left out.
+    A pair near the threshold of a test may have an error in the given data that is rare in other data. The rate is
+    about the normal probability of z, the distance from the threshold in standard errors. For the bound,
+    `critical_value` is subtracted from z. NaN marks pairs that are left out.
 
     >>> lower_rate(np.array([[0.5, 0.0, 1.0, np.nan]]), 1.96).round(4).tolist()
     [0.3417]
@@ -58,7 +58,8 @@ def lower_rate(rates: NDArray[Any], critical_value: float) -> NDArray[np.float64
 
 
 def outcome_probabilities(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Posterior means (n + 1) / (N + 3) of the probabilities of outcomes under a uniform prior, from counts (..., 3).
+    """Posterior means of outcome probabilities under a uniform prior, from counts (..., 3): (count + 1) / (sum of
+    counts + 3).
 
     The probabilities are NaN without comparisons.
 

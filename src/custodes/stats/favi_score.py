@@ -14,7 +14,8 @@ from custodes.stats.ratios import ratio
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
 
 ERROR_COST = _SIGN[np.newaxis, :] - _SIGN[:, np.newaxis]
-"""W of Favi-Score Definition 8, [human, metric]: shift of the outcome towards the first system by an error."""
+"""How far an error shifts the outcome towards the first system, by preference [human, metric]. The Favi-Score paper
+calls this cost W (Definition 8)."""
 ERROR_COST.setflags(write=False)
 
 SIZES = (0.0, 2.0)
@@ -23,8 +24,8 @@ SIZES = (0.0, 2.0)
 _PRIOR = 1 / 6  # one pseudo-count in total over the six error cells; a uniform prior would dominate a few errors
 
 _DRAWS_PER_BLOCK = 4_000_000
-"""Draws of a cell for a block of tables: 16 MB in single precision, about eight such arrays. The random stream depends
-on this number, so it is not a `CHUNK`."""
+"""Number of draws of a cell for a block of tables. An array of these draws has 16 MB in single precision; about eight
+such arrays exist. The number is not derived from `CHUNK`, because the random stream depends on the number."""
 
 
 class FaviPosterior(NamedTuple):

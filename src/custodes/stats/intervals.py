@@ -72,9 +72,9 @@ def student_inference(estimate: float, standard_error: float, *, n_units: float,
 def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, Floats]:
     """Wilson interval of proportions (...): lower and upper bounds.
 
-    `n` is the number of independent observations; if observations are clustered, it is their effective number.
-    `quantile` is the quantile of the normal distribution, or of Student's t if the variance was estimated. The interval
-    contains the proportion. The interval is NaN if any argument is NaN.
+    `n` is the number of independent observations, or the effective number if observations are clustered. `quantile` is
+    the quantile of the normal distribution, or of Student's t if the variance was estimated. The interval contains the
+    proportion. The interval is NaN if any argument is NaN.
 
     >>> low, high = wilson_interval(np.array([1.0, 0.5]), 12, quantile=1.96)
     >>> low.round(3).tolist(), high.round(3).tolist()
@@ -124,15 +124,15 @@ def student_interval(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Interval of estimate ± t x standard error, from draws (1 + B, ...): lower and upper bounds, (...) each.
 
-    Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters, one number or one for
-    each estimate (...). The standard error is the standard deviation over the resamples times sqrt(G / (G - 1)), and t
-    has G - 1 degrees of freedom. With `adjust_for_few_draws`, the sampling error of a standard error from B resamples
-    is included: t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom (Satterthwaite). With the bounds `SHARE`, the
-    estimate is a proportion p, and its interval is the Wilson interval of p (1 - p) / error^2 observations. If the
-    number of observations is 0 / 0, it is replaced by G, so that the interval at 0 and 1 has a width. With other
-    bounds, the error is computed on a variance-stabilising scale: arcsine between two bounds, square root above a lower
-    bound. So the interval stays within the bounds and contains the estimate. The interval is NaN if the estimate is
-    undefined, if fewer than half of the draws are defined, or if there is only one cluster or one draw.
+    Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters. `n_units` is one number,
+    or one number for each estimate (...). The standard error is the standard deviation over the resamples times sqrt(G
+    / (G - 1)), and t has G - 1 degrees of freedom. With `adjust_for_few_draws`, the sampling error of a standard error
+    from B resamples is included: t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom (Satterthwaite). With the
+    bounds `SHARE`, the estimate is a proportion p, and its interval is the Wilson interval of p (1 - p) / error^2
+    observations. If the number of observations is 0 / 0, it is replaced by G, so that the interval at 0 and 1 has a
+    width. With other bounds, the error is computed on a variance-stabilising scale: arcsine between two bounds, square
+    root above a lower bound. So the interval stays within the bounds and contains the estimate. The interval is NaN if
+    the estimate is undefined, if fewer than half of the draws are defined, or if there is only one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -194,10 +194,11 @@ def expanded_interval(
 
     The draws are from G = `n_units` clusters and need not be centred at the estimate. The level is the normal
     probability between minus and plus the t quantile with G - 1 degrees of freedom. If the required percentile lies
-    beyond the most extreme draws, the interval also contains the extrapolated bounds: the distance from the estimate to
-    a percentile with ten draws beyond it, extended in proportion to the quantile on the scale of `student_interval`.
-    The interval is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there are no
-    draws. If the draws of a `SHARE` are all 0 or all 1, the interval is the Wilson interval of G observations.
+    beyond the most extreme draws, the interval also contains extrapolated bounds. For an extrapolated bound, the
+    distance from the estimate to a percentile with ten draws beyond it is extended in proportion to the quantile, on
+    the scale of `student_interval`. The interval is NaN if the estimate is undefined, if fewer than half of the draws
+    are defined, or if there are no draws. If the draws of a `SHARE` are all 0 or all 1, the interval is the Wilson
+    interval of G observations.
 
     >>> draws = np.linspace(0, 1, 1001)
     >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -257,9 +258,8 @@ class ResampledEstimate:
     """An estimate with resamples of `n_units` clusters, whose effective number is `n_effective_units`.
 
     `draws` (1 + B,) are the estimates from the data (row 0) and from the resamples. `population` (B,) are simulated
-    values of the statistic with very many items; they are given if the noise of finite samples biases the resamples.
-    `bounds` are the lower and the upper bound of the statistic. `width` is the largest effect of one cluster on the
-    statistic.
+    values of the statistic with very many items, if the noise of finite samples biases the resamples. `bounds` are the
+    lower and the upper bound of the statistic. `width` is the largest effect of one cluster on the statistic.
     """
 
     draws: Floats
@@ -286,7 +286,7 @@ class ResampledEstimate:
         With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). The
         interval is also undefined if, with G equal clusters, a percentile lies beyond the most extreme draws. If no
         resample differs from the estimate, the error is unknown, but not 0. The interval then extends by `width` times
-        1 - ((1 - level) / 2)^(1 / G). The factor of `width` is the upper confidence bound of the proportion of
+        1 - ((1 - level) / 2)^(1 / G). This factor of `width` is an upper confidence bound: it bounds the proportion of
         deviating clusters if none of G sampled clusters deviates.
         """
         from scipy.special import ndtr

@@ -33,7 +33,7 @@ _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cach
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Estimates (k,) with their intervals, single p-values, and p-values adjusted for the family; NaN where undefined.
+    """Estimates (k,) with intervals, unadjusted p-values, and p-values adjusted for the family; NaN where undefined.
 
     `at_threshold` is whether the Monte Carlo error of `p_adjusted` spans the level.
     """
@@ -117,12 +117,12 @@ def flip_tests(
     The tests flip the signs of jackknife pseudo-values, which are arbitrary under the hypothesis. The t statistic of
     each flip uses the variance of this flip, so that few blocks, and blocks of unequal size, are allowed. If estimates
     have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
-    contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval has
-    all values d for which |t| of the pseudo-values minus d times the relative sizes of their blocks is at most the
-    critical t. For blocks of equal size, the interval is the estimate +- the critical t times the jackknife standard
-    error. If an estimate has too few blocks to be significant at 1 - `confidence`, it has no p-value and no interval,
-    and is not in the family. If the values d are not bounded, because few blocks have nearly all units, there is no
-    interval.
+    contributions that are symmetric around 0; otherwise, the tests are valid asymptotically, for many blocks. The
+    interval contains a value d if |t| is at most the critical t after d times the relative size of the block is
+    subtracted from each pseudo-value. For blocks of equal size, the interval is the estimate +- the critical t times
+    the jackknife standard error. If an estimate has too few blocks to be significant at 1 - `confidence`, it has no
+    p-value and no interval, and is not in the family. If the values d are not bounded, because few blocks have nearly
+    all units, there is no interval.
 
     Parameters
     ----------

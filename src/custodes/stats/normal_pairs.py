@@ -203,7 +203,8 @@ class NormalMaximum:
 
 
 def variance_of_differences(covariance: Floats, first_indices: Ints, second_indices: Ints) -> tuple[Floats, Bools]:
-    """Variance of the difference of each pair of estimates, and whether it exceeds rounding error: (k,) each.
+    """For each pair of estimates, the variance of the difference, and whether the variance exceeds rounding error: (k,)
+    each.
 
     `first_indices` and `second_indices` (k,) are the positions of the two estimates of each pair.
 

@@ -150,7 +150,8 @@ class _Levels:
 
     @cached_property
     def _steps(self) -> Any:
-        """Number of outputs of each group in a level and in the level below it, with rows in the order of `_row`."""
+        """Number of outputs of each group in a level plus the number in the level below; rows are in the order of
+        `_row`."""
         level_of_entry = np.concatenate([self.level_of_output, self.level_of_output + 1])
         is_existing_level = level_of_entry < self.shape[0]
         return _count_matrix(
@@ -195,7 +196,7 @@ def _count_matrix(row: Ints, column: Ints, shape: tuple[int, int]) -> Any:
 
 
 def _level_power_sums(levels_of_rater: list[_Levels], resample_weights: NDArray[Any], power: int) -> Floats:
-    """Sums of the sizes of levels, raised to a power, in resamples: (raters, B).
+    """Sum over the levels of a rater of the size of the level raised to `power`, in every resample: (raters, B).
 
     If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
     """
@@ -307,8 +308,8 @@ def _paired_groups(
 ) -> Floats:
     """Concordance in every resample: w' K w with the weights w of the groups, (B, metrics).
 
-    K[u, v] is the concordance between the outputs of groups u and v. K is symmetric, so blocks of its rows contain only
-    the columns from the first row on. A group with many outputs is cut into several parts.
+    K[u, v] is the concordance between the outputs of groups u and v. K is symmetric, so a block of rows is computed
+    only for the columns from the block's first row on. A group with many outputs is cut into several parts.
     """
     output_order = np.argsort(group_of_output, kind="stable")
     index_in_group = np.arange(len(output_order)) - np.searchsorted(

@@ -20,7 +20,7 @@ _SEED = 0  # seed of the nodes of an integral over covariances; fixed, so that i
 
 
 def population_values(human: Floats, metrics: Floats, *, n_units: float) -> tuple[Floats, Floats]:
-    """Draws of the system scores by annotators and by each metric for very many items, given the data and resamples.
+    """Draws of the scores that systems would have by annotators and by each metric with very many items.
 
     `human` and `metrics` (1 + B, metrics, systems) are system scores: row 0 is the data, and the B further rows are
     resamples of clusters, whose (effective) number is `n_units`. The two results (B, metrics, systems) are centred over

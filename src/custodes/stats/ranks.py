@@ -116,7 +116,7 @@ class SortedRows(NamedTuple):
     """Rows of values in ascending order.
 
     `order` is the output at each position (rows, n). `start` and `end` are the start and the exclusive end of the run
-    of ties at each position; they are a single row if there are no ties. `has_ties` is whether there are ties.
+    of ties at each position; without ties, both arrays have a single row. `has_ties` is whether there are ties.
     """
 
     order: Ints
@@ -187,7 +187,7 @@ def sorted_positions(x: SortedRows, y: SortedRows) -> Iterator[tuple[Ints, Ints]
 
 
 def take_from_rows(values: NDArray[Any], indices: Ints) -> NDArray[Any]:
-    """Elements of each row of `values` at `indices`. If either has a single row, it is used for all rows."""
+    """Elements of each row of `values` at `indices`. A single row of `values` or `indices` is used for all rows."""
     if len(indices) == 1:
         return np.asarray(np.take(values, indices[0], axis=1))
     return np.asarray(values[0][indices] if len(values) == 1 else np.take_along_axis(values, indices, axis=1))
@@ -198,8 +198,8 @@ def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[A
 
     The computation takes n sqrt(n) steps and memory linear in n. Positions and codes are cut into blocks of about
     sqrt(n). Pairs of elements in different blocks are counted from a table of cumulative counts. Pairs within a block
-    are counted by comparisons, for many blocks at once. Up to n = 20,000, this is several times faster in NumPy than
-    merging in n log n steps. At n = 100,000, it is not slower.
+    are counted by comparisons, for many blocks at once. Up to n = 20,000, this method is several times faster in NumPy
+    than merging in n log n steps. At n = 100,000, this method is not slower.
 
     Parameters
     ----------

@@ -45,10 +45,10 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices keep
     the level of the test even if a small slice has a much larger variance than the other parts. If parts are
     exchangeable, the test is therefore conservative. First, the variance of a slice is shrunk upwards towards the
-    overall variance, which counts as one part. Second, the observed statistic is treated as Student's t, and its
-    degrees of freedom are the smaller of the numbers of parts inside and outside the slice, minus 1. P-values are
-    adjusted by the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on the
-    seed of an analysis.
+    overall variance, which counts as one part. Second, the observed statistic is treated as Student's t. The degrees of
+    freedom are the number of parts inside or outside the slice, whichever is smaller, minus 1. P-values are adjusted by
+    the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on the seed of an
+    analysis.
 
     Parameters
     ----------
@@ -178,7 +178,8 @@ def _differences(slice_moments: Floats, overall_part_variance: Floats) -> tuple[
 
 
 def _ratio_and_variance(moments: Floats) -> tuple[Floats, Floats]:
-    """The ratio, and the variance of the influence of one part of mean size. The variance is 0 for a single part."""
+    """The ratio, and the variance of the influence that a part of mean size has. The variance is 0 for a single
+    part."""
     n_parts, numerator_sum, denominator_sum, numerator_square_sum, product_sum, denominator_square_sum = moments
     slice_ratio = ratio(numerator_sum, denominator_sum)
     ratio_or_zero = np.nan_to_num(slice_ratio)

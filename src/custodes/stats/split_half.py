@@ -79,9 +79,9 @@ def attainable_tau(
 def _simulate_tau(
     ratings: Floats, splits: Sequence[tuple[Half, Half]], rng: np.random.Generator, tau: Floats
 ) -> tuple[Floats, Floats]:
-    """Simulated tau-b at increasing reliabilities of one annotator: of two halves, and of the true scores with the mean
-    of all annotators. In the range of `tau` (n,), which are values of two halves, no reliability of the grid is left
-    out."""
+    """Two simulated values of tau-b at increasing reliabilities of one annotator: between two halves, and between the
+    true scores and the mean of all annotators. Within the range of `tau` (n,), values of tau-b between two halves,
+    every reliability of the grid is simulated."""
     from scipy.special import ndtr, ndtri
 
     n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(splits))

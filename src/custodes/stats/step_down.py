@@ -11,7 +11,8 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 
 SIGMAS = 4.0
-"""Minimum distance of a probability from a threshold for a clear decision, in Monte Carlo standard errors."""
+"""A decision is clear if a probability is at least this number of Monte Carlo standard errors away from the
+threshold."""
 
 _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
 

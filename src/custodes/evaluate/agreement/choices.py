@@ -29,7 +29,8 @@ def are_choices(comparison: RaterComparison) -> bool:
 
 
 def compared_count(comparison: RaterComparison, metric_index: int) -> int:
-    """Return the number of comparisons that annotators and metric share; of outputs, if there is one system."""
+    """Return the number of comparisons that annotators and metric share, or of shared outputs if there is one
+    system."""
     if len(comparison.systems) == 1:
         return int(comparison.has_both_scores[metric_index].sum())
     return len(comparison.shared(metric_index).pair)
@@ -63,7 +64,8 @@ def resampled_groups(
 def weighted_comparisons(
     comparison: RaterComparison, column_of_item: Ints, metric_index: int
 ) -> tuple[Ints, Signs, Ints, Floats]:
-    """The pairs and the signs (2, n) of the comparisons rated by annotators and metric, with columns and weights.
+    """The pairs and the signs (2, n) of the comparisons rated by annotators and metric, with the column and the weight
+    of each comparison.
 
     `column_of_item` (items,) is a position for each item. Items with position -1 are left out.
     """
@@ -80,7 +82,7 @@ def weighted_comparisons(
 
 
 def category_sums(comparison: RaterComparison, column_of_item: Ints, n_columns: int) -> Floats:
-    """(4, metrics, columns): weights of all shared comparisons, equal preferences, human ties and metric ties."""
+    """Total weights of all shared comparisons, equal preferences, human ties and metric ties: (4, metrics, columns)."""
     weight_sums = np.empty((4, len(comparison.metrics), n_columns))
     for metric_index in range(len(comparison.metrics)):
         _, (human_signs, metric_signs), column_of_comparison, comparison_weights = weighted_comparisons(

@@ -92,7 +92,7 @@ class Tester:
         )
 
     def marked_item_weights(self, is_marked: Bools) -> Floats:
-        """(blocks, k): total weight of the marked items of a block, for each row of `is_marked` (k, items)."""
+        """Total weight of the marked items of a block, for each row of `is_marked` (k, items): (blocks, k)."""
         design = self.sample.comparison.design
         marked_row_indices, marked_item_indices = np.nonzero(is_marked)
         return table_sums(
@@ -188,7 +188,7 @@ class Differences:
         ]
 
     def better(self, statistic_name: str, alpha: float) -> Bools | None:
-        """(metrics, metrics): whether the metric of the row is significantly better than the metric of the column.
+        """Whether the metric of the row is significantly better than the metric of the column, (metrics, metrics).
 
         All pairs are tested jointly at level `alpha`. The result is None if there are no tests.
         """
@@ -337,14 +337,14 @@ def _on_common_ground(tester: Tester, metric_pairs: NDArray[np.intp]) -> Iterato
 
 
 def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
-    """(metrics, items): whether the statistic of each metric depends on the item."""
+    """Whether the statistic of each metric depends on the item, (metrics, items)."""
     if statistic.per_item:
         return np.isfinite(sample.per_item(statistic.per_item))
     return _rated_item_mask(sample.comparison)
 
 
 def _rated_item_mask(comparison: RaterComparison) -> Bools:
-    """(metrics, items): whether annotators and metric both rated an output or a comparison of the item."""
+    """Whether annotators and metric both rated an output or a comparison of the item, (metrics, items)."""
     rated_item_masks = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
     if not are_choices(comparison):
         rated_item_masks = np.asarray(comparison.has_both_scores.any(axis=2))

@@ -131,13 +131,13 @@ class Sample:
 
     @cached_property
     def level_weights(self) -> Floats:
-        """(annotators, items, systems): weight of each annotator in the mean rating of an output."""
+        """Weight of each annotator in the mean rating of an output, (annotators, items, systems)."""
         has_rating = np.isfinite(self.comparison.persons)
         return ratio(has_rating, has_rating.sum(axis=0))
 
     @cached_property
     def level_errors(self) -> Floats | None:
-        """(B, annotators): errors of the annotators' levels in the resamples; None without adjustment for levels.
+        """Errors of the annotators' levels in the resamples, (B, annotators); None without adjustment for levels.
 
         The errors are normal, with the covariance of the least-squares fit of levels.
         """
@@ -154,7 +154,7 @@ class Sample:
         return np.asarray(normal_draws[:, name_rank_of_annotator] @ covariance_root)
 
     def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used_output: Bools) -> Floats:
-        """(1 + B, raters, systems): means over the outputs `is_used_output` (items, systems), or `file_scores`."""
+        """Means over the outputs `is_used_output` (items, systems), or `file_scores`: (1 + B, raters, systems)."""
         design = self.comparison.design
         fitted_scores = system_fit(
             scores, is_used_output, units=design.units, weights=self.times, item_weights=design.weights
@@ -166,7 +166,7 @@ class Sample:
         )
 
     def item_mean(self, item_values: Floats) -> Floats:
-        """(1 + B, k): means over items of the defined values of `item_values` (k, items)."""
+        """Means over items of the defined values of `item_values` (k, items): (1 + B, k)."""
         design = self.comparison.design
         return weighted_item_mean(item_values, units=design.units, weights=self.times, item_weights=design.weights)
 
@@ -192,13 +192,13 @@ class Sample:
 
     @cached_property
     def column_of_item(self) -> Ints:
-        """(items,): the column of each item in `times`; -1 if another cluster represents the cluster of the item."""
+        """The column of each item in `times`, (items,); -1 if another cluster represents the cluster of the item."""
         cluster_of_item = self.comparison.design.units
         return cluster_of_item if self.columns is None else self.columns[cluster_of_item]
 
     @cached_property
     def preference_totals(self) -> Floats:
-        """(4, 1 + B, metrics): total weights of all comparisons, equal preferences, human ties and metric ties."""
+        """Total weights of all comparisons, equal preferences, human ties and metric ties: (4, 1 + B, metrics)."""
         weight_sums = category_sums(self.comparison, self.column_of_item, self.times.shape[1])
         return np.moveaxis(bootstrap.weighted_sums(self.times, weight_sums), 1, 0)
 
@@ -209,7 +209,7 @@ class Sample:
 
 
 def holds_for_both(condition: Bools) -> Bools:
-    """(..., systems, systems): whether the condition (..., systems) holds for both systems of a pair."""
+    """Whether the condition (..., systems) holds for both systems of a pair: (..., systems, systems)."""
     return np.asarray(condition[..., np.newaxis] & condition[..., np.newaxis, :])
 
 
@@ -300,7 +300,7 @@ class Statistic:
         )
 
     def chance_of(self, sample: Sample) -> Floats:
-        """(1 + B, metrics): the chance level, NaN if the statistic has no chance level."""
+        """The chance level, NaN if the statistic has no chance level: (1 + B, metrics)."""
         if callable(self.chance):
             return self.chance(sample)
         return np.full(

@@ -33,8 +33,8 @@ MOST_LABELS = 12
 AnnotatorType = Literal["auto", "persons", "slots"]
 
 MOST_OF_TASKS = 0.9
-"""Raters with similar names are slots if each of these raters answered at least this proportion of their joint
-tasks."""
+"""Raters with similar names are slots if each of these raters answered at least this proportion of the tasks that at
+least one of the raters answered."""
 
 SLOT = "a slot, which several persons may share"
 
@@ -73,12 +73,12 @@ class AnnotatorAnswers:
 
     @property
     def has_several_answers(self) -> Bools:
-        """(tasks,): whether several annotators answered the task."""
+        """Whether several annotators answered the task, (tasks,)."""
         return self.answers.n_votes > 1
 
     @property
     def clusters(self) -> Ints:
-        """(workers,): number of clusters of items in which the annotator shares a task with other annotators."""
+        """Number of clusters of items in which the annotator shares a task with other annotators, (workers,)."""
         worker_of_answer, unit_of_answer = (
             self.answers.worker[self.is_shared_answer],
             self.unit[self.answers.task[self.is_shared_answer]],
@@ -90,7 +90,7 @@ class AnnotatorAnswers:
 
     @property
     def n_deviating(self) -> Ints:
-        """(workers,): number of the annotator's answers to shared tasks that differ from the most frequent one."""
+        """Number of answers to shared tasks that differ from the annotator's most frequent answer, (workers,)."""
         shared_workers, shared_values = self.answers.worker[self.is_shared_answer], self.value[self.is_shared_answer]
         distinct_values, value_codes = np.unique(shared_values, return_inverse=True)
         worker_value_codes, answer_counts = np.unique(
@@ -102,7 +102,7 @@ class AnnotatorAnswers:
 
     @property
     def is_shared_answer(self) -> Bools:
-        """(n,): for each answer, whether other annotators answered the same task."""
+        """For each answer, whether other annotators answered the same task: (n,)."""
         return np.asarray(self.has_several_answers[self.answers.task])
 
 

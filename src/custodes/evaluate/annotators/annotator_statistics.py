@@ -33,7 +33,8 @@ REVERSED_LEVEL = 0.01
 """Familywise level of the test of agreement below chance, for all annotators of a study (Holm)."""
 
 HALF = 0.5
-"""The test of low agreement compares an annotator's agreement with this fraction of the agreement among the others."""
+"""The test of low agreement compares an annotator's agreement with this fraction of the agreement among other
+annotators."""
 LEVEL = 0.05
 """Level of the preliminary tests that decide whether a flag is possible. Preliminary tests are not adjusted."""
 FEWEST = 12
@@ -47,8 +48,8 @@ ABOVE_CHANCE = "agreement is above the level of random answers"
 class AnnotatorTests(NamedTuple):
     """Tests of every annotator (a person or a slot); each array has shape (workers,).
 
-    `position` has the tests of position preference. `p_careless` are p-values of the hypothesis that the agreement of
-    the annotator with the others is at least half of the agreement among the others, and `untested_reason` says why
+    `position` has the tests of position preference. `p_careless` are p-values of the hypothesis that the annotator
+    agrees with the others at least half as well as the others agree with one another, and `untested_reason` says why
     this hypothesis is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the others
     no more than random answers do. `p_reversed` are p-values of the hypothesis that agreement is at least that of
     random answers; NaN if not tested, or if labels have no order.

@@ -26,12 +26,14 @@ from custodes.stats.ratios import ratio
 Method = Literal["auto", "dawid-skene", "mace", "majority"]
 
 ENOUGH = 20
-"""With at least this median number of shared answers per annotator, 'auto' estimates confusion matrices (Dawid-Skene).
+"""If the median number of shared answers per annotator is at least this number, 'auto' estimates confusion matrices
+(Dawid-Skene).
 """
 FEWEST_ANNOTATORS, FEWEST_DOUBLED = 3, 30
 """Minimum number of annotators, and of tasks with several answers, for an estimate of competence."""
 LEAST = 5.0
-"""Minimum number of errors that random answers would be expected to contain. Otherwise, competence is not estimated."""
+"""Minimum expected number of errors of an annotator who answers at random. Below this number, competence is not
+estimated."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 FEWEST_SHARED = 30
 """Minimum number of shared answers for an estimate of competence.
@@ -87,7 +89,7 @@ def consensus(aspect_answers: AnnotatorAnswers, method: str, *, rng: np.random.G
 
 
 def _kappa(answers: AnnotatorLabels, posterior: Floats) -> Floats:
-    """(workers,): Cohen's kappa of each annotator with the consensus.
+    """Cohen's kappa of each annotator with the consensus, (workers,).
 
     The value is NaN if random answers would give fewer than `LEAST` wrong answers.
     """

@@ -25,8 +25,8 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
 
     The ratings of each annotator are predicted from three sources: other aspects rated by the same annotator, other
     aspects rated by other annotators, and metrics. Values are means over the annotators with all three predictions,
-    weighted by numbers of rated outputs. An annotator is excluded if all ratings are in one fold, or if the annotator
-    shares no output with other annotators. The result is empty with one annotator or one aspect.
+    weighted by numbers of rated outputs. An annotator is excluded if all ratings of the annotator are in one fold, or
+    if no other annotator rated any of these outputs. The result is empty with one annotator or one aspect.
     """
     rater_scores, ratings_of_annotator = target.rater_scores, target.persons
     # (people, other aspects, items, systems)
@@ -75,7 +75,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
 
 
 def _held_out_agreement(target: Target, ratings: Floats, sources: tuple[Floats, Floats, Floats]) -> Floats:
-    """(annotators, 1 + B, sources): held-out tau-b of ridge regressions that predict each annotator's rating.
+    """Held-out tau-b of ridge regressions that predict each annotator's rating, (annotators, 1 + B, sources).
 
     `ratings` is (annotators, items, systems); all annotators rated the same outputs. The first two sources are
     (annotators, features, items, systems), and the metrics are (features, items, systems). The value is NaN if all

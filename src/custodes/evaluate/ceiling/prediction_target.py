@@ -33,7 +33,7 @@ MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedAspect:
-    """The human ratings of one aspect, which metrics predict: those at position `target_index` in `rater_scores`."""
+    """The human ratings of one aspect, at position `target_index` in `rater_scores`, which other raters predict."""
 
     rater_scores: RaterScores
     target_index: int
@@ -52,7 +52,8 @@ class PredictedAspect:
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
-        """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""
+        """Positions of the raters in each set of features. If annotators rated no other aspect, `metrics` is the only
+        set."""
         metric_positions, human_positions = (
             self.rater_scores.select_kind(METRIC),
             self.rater_scores.select_kind("human"),
@@ -108,7 +109,7 @@ class Target(PredictedAspect):
 
     @cached_property
     def x(self) -> Floats:
-        """(rows, raters): the features."""
+        """The features, (rows, raters)."""
         return self.rows(self.rater_scores.scores)
 
     @property
@@ -121,7 +122,7 @@ class Target(PredictedAspect):
         return np.asarray(scores.reshape(*scores.shape[:-2], -1)[..., self.row].T)
 
     def predict_from_raters(self, rater_sets: Iterable[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
-        """(m, rows): out-of-fold predictions from m sets of raters."""
+        """Out-of-fold predictions from m sets of raters, (m, rows)."""
         return np.stack(
             [
                 heldout.predict_out_of_fold(self.x[:, rater_positions], self.y, self.fold, groups=self.groups, fit=fit)
@@ -130,7 +131,7 @@ class Target(PredictedAspect):
         )
 
     def agreement(self, predictions: Floats) -> Floats:
-        """(1 + B, m): held-out tau-b of predictions (m, rows) in every resample.
+        """Held-out tau-b of predictions (m, rows) in every resample: (1 + B, m).
 
         `y` may be (m, rows), with a target for each prediction.
         """

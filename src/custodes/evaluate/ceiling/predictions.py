@@ -160,7 +160,7 @@ def history_columns(
 
 def information_columns(target: Target, confidence: float) -> dict[str, Any]:
     """Return the columns of `information` for a predicted aspect: errors with and without the annotators' other
-    aspects, and the ratio.
+    aspects, and the ratio of these errors.
 
     The result has one row per penalty. The result is empty if the annotators rated no other aspect."""
     if "both" not in target.columns:

@@ -54,17 +54,17 @@ class SystemTarget(PredictedAspect):
 
     @cached_property
     def rates(self) -> Floats:
-        """(raters, N): win rate against all other systems. The win rate is the rank sum, scaled to values from 0 to
+        """Win rate against all other systems, (raters, N). The win rate is the rank sum, scaled to values from 0 to
         1."""
         return win_rates(self.wins, np.arange(self.n_clusters))
 
     @cached_property
     def truth(self) -> NDArray[np.int8]:
-        """(pairs,): order of the two systems of each pair by the aspect."""
+        """Order of the two systems of each pair by the aspect, (pairs,)."""
         return _pair_orders(self.rates[self.target_index])
 
     def agreement(self, rater_sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
-        """(1 + B, sets): tau-b of the predictions from each set of raters.
+        """Tau-b of the predictions from each set of raters, (1 + B, sets).
 
         The model that predicts a pair of systems is fitted without this pair.
         """
@@ -80,7 +80,7 @@ class SystemTarget(PredictedAspect):
         )
 
     def unexplained_variance(self, rater_sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
-        """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""
+        """Squared errors of predictions for left-out systems, divided by squared errors of the mean: (1 + B, sets)."""
         model_and_mean_errors = [
             held_out_errors(self.wins[rater_positions], self.wins[self.target_index], fit)
             for rater_positions in rater_sets
@@ -138,7 +138,7 @@ class SystemTarget(PredictedAspect):
 
 
 def _pair_orders(win_rate_of_system: Floats) -> NDArray[np.int8]:
-    """(pairs,): order of the two systems of each pair by win rates (N,)."""
+    """Order of the two systems of each pair by win rates (N,): (pairs,)."""
     first_systems, second_systems = np.triu_indices(len(win_rate_of_system), 1)
     rounded_win_rates = round_for_sorting(win_rate_of_system)
     return difference_signs(rounded_win_rates[first_systems], rounded_win_rates[second_systems])

@@ -22,14 +22,14 @@ from custodes.stats.system_scores import blocks_of
 FEW_ITEMS = 30
 DUPLICATE_CORRELATION = 0.999
 MEAN_ROUNDING = 0.0125
-"""Largest difference due to rounding a mean to one decimal on a scale of 1 to 5, relative to the range."""
+"""Largest error of a mean on a scale of 1 to 5 that is rounded to one decimal, relative to the range of the scale."""
 FEWEST_MEANS = 20
 """Minimum number of outputs for the rule on means of other raters; with fewer outputs, equality may be chance."""
 AGAINST_CONFIDENCE = 0.99
 """Confidence of the test of negative agreement. The confidence is high, so that few of many uninformative metrics are
 flagged."""
 FLIPS = 1000
-"""Number of sign flips in this test."""
+"""Number of sign flips in the test of negative agreement."""
 COVERAGE_GAP = 0.1
 """A metric is reported if its coverage is lower than the highest coverage of all metrics by more than this fraction."""
 ROUNDING = 1e-9
@@ -94,7 +94,7 @@ ADVICE = {
         "otherwise do not use these metrics"
     ),
 }
-"""Advice on metrics with negative agreement; the key is whether lower is declared as better."""
+"""Advice on metrics with negative agreement, by whether the study declares lower scores as better."""
 
 
 def _coverage_problems(comparison: RaterComparison) -> list[Problem]:

@@ -16,7 +16,7 @@ FEWEST_ITEMS = 20
 ROUNDING = 1e-6
 """Scores count as equal if they differ by less than this fraction of the range of the metric."""
 ELSEWHERE = 0.05
-"""Maximum proportion of outputs of other systems that equal a reference or reach the maximum of a metric."""
+"""At most this proportion of other systems' outputs may equal a reference or reach the maximum of a metric."""
 FEWEST_VALUES = 20
 """Minimum number of different scores of a metric.
 
@@ -81,10 +81,10 @@ def _metric_scores(selected_study: Study) -> pl.DataFrame:
 
 
 def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
-    """Return systems with the metrics that give the system their highest score on all items.
+    """For each system, return the metrics that give this system their highest score on all items.
 
-    A metric is returned only if hardly any output of other systems has the highest score. A system is excluded if an
-    equal or larger number of metrics give it their lowest score on all items; its outputs are then empty or broken.
+    A metric is returned only if hardly any output of other systems has the highest score. A system is excluded if at
+    least as many metrics give the system their lowest score on all items; the outputs are then empty or broken.
     """
     rater_aspect_columns = ["rater", "aspect"]
     lowest_expression, highest_expression = pl.col("score").min(), pl.col("score").max()

@@ -27,7 +27,8 @@ from custodes.evaluate.rates.judges import WARNINGS
 from custodes.evaluate.rates.rates import rates
 
 MOST_REFUSED = 0.05
-"""Proportion of refusals of a pair of systems above which refusals may change the decision on the pair."""
+"""If annotators refuse more than this proportion of the questions on a pair of systems, refusals may change the
+decision on the pair."""
 
 REFUSAL_LEVEL = 0.05
 

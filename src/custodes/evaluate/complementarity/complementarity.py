@@ -279,7 +279,7 @@ def complementarity(
 def _means_with_diagonal(
     rankings: Rankings, mean_distance_of_kind: Floats, is_defined_pair: NDArray[np.bool_]
 ) -> Floats:
-    """(kinds,): means of the blocks of the distance matrix, including the zero distances on the diagonal."""
+    """Means of the blocks of the distance matrix, including the zero distances on the diagonal: (kinds,)."""
     n_pairs_of_kind = np.bincount(rankings.kind[is_defined_pair], minlength=len(KINDS))
     n_diagonal_cells_of_kind = [
         0

@@ -30,8 +30,8 @@ class Rankings:
     """The rankings of the raters.
 
     At level 'system', the systems are ranked within each item. At level 'utterance', the items are ranked within each
-    system. In the code, the ranked systems (or items) are `objects`, and the items (or systems) within which they are
-    ranked are `units`. A rater without any ranking counts as constant.
+    system. In the code, the ranked systems (or items) are `objects`, and the items (or systems) within which the
+    objects are ranked are `units`. A rater without any ranking counts as constant.
     """
 
     rater_scores: RaterScores
@@ -64,18 +64,18 @@ class Rankings:
 
     @cached_property
     def values(self) -> Floats:
-        """(raters, units, objects): the scores that are ranked."""
+        """The scores that are ranked, (raters, units, objects)."""
         scores = self.rater_scores.scores
         return scores if self.level == "system" else np.ascontiguousarray(np.swapaxes(scores, 1, 2))
 
     @cached_property
     def pairs(self) -> NDArray[np.intp]:
-        """(2, pairs): the positions of the two raters of each pair."""
+        """The positions of the two raters of each pair, (2, pairs)."""
         return np.stack(np.triu_indices(len(self.rater_scores.names), 1))
 
     @cached_property
     def kind(self) -> NDArray[np.intp]:
-        """(pairs,): the kind of each pair, as a position in `KINDS`."""
+        """The kind of each pair, as a position in `KINDS`: (pairs,)."""
         return np.asarray((np.array(self.rater_scores.kinds) == METRIC)[self.pairs].sum(axis=0))
 
     @property
@@ -93,17 +93,16 @@ class Rankings:
         return list(chunks(len(self.kind), max(*self.values.shape[1:], n_resamples) // 2))
 
     def mean(self, distances: Floats, weights: Floats) -> Floats:
-        """(1 + B, pairs): weighted means of distances (pairs, units); the weights are of clusters or of systems."""
+        """Weighted means of distances (pairs, units): (1 + B, pairs); the weights are of clusters or of systems."""
         design, n_rankings = self.rater_scores.design, distances.shape[1]
         if self.level == "utterance":
             return weighted_item_mean(distances, units=np.zeros(n_rankings, dtype=int), weights=weights[:1, :1])
         return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.weights)
 
     def cluster_shares(self, pair_slice: slice) -> Floats:
-        """(pairs, clusters): proportions by cluster of the items of a pair of raters; NaN without an item.
+        """For each pair of raters, the proportion of items in each cluster: (pairs, clusters); NaN without an item.
 
-        The items of a pair are those with an output that both raters scored; at level 'system', with at least two such
-        outputs.
+        An item counts if both raters scored at least one output of the item, at level 'system' at least two outputs.
         """
         design, has_score = self.rater_scores.design, np.isfinite(self.rater_scores.scores)
         first_raters, second_raters = self.pairs[:, pair_slice]
@@ -205,7 +204,7 @@ def _resampled_distances(
 
 
 def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups: int) -> Floats:
-    """(2, ..., groups): sum and number of the defined values (..., pairs) in each group.
+    """Sum and number of the defined values (..., pairs) in each group: (2, ..., groups).
 
     Each of the `groupings` (pairs,) assigns one group to every pair, so a pair may be in several groups.
     """

@@ -31,7 +31,7 @@ EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 def panel_columns(
     study: Study, preferences: AspectPreferences, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], list[Note]]:
-    """Return the columns of the table `panels`, and a note on the judges that it excludes.
+    """Return the columns of the table `panels`, and a note on the judges that the table excludes.
 
     The table is empty if annotators and all judges rated fewer than `FEWEST` clusters in common.
     """

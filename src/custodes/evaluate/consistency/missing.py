@@ -22,9 +22,8 @@ DRAWS = 9999
 ALL, REASON, SYSTEM, ORDER, LENGTH = "all", "reason", "system", "order", "length"
 TENTHS = 10
 MOST_FEATURES = 50_000_000
-"""Maximum product of the numbers of systems and of verdicts for a test of failures.
-
-A larger test would need gigabytes of memory, so above this number, there are only rates and no test.
+"""Failures are tested only if the number of systems times the number of verdicts is at most this value. A larger test
+would need gigabytes of memory, so only rates are reported.
 """
 NAMES = {1: "ab", -1: "ba"}
 
@@ -101,7 +100,7 @@ def missing_columns(
 def _factors(
     preferences: AspectPreferences, queried_verdicts: pl.DataFrame, length_class_of_verdict: Floats
 ) -> Iterator[tuple[str, dict[str, Bools]]]:
-    """Yield each factor with the masks of its levels; system, order and length only if there are two levels or more.
+    """Yield each factor with the masks of its levels. The factors system, order and length need at least two levels.
 
     The most frequent reason comes first.
     """

@@ -1,4 +1,4 @@
-"""Probes: effects of another form of the same output on the outcome."""
+"""Probes: how the outcome changes if an output is shown in another form."""
 
 from __future__ import annotations
 

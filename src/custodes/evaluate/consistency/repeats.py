@@ -1,4 +1,4 @@
-"""Repeatability of verdicts and labels, and all rates of consistency by item, for the comparison of slices.
+"""Repeatability of verdicts and labels, and rates of consistency by item, from which slices are compared.
 
 The noise of verdicts within one presentation order is compared with the effect of the order.
 """

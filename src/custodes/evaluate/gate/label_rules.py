@@ -97,7 +97,8 @@ class LabelTest:
     left_out: str = ""
 
     def objection_at(self, confidence: float) -> str:
-        """Return why the interval at the level `confidence` must not decide the rule; empty if it may."""
+        """Return why the interval at the level `confidence` must not decide the rule; empty if the interval may
+        decide."""
         if self.objection or not self.extremes or not self.has_interval:
             return self.objection
         outcome = self.rule.outcome(*self.interval(confidence)[1:])

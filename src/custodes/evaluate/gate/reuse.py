@@ -28,8 +28,8 @@ from custodes.strict_json import digest
 OPEN, CLOSED, UNDECIDED, UNTESTED = "open", "closed", "inconclusive", "not tested"
 
 GAIN = 0.09
-"""Power is computed for a true value that exceeds the threshold by this difference, but by at most half of the distance
-from the threshold to the upper bound of the statistic."""
+"""Power is computed for a true value that exceeds the threshold by this difference, or by half of the distance from the
+threshold to the upper bound of the statistic if that is less."""
 
 POWER = 0.5
 """If the power is below this value, a gate that does not open is inconclusive."""

@@ -62,7 +62,8 @@ FAMILIES: Mapping[str, Collection[str]] = {
 
 WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S.*?)\s*")
 OF_SYSTEM = re.compile(r"(?P<system>\S.*?)\s*(?P<margin>[+-]\s*\d*\.?\d+)")
-"""Threshold that is the corrected rate of a system, minus or plus a margin."""
+"""Pattern of a threshold that names a system and a margin: the corrected rate of the system, plus or minus the
+margin."""
 
 RELATIONS = {">=": ">=", ">": ">=", "≥": ">=", "<=": "<=", "<": "<=", "≤": "<="}
 """Relations in rules. A rule tests whether the interval lies above (`>=`) or below (`<=`) the threshold."""
@@ -128,7 +129,7 @@ class GateRule:
 class RuleEstimate:
     """The `estimate` of the `statistic` of a rule, from `n` comparisons of outputs.
 
-    If the estimate is undefined, it is None and has a `reason`.
+    An undefined `estimate` is None, and `reason` says why.
     """
 
     statistic: str
@@ -362,7 +363,8 @@ COLUMNS_OF_STATISTICS: Mapping[str, tuple[str, str, str, str]] = {
     "failure_rate": ("missing", "failure_rate", "queried", "verdicts"),
     JUDGE_RATE: ("rates", "judge_rate", "n", "labels"),
 }
-"""Table and column of each statistic, the column with the number of observations, and the data that it needs."""
+"""For each statistic: its table and column, the column with the number of observations, and the data that are
+needed."""
 
 
 def judge_rows(

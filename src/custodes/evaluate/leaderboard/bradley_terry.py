@@ -110,7 +110,7 @@ class FittedModel:
 
     @property
     def unknown(self) -> Bools:
-        """(systems,): whether a system has no comparison."""
+        """Whether a system has no comparison, (systems,)."""
         return np.asarray(np.isnan(self.strengths.draws[0]))
 
     @cached_property

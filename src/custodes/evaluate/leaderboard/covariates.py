@@ -41,7 +41,7 @@ class Covariate:
     rows: pl.DataFrame
 
     def differences(self, comparisons: Comparisons) -> Floats:
-        """(n,): value of the first output minus value of the second output; NaN if a value is missing."""
+        """Value of the first output minus value of the second output, (n,); NaN if a value is missing."""
         n_systems = len(comparisons.systems)
         output_value_table = self.rows.select(
             "value",

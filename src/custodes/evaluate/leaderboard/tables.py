@@ -51,7 +51,7 @@ def rows_of_model(
 
 
 def parts(model: FittedModel) -> Ints:
-    """(systems,): number of the connected component of each system; component 1 has the most comparisons."""
+    """Number of the connected component of each system, (systems,); component 1 has the most comparisons."""
     component_of_system = model.strengths.component
     n_battles_of_component = np.bincount(component_of_system, weights=model.battles)
     return np.asarray(np.argsort(np.argsort(-n_battles_of_component, kind="stable"))[component_of_system] + 1)

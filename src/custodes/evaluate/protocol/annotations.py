@@ -39,31 +39,31 @@ class RatedPairs(PairItems):
 
     @property
     def outcome(self) -> Ints:
-        """(pairs, 3): numbers of wins, ties and losses by human ratings."""
+        """Numbers of wins, ties and losses by human ratings: (pairs, 3)."""
         return outcome_of(self.human)
 
     @property
     def metric_outcome(self) -> Ints:
-        """(pairs, 3): numbers of wins, ties and losses by the metric over all items."""
+        """Numbers of wins, ties and losses by the metric over all items: (pairs, 3)."""
         return outcome_of(self.metric) + self.metric_more
 
     @property
     def effect(self) -> Floats:
-        """(pairs,): the design effect of all annotations."""
+        """The design effect of all annotations, (pairs,)."""
         return pooled_design_effect(self.human, units=self.units)
 
     @property
     def truth(self) -> Floats:
-        """(pairs, 3): proportions of human outcomes, as posterior means under a uniform prior."""
+        """Proportions of human outcomes, as posterior means under a uniform prior: (pairs, 3)."""
         return shares_of(self.outcome)
 
     @property
     def mode(self) -> Floats:
-        """(pairs, 3): proportions of human outcomes, as posterior modes under a uniform prior (as in the paper)."""
+        """Proportions of human outcomes, as posterior modes under a uniform prior (as in the paper): (pairs, 3)."""
         return ratio(self.outcome, self.outcome.sum(axis=-1, keepdims=True))
 
     def reference(self, gamma: float) -> Signs:
-        """(pairs,): the decisions with all annotations, from effective counts."""
+        """The decisions with all annotations, from effective counts: (pairs,)."""
         return decide_by_counts(self.outcome / self.effect[:, np.newaxis], gamma)
 
 

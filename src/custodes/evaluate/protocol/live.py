@@ -40,10 +40,10 @@ SIGNS = {1, 0, -1, ABSENT}
 class State:
     """The state of a live protocol as plain values, which can be saved to a file.
 
-    `answers` has, for each of `pairs`, a mapping from items to preferences of the first system: 1, 0, -1, or -128 if
-    the comparison could not be judged (another item then replaces the item). `seed` determines the orders of items and
-    the random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric.
-    `units` is the cluster of each item. The questions and decisions of the protocol follow from the state (see
+    For each of `pairs`, `answers` maps items to preferences: 1 (the first system is better), 0, -1, or -128 if the
+    comparison could not be judged. Another item then replaces this item. `seed` determines the orders of items and the
+    random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric. `units`
+    is the cluster of each item. The questions and decisions of the protocol follow from the state (see
     `live_annotation`).
     """
 
@@ -73,7 +73,7 @@ class State:
 
     @cached_property
     def places(self) -> Ints:
-        """(pairs, items): position of each item in the order of each pair."""
+        """Position of each item in the order of each pair, (pairs, items)."""
         return np.argsort(self._orders, axis=1)
 
     @cached_property
@@ -113,7 +113,8 @@ class State:
         return live_annotation
 
     def after(self, live_annotation: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
-        """Return the state after further answers; `live_annotation` has the questions and decisions after them."""
+        """Return the state after further answers; `live_annotation` has the questions and decisions after these
+        answers."""
         state = replace(self, answers=answers)
         # `live_annotation` contains the further answers; the remaining values do not depend on answers.
         state.__dict__.update(live_annotation=live_annotation, rule=self.rule, numbers=self.numbers, places=self.places)
@@ -413,7 +414,7 @@ def _labels(argument_name: str, labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """(pairs, items): preferences of the metric, in the order of the state."""
+    """Preferences of the metric, in the order of the state: (pairs, items)."""
     if len(metric.raters) != 1:
         raise OptionError(
             f"metric: preferences of {len(metric.raters)} raters ({join_labels(metric.raters)}); give preferences of "

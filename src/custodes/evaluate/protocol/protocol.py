@@ -46,7 +46,8 @@ ERRORS = ("correct", "inversion", "omission", "insertion")
 
 
 def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:
-    """Return the declarations of the columns `ERRORS` with the descriptions `docs`. `sd`: with the sd of `correct`."""
+    """Return the declarations of the columns `ERRORS` with the descriptions `docs`. If `sd` is true, `correct` has a
+    standard deviation."""
     correct_doc, *error_docs = docs
     return (
         share(ERRORS[0], correct_doc, sd=sd, best="high"),

@@ -145,7 +145,7 @@ USUAL = Stopping()
 def select_estimators_and_rules(
     estimator: str | Sequence[str] | None, stopping: Stopping | Sequence[Stopping], *, is_without_metric: bool
 ) -> tuple[tuple[Estimator, ...], tuple[Stopping, ...]]:
-    """Return the requested estimators and stopping rules without duplicates. `is_without_metric`: no metric.
+    """Return the requested estimators and stopping rules without duplicates; `is_without_metric` excludes metrics.
 
     Raise `OptionError` for unknown estimators, and for incompatible combinations.
     """

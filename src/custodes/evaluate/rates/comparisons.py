@@ -23,11 +23,11 @@ from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
 EQUIVALENCE_MARGIN = 0.05
-"""Largest difference in TPR, and in TNR, between two systems with which these systems may share error rates."""
+"""Two systems may share error rates if both the TPR and the TNR of the systems differ by less than this value."""
 FEWEST_OF_LABEL = 10
 """Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3
-"""Continuity correction of a difference of TPR or TNR, as a multiple of 1/n + 1/n of the two numbers of human labels.
+"""Continuity correction of a difference of TPR or TNR, as a multiple of 1 / n1 + 1 / n2 for n1 and n2 human labels.
 
 With 10 to 15 labels, the probability of a false finding at level .05 is up to .094 without the correction, and up to
 .05 with the correction. With the multiple .5 of Yates (1934), this probability is up to .038, and fewer true
@@ -45,9 +45,10 @@ def estimate_with_bounds(column_name: str, estimate: Interval) -> dict[str, floa
 class DifferenceTest(NamedTuple):
     """Estimate of a difference with its most extreme draws, and the test of the hypothesis that the difference is 0.
 
-    `lowest` and `highest` (k,) are ascending draws, and `mean` and `sd` are those of all `n_draws` draws: sufficient
-    for intervals at high levels, in little memory. A `correction` for continuity moves the draws towards 0 in the test.
-    `value` is NaN if the difference is undefined, and `p_value` is NaN if the difference is undefined or not tested.
+    `lowest` and `highest` (k,) are ascending draws, and `mean` and `sd` are those of all `n_draws` draws. These values
+    need little memory and suffice for intervals at high levels. A `correction` for continuity moves the draws towards 0
+    in the test. `value` is NaN if the difference is undefined, and `p_value` is NaN if the difference is undefined or
+    not tested.
     """
 
     value: float
@@ -223,8 +224,8 @@ def difference_rows(
     """Yield the rows of the table `differences` for one metric, with unadjusted p-values.
 
     The intervals of rate differences are simultaneous for all pairs of systems and `n_distinct_labels` labels
-    (Bonferroni). The value `errors` has the tests of error rates, which `add_decisions` replaces by columns, like
-    `p_value`.
+    (Bonferroni). `add_decisions` later replaces two values by columns: `p_value`, and `errors` (the tests of error
+    rates).
     """
     n_estimated_systems = sum(np.isfinite(system_rates.corrected.value) for system_rates in rates_of_system.values())
     joint_confidence = 1 - (1 - confidence) / max(
@@ -303,8 +304,8 @@ def slice_row(
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return a row of the table `slices` with the differences from all other slices (`signs`) and their unadjusted
-    p-values."""
+    """Return a row of the table `slices`, with the unadjusted p-values of the differences from all other slices;
+    `signs` are these differences."""
     test_of_error_rate = error_tests(slice_rates, other_rates, confidence=confidence)
     rate_test = DifferenceTest.from_draws(rate_difference(slice_rates, other_rates, outputs, rng), confidence)
     test_of_rate = {"rate": rate_test, **test_of_error_rate}

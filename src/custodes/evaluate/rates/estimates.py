@@ -95,7 +95,7 @@ class StratifiedLabels:
         return joint_estimate(self.counts, sampling=self.sampling)
 
     def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """Return, for each row (n,), the influence of one of its equal outputs on a statistic of proportions.
+        """Return, for each row (n,), the influence of one of the row's outputs on a statistic of proportions.
 
         The proportions have the shape (..., strata, labels).
         """

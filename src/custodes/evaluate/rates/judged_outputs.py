@@ -1,4 +1,4 @@
-"""Labels of one judge with confidence from scores, a column, agreement of repeats, or agreement of judges."""
+"""Labels of one judge, with a confidence that comes from scores, a column, or the agreement of repeats or judges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from custodes.stats.rates.scores import ThresholdTarget, roc
 from custodes.stats.ratios import ratio
 
 SEPARATING = 0.5
-"""Minimum value of Youden's index with which scores count as scores of the judge's positive label."""
+"""If Youden's index is at least this value, scores count as scores of the judge's positive label."""
 
 ROUNDING = 1e-9
 """Relative rounding error of a confidence."""
@@ -170,7 +170,7 @@ def _rating_rows(study: Study, outputs: LabelledOutputs, metric: str) -> pl.Data
 
 
 def _modal_label_share(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
-    """Return the proportion of repeats of each output that give the most frequent label of the output."""
+    """Return, for each output, the proportion of repeats that give the output's most frequent label."""
     vote_count_rows = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
     modal_share_rows = vote_count_rows.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
     modal_shares = outputs.table.join(modal_share_rows, on=KEY, how="left", maintain_order="left")["len"]

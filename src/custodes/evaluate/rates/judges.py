@@ -397,7 +397,7 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
 def rate_notes(
     outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Mapping[str, JudgeRates], sampling: Sampling
 ) -> list[Note]:
-    """Return the notes on strata without human labels, for which the estimate depends only on the prior, and on outputs
+    """Return the notes on strata without human labels (their estimate depends only on the prior), and on outputs
     without a label of the judge, which count in rates or are left out (see `rates`)."""
     unlabelled_share_texts = [
         f"{'under 1%' if system_rates.unlabelled < 0.01 else format(system_rates.unlabelled, '.0%')} of the outputs of "

@@ -233,7 +233,7 @@ def _bound(n_wrong: float, n_labelled: float, confidence: float) -> float:
 def _search_threshold(
     judge_labels: JudgedOutputs, *, largest_disagreement: float, confidence: float
 ) -> tuple[float, str]:
-    """Return the chosen threshold, and a reason if no threshold is chosen (infinity)."""
+    """Return the chosen threshold and ''. If no threshold is chosen, return infinity and the reason."""
 
     def labels_needed(error_rate: float, n_spare_errors: float = 0.0) -> int | None:
         return fewest_labels(

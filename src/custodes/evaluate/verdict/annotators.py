@@ -37,7 +37,8 @@ def grades(view: AspectResults) -> list[str]:
 
 
 def _estimated_rows(view: AspectResults) -> Iterator[tuple[Row, str]]:
-    """Yield the row of each type of answer with an estimate of alpha, and the scale of alpha: ordinal or nominal."""
+    """For each type of answer that has an estimate of alpha, yield the row and the scale of alpha (ordinal or
+    nominal)."""
     for agreement_row in view.rows("annotators", "agreement").to_dicts():
         alpha_scale = "ordinal" if agreement_row["alpha_ordinal"] is not None else "nominal"
         if agreement_row[f"alpha_{alpha_scale}"] is not None:

@@ -36,7 +36,7 @@ from custodes.stats.sign_test import adjust
 MARKED_EFFECT = 1.5
 """Minimum design effect for a sentence on clusters of items under the first heading."""
 OTHERWISE = ("negative-agreement", "no-metrics")
-"""Rules of `check` that are left out: `chance` covers the first rule, and a verdict needs no metric."""
+"""Rules of `check` without a sentence here: `chance` reports the first problem, and a verdict needs no metric."""
 
 EXAMPLE_RATE = 0.6
 

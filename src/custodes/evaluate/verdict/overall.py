@@ -101,7 +101,7 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def _first_text(views: Sequence[AspectResults], *, position: int) -> str:
-    """Return clauses on the systems that have this position in the ranking, with their aspects."""
+    """Return clauses on the systems at `position` of the rankings, with the aspects of each system."""
     aspects_of_system = grouped((view.board[position]["system"], view.aspect) for view in views)
     return "; ".join(
         f"{system} ranks first on {_aspects_text(aspects, views)}" for system, aspects in aspects_of_system.items()

@@ -196,7 +196,8 @@ def verdict(
 
 
 def asks_for_rates(study: Study, positive: str | None, sampling: Sampling) -> bool:
-    """Whether the summary of a study is about rates of labels. `sampling` raises OptionError for other studies."""
+    """Whether the summary of a study is about rates of labels; for other studies, raise `OptionError` if `sampling` is
+    set."""
     is_about_labels = bool(study.labels) or positive is not None
     if not is_about_labels and sampling != "random":
         raise OptionError(

@@ -47,7 +47,7 @@ Value = TypeVar("Value")
 
 
 class AspectResults:
-    """Rows of the tables of all results (by question) for one aspect, and what several sentences need of them.
+    """Rows of the tables of all results (by question) for one aspect, and values that several sentences use.
 
     `standing` has the metrics sorted by agreement, with the best metric first. `board` has the systems sorted by their
     rank by `judge`: either `human`, or `corrected:METRIC` for human ratings corrected with the first metric.
@@ -123,7 +123,7 @@ class AspectResults:
         ]
 
     def metrics_on_side(self, *sides: str) -> list[str]:
-        """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
+        """Return the metrics on one of the `sides` of the chance level: above, below or unclear."""
         return [standing_row["metric"] for standing_row in self.standing if standing_row["side"] in sides]
 
     def is_undecided(self, first_row: Row, second_row: Row) -> bool:

@@ -97,9 +97,9 @@ def decisions(view: AspectResults) -> Iterator[str]:
 def decisions_of(view: AspectResults, metric: str) -> Row:
     """Return the decision errors of a metric on the pairs of systems that annotators and metric compared.
 
-    The row of the table `errors` of ranking has three further values. `pairs` is the number of compared pairs,
-    `undecided` the proportion of these pairs that annotators leave undecided, and `other_pairs` the number of pairs
-    without a decision of the metric. The row is empty if the errors are undefined.
+    The result is a row of the table `errors` of `ranking` with three further values. `pairs` is the number of compared
+    pairs, `undecided` the proportion of these pairs that annotators leave undecided, and `other_pairs` the number of
+    pairs without a decision of the metric. The row is empty if the errors are undefined.
     """
     human_decision_rows = view.decisions.filter(rater=HUMAN)
     common_pair_rows = human_decision_rows.join(

@@ -1,4 +1,4 @@
-"""Sums over weighted draws of win, tie and loss probabilities, and the estimates and quantiles from them."""
+"""Sums over weighted draws of win, tie and loss probabilities, and estimates and quantiles from the draws."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _POWERS = np.array([1, 2, 1, 2, 1, 1, 1, 1])[:, np.newaxis]  # power of the weig
 class DrawSums:
     """Sums over weighted draws of tables (t,).
 
-    `top` (t,) is the largest log weight; weights are divided by the largest weight. The rows of `values` (8, t) are
-    sums of weights and of squared weights over all draws, the same sums over the draws with p_win > p_loss, and
-    weighted sums of the three p and of the squared margin.
+    `top` (t,) is the largest log weight; weights are divided by the largest weight. The first two rows of `values`
+    (8, t) are sums of weights and of squared weights over all draws. The next two rows are the same sums over the draws
+    with p_win > p_loss. The last four rows are weighted sums of the three p and of the squared margin.
     """
 
     top: Floats

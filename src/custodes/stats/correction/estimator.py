@@ -236,7 +236,8 @@ class Estimate:
 
     @classmethod
     def from_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
-        """Return an estimate that has a margin but no win, tie and loss probabilities; all arguments: shape (...)."""
+        """Return an estimate that has a margin but no win, tie and loss probabilities; all arguments have shape
+        (...)."""
         undefined_probabilities = np.full((*np.shape(margin), 3), np.nan)
         return cls(
             p=undefined_probabilities,

@@ -1,5 +1,6 @@
 # ruff: noqa: I001, F401
-"""All estimators, in the order of the option's values. To add an estimator, add a file and an import line here."""
+"""All estimators, in the order in which options and tables list them. To add an estimator, add a file and an import
+line here."""
 
 from custodes.plugins import members
 from custodes.stats.correction.estimator import Estimator

@@ -215,7 +215,8 @@ def weighted_draws(counts: Counts, variates: NDArray[np.float32]) -> tuple[NDArr
 def weighted_gammas(
     gamma_shapes: Floats, variates: NDArray[np.float32], variate_row: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return gamma draws (t, draws) with shapes (t,), computed from a row of the numbers, and their log weights.
+    """Return gamma draws (t, draws) with shapes (t,), computed from a row of the shared numbers, and the log weights of
+    the draws.
 
     The cube of a linear function of a normal variate is nearly a gamma variate; rejection sampling accepts this cube
     with a probability near 1. In this function, the probability of acceptance is the weight of the draw, so tables can

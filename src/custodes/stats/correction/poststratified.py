@@ -1,4 +1,5 @@
-"""The estimator `poststratified`: human preferences given the metric's preference, averaged over metric preferences."""
+"""The estimator `poststratified`: probabilities of human preferences given the metric's preference, averaged over the
+metric's preferences."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def class_pseudo_counts(counts: Counts) -> Floats:
 
     The effective number of draws is reliable if the fourth moment of the weights is finite. The fourth moment is finite
     if 9 c < n + 4 h + 4, where c is the pseudo-count, n the number of paired items of the class, and h the number of
-    its items with only human ratings. The result is nearly the largest such c, and at most 1.
+    items of the class with only human ratings. The result is nearly the largest such c, and at most 1.
     """
     weighted_n_items = counts.paired.sum(axis=-1) + 4 * counts.human_only
     return np.asarray(np.minimum((weighted_n_items + 3.5) / 9, 1.0)[..., np.newaxis])

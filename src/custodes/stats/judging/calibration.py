@@ -49,7 +49,7 @@ def confidence_and_correctness(probabilities: Floats, outcomes: Ints) -> tuple[F
     """Confidence and correctness of each verdict: probabilities (n, k), outcomes (n,) -> (n,) each.
 
     Confidence is the probability of the most likely outcome. Correctness is 1 if this outcome occurred, else 0. If k
-    outcomes are equally likely and most likely, correctness is 1 / k if one of them occurred, else 0.
+    outcomes tie as the most likely ones, correctness is 1 / k if one of the k occurred, else 0.
 
     >>> confidence_and_correctness(np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.4]]), np.array([0, 2]))
     (array([0.7, 0.4]), array([1. , 0.5]))
@@ -118,7 +118,7 @@ def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
     """Variance of the number of verdicts whose most likely outcome occurs, if the probabilities (n, k) are calibrated.
 
     Verdicts on the same comparison (`comparisons`, (n,)) share one outcome. The probability of the shared outcome is
-    the mean of the probabilities of these verdicts.
+    the mean probability over these verdicts.
 
     >>> two = np.array([[0.9, 0.0, 0.1], [0.9, 0.0, 0.1]])
     >>> [round(correct_count_variance(two, np.array(comparisons)), 2) for comparisons in ([0, 1], [0, 0])]

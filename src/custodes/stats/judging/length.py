@@ -82,8 +82,8 @@ def polychoric_correlation(
     `second_thresholds` (strata, 2) are the thresholds of the two raters (see `cuts`). `stratum_weights` (strata,) is
     the number of verdicts per stratum.
 
-    In one stratum without ties and with centred verdicts, the correlation is sin(pi/2 times the mean product). Products
-    that exceed those of a correlation of .999 are clipped.
+    In one stratum without ties and with centred verdicts, the correlation is sin(pi/2 times the mean product). Mean
+    products are clipped to the value that corresponds to a correlation of .999.
 
     >>> middle = np.zeros((1, 2))
     >>> polychoric_correlation(np.array([1 / 3, -1 / 3]), middle, middle, stratum_weights=np.ones(1)).round(4).tolist()
@@ -135,12 +135,12 @@ LEAST_AGREEMENT = 0.05
 not count as a measure of quality."""
 
 LEAST_OF_STRATUM = 10
-"""Minimum number of comparisons of a pair of systems for estimating its means and thresholds."""
+"""Minimum number of comparisons from which means and thresholds of a pair of systems are estimated."""
 
 LEAST_WON = 0.1
-"""Minimum proportion of the verdicts on a pair of systems that each of the two systems must win. If a system wins
-fewer, for example because nearly all verdicts are ties, coarse ratings hide differences in quality (ceiling effect),
-and latent normality does not hold."""
+"""Each of the two systems of a pair must win at least this proportion of the verdicts on the pair. If a system wins
+fewer verdicts, for example because nearly all verdicts are ties, coarse ratings hide differences in quality (ceiling
+effect), and latent normality does not hold."""
 
 MODEL_ERROR = 0.016
 """Standard deviation, in simulations, of the effect that non-normal quality (coarse ratings) has on a fair judge:
@@ -169,9 +169,9 @@ def length_bias(
     combines the jackknife over clusters with `MODEL_ERROR`. The estimate is the difference on the scale of a
     correlation.
 
-    With one annotator, R_hh' is unknown. With one annotator, the estimate assumes an annotator without noise. The
-    interval and the p-value are the least favourable over all possible values of R_hh', and the p-value is NaN if the
-    sign of the difference depends on R_hh'. All values are NaN if annotators hardly agree.
+    With one annotator, R_hh' is unknown, and the estimate assumes an annotator without noise. The interval and the
+    p-value are the least favourable over all possible values of R_hh', and the p-value is NaN if the sign of the
+    difference depends on R_hh'. All values are NaN if annotators hardly agree.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T

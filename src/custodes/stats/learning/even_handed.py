@@ -62,7 +62,8 @@ def even_handed(
 
 
 def residual_products(standardised_x: Floats, y: Floats, *, items: Ints, systems: Ints, groups: Ints) -> Floats:
-    """Products of the residuals of systems for each pair of columns, minus their sampling covariance: (p, p).
+    """For each pair of columns, the sum over systems of the products of residuals, minus the sampling covariance:
+    (p, p).
 
     The mean of each system is computed for `y` (rows,) and for each column of `standardised_x` (rows, p). The means of
     a column are regressed on the means of `y`, which gives the residuals of the column. The products of the residuals

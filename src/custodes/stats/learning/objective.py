@@ -19,7 +19,7 @@ RANK_CORRELATIONS: tuple[Objective, ...] = ("kendall", "spearman")
 
 
 def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floats], Floats]:
-    """Prepare a function of predictions that returns their agreement with a target.
+    """Return a function that computes the agreement of predictions with a target.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
 
 
 def ordering_accuracy(human_scores: Floats, metric_scores: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
-    """Proportion of pairs of outputs of one item that are predicted in the human order, in every resample.
+    """Proportion of pairs (two outputs of one item) that are predicted in the human order, in every resample.
 
     Parameters
     ----------

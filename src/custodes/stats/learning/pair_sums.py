@@ -26,8 +26,8 @@ def pair_sums(
     item_of_output: Ints,
     labels: Sequence[Ints],
 ) -> tuple[Floats, Floats, Floats]:
-    """Sums over pairs of some outputs with all outputs, from which an agreement coefficient is computed: q = 1 + 2 m
-    sums.
+    """Sums over the pairs of some outputs with all outputs: q = 1 + 2 m sums, from which an agreement coefficient is
+    computed.
 
     Let g be the difference between two outputs, or its sign for 'kendall'. The first sum is over g^2 of the human
     scores. For each prediction, two sums follow: over the product of the human g and the predicted g, and over g^2 of
@@ -167,7 +167,7 @@ def _difference_sums(human_and_predicted_scores: Floats, label_of_output: Ints, 
 def _order_sums(
     item_of_output: Ints, human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats
 ) -> Floats:
-    """Numbers of pairs of one item and one label instead of sums of signs; see 'accuracy' in `pair_sums`."""
+    """Weighted numbers of pairs of outputs with the same item and label, instead of sums of signs; see `pair_sums`."""
     n_labels, n_outputs = int(label_of_output.max()) + 1, len(label_of_output)
     human_scores, predicted_scores = human_and_predicted_scores[0], human_and_predicted_scores[1:]
     better_outputs, worse_outputs = ordered_pairs(human_scores, item_of_output * n_labels + label_of_output)

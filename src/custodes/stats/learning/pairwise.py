@@ -28,8 +28,8 @@ _TOLERANCE = 1e-8  # gain of mean log-loss by the last step; about the square of
 class _Pairs(NamedTuple):
     """Decided pairs of outputs, in the order of `winner`.
 
-    `winner` and `loser` (pairs,) are the positions of the two outputs of each pair among the rows of `x`. `x` (rows, p)
-    is centred within items and standardised.
+    `winner` and `loser` (pairs,) are the rows of `x` with the two outputs of each pair. `x` (rows, p) is centred within
+    items and standardised.
     """
 
     x: Floats

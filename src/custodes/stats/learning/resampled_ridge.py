@@ -17,7 +17,7 @@ _CONSTANT = 1e-12  # a variance below this proportion of the mean square is roun
 def resampled_ridge(
     x: Floats, y: Floats, *, group_of_row: Ints, weights: Ints, predicts_ranks: bool
 ) -> Iterator[tuple[Linear, float]]:
-    """Fit `ridge` to each bootstrap resample, from sums of products of weighted rows instead of copied rows.
+    """Fit `ridge` to each bootstrap resample. Rows are weighted in sums of products instead of copied.
 
     In a resample, scores are clipped at the limits of the whole resample, also in inner folds. All else is as in
     `ridge`: each training part has its own means and scales, and each resample selects its own penalty.
@@ -86,8 +86,8 @@ def resampled_ridge(
 
 
 def _products(moments: Floats, n_columns: int, fold_sizes: list[float], data_scaling: Scaling) -> Products:
-    """The products of all rows and of each fold, from sums of products (folds, k, k) of the columns, the two targets,
-    and the indicators of present values."""
+    """The products of all rows and of each fold. `moments` (folds, k, k) are sums of products of k variables: the
+    columns, the two targets, and the indicators of present values."""
     n_folds, n_values = len(moments), n_columns + 2
     is_training_fold = 1.0 - np.eye(n_folds + 1, n_folds, -1)[: n_folds + 1 if n_folds > 1 else 1]
     training_sums, held_out_sums = (

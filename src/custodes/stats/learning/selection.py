@@ -33,8 +33,8 @@ def _sweep(products: Floats, column: int) -> Floats:
 
 
 def _swept_products(products: Products, included_columns: Ints) -> Floats:
-    """The products (folds, p + 1, p + 1) of the columns and, last, of the target in the training part of each fold,
-    swept by the columns of ridge regressions."""
+    """Products (folds, p + 1, p + 1) in the training part of each fold, swept by the columns that the ridge regressions
+    include. The last row and the last column of the products are for the target."""
     swept_products = products.training[1:].copy()
     column_indices = np.arange(swept_products.shape[1] - 1)
     swept_products[:, column_indices, column_indices] += PENALTY
@@ -44,8 +44,8 @@ def _swept_products(products: Products, included_columns: Ints) -> Floats:
 
 
 def _toggled_weights(swept_products: Floats, is_included: Bools) -> Floats:
-    """Weights (folds, 1 + p, p) of the models on the columns `is_included`, then of each model with one column
-    toggled."""
+    """Weights (folds, 1 + p, p): of the model on the columns `is_included`, then of this model with each column added
+    or removed."""
     column_products, target_products = swept_products[:, :-1, :-1], swept_products[:, :-1, -1]
     entering_weights = target_products / np.diagonal(column_products, axis1=1, axis2=2)
     weights = np.where(is_included, target_products, 0.0)
@@ -218,9 +218,9 @@ def nested_path(
     """Forward selection on all rows. Each fold is predicted by a path that was selected in the other folds (nested).
 
     At each step of the path on all rows, a fold is predicted by ridge regression on the first columns of the fold's
-    path. As many columns are used as the cost of the columns that were selected on all rows up to this step allows.
-    Without costs, both numbers of columns are equal. So the predictions evaluate the selection procedure, not only the
-    selected columns.
+    path. The total cost of these columns is at most the cost of the columns that were selected on all rows up to this
+    step. Without costs, both selections have equally many columns. So the predictions evaluate the selection procedure,
+    not only the selected columns.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
 
 
 def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats, Floats]:
-    """Squared errors of two predictions of the win rate of each system, (N,) each.
+    """Squared errors of two predictions of each system's win rate, (N,) each.
 
     The first prediction comes from a model that is fitted to all other systems. The second prediction is the mean win
     rate of these systems.

@@ -134,7 +134,7 @@ def moves(
     units: Ints,
     n_units: int,
 ) -> Moves:
-    """Agreement of held-out predictions with human scores, and the influence of each unit on it.
+    """Agreement of held-out predictions with human scores, and the influence of each unit on this agreement.
 
     Every output is compared by a model that was not trained on it. `human` (items, systems) is NaN if not used.
     `predicted` (m, models, items, systems) is finite where `human` is finite. `model` (items, systems) is the model
@@ -256,7 +256,7 @@ def _coefficient(kind: Objective, pair_sum_array: Floats) -> Floats:
 
 
 def _part_derivatives(kind: Objective, pair_sum_array: Floats, part_sums: Floats) -> Floats:
-    """Derivatives of coefficients with respect to the weights of parts of their sums: sums (..., 1 + 2 m) -> (..., m).
+    """Derivatives of coefficients by the weights of the parts of the sums: sums (..., 1 + 2 m) -> (..., m).
 
     An undefined derivative is 0.
     """

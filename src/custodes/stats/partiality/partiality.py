@@ -99,7 +99,8 @@ class Partiality(NamedTuple):
 def partiality(
     placements: Sequence[Placement], *, alpha: float, confidence: float, systems: Sequence[int] | None = None
 ) -> Partiality:
-    """Test whether each metric is partial to each system, beyond quality, a curved link and errors of human ratings.
+    """Test, for each metric and system, whether the metric rates the system higher or lower than quality, a curved link
+    and errors of human ratings explain.
 
     The tested system is left out, and a curve of metric means over human means is fitted to the remaining systems, with
     errors in both variables. The distance of the tested system from the curve is compared with the predictive
@@ -191,8 +192,7 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     shift.
 
     Win rates and ranks come from the metric's preferences in the data. NaN shifts count as 0. The effect of a shift is
-    computed under a normal distribution of score differences, so that ties and steps of a coarse metric do not affect
-    it.
+    computed under a normal distribution of score differences, so that ties and steps of a coarse metric do not matter.
     """
     from scipy.special import ndtr
 
@@ -277,8 +277,8 @@ class _Search:
     def _distances_from_curve(
         self, tested_systems: Ints, left_out_systems: Ints
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the results (k,) for tested systems (k,), from curves without them and without a further system each
-        (k,)."""
+        """Return the results (k,) for tested systems (k,). The curve for a tested system leaves out this system and one
+        of `left_out_systems` (k,)."""
         is_in_curve = np.tile(self.is_in_curve, (len(tested_systems), 1))
         for removed_systems in (tested_systems, left_out_systems):
             is_in_curve[np.arange(len(removed_systems)), removed_systems] = False
@@ -327,7 +327,7 @@ def _tail_probability(
 def _half_width(
     standard_errors: Floats, mixture_weights: Floats, freedom_of_mixture: Ints, confidence: float
 ) -> Floats:
-    """Return the half-widths (k,) of the central intervals around 0 of the mixtures in `_tail_probability`."""
+    """Return the half-widths (k,) of central intervals around 0, for the mixtures of `_tail_probability`."""
     from scipy.special import gammaln, stdtrit
 
     degrees_of_freedom = freedom_of_mixture[:, np.newaxis].astype(np.float64)

@@ -94,11 +94,11 @@ def largest_block(is_connected: Bools, is_present: Bools) -> Bools:
 
 
 def bend_of(latent_positions: Floats, positions: Floats) -> Floats:
-    """Return the deviations (systems,) of latent positions from positions, after scaling to them by least squares.
+    """Return scaled latent positions minus positions (systems,), both centred; the scale is fitted by least squares.
 
     Positions by human ratings compress the differences of systems near a bound. A metric need not compress these
-    differences, so the curve of a fair metric lies between positions and latent positions. The result is 0 if the two
-    are not correlated positively.
+    differences, so the curve of a fair metric lies between positions and latent positions. The result is 0 if positions
+    and latent positions are not positively correlated.
 
     >>> bend_of(np.array([-2.0, 0.0, 2.0]), np.array([-1.0, 0.0, 1.0])).tolist()
     [0.0, 0.0, 0.0]

@@ -36,13 +36,14 @@ _BOUND_SHARE = 0.2
 """Minimum proportion of human ratings at one bound of the scale for which `_bound_bend` is not 0."""
 
 _FEWEST_RATINGS = 30
-"""Minimum number of ratings of an annotator whose own best and worst ratings are bounds of the scale. With few ratings,
-a large proportion equals the best rating by chance."""
+"""Minimum number of ratings from which an annotator's own best and worst ratings count as bounds of the scale. With
+fewer ratings, a large proportion equals the best rating by chance."""
 
 _TASTE_LEVEL = 0.99
 """Confidence level of the F test for annotators' individual preferences for systems.
 
-The variance of these preferences is added only if the test is significant. Otherwise, adding it would reduce power.
+The variance of these preferences is added only if the test is significant. Without this condition, the added variance
+would reduce power.
 """
 
 _TASTE_TAIL = 0.997
@@ -242,7 +243,7 @@ def _residual_share(output_mask: Bools) -> Floats:
 
 
 FEWEST_RESIDUALS = 5
-"""Minimum number of degrees of freedom of residuals for a variance of annotators' levels."""
+"""Minimum degrees of freedom of the residuals from which the variance of annotators' levels is estimated."""
 
 
 class AnnotatorLevels(NamedTuple):
@@ -368,8 +369,8 @@ _SLOPE = 3.0
 """Prior standard deviation of the slope within systems, in normal scores per standard deviation of human means."""
 
 _RIDGE = 1e-6
-"""Relative ridge of the variance of moments. Ratings with two values need it, because all their powers are the same
-instrument."""
+"""Relative ridge of the variance of moments. Ratings with only two values need a ridge, because all powers of such
+ratings are the same instrument."""
 
 _TINY = 1e-12
 _SAME = 1e-9  # smaller variations of differences are rounding errors

@@ -99,7 +99,7 @@ def joint_posterior(
 
 
 def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
-    """Return the posterior variance of the rate of the second of two labels, after post-stratification.
+    """Return the posterior variance of the rate of the second label, after post-stratification; there are two labels.
 
     The result is the variance of the draws of `joint_posterior`, without the Monte Carlo error.
 

@@ -95,7 +95,8 @@ def fixed_sequence(
 
 
 def e_values(is_wrong: Bools, *, max_disagreement: float) -> Floats:
-    """Return an e-process (n,) against the hypothesis of a probability of disagreement of at most `max_disagreement`.
+    """Return an e-process (n,) against the hypothesis that the probability of disagreement is at most
+    `max_disagreement`.
 
     `is_wrong` (n,) is in order of time. If the hypothesis is true, the probability that the e-process ever reaches 1 /
     a is at most a (Ville's inequality). The e-process is a mixture of likelihood ratios over `RISES` and over the

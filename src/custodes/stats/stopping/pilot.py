@@ -42,10 +42,10 @@ class Pilot:
 def posterior_shares(pilot: Pilot, *, n_draws: int, rng: np.random.Generator) -> Floats:
     """Return posterior draws (draws, pairs, 3) of every pair's proportions of wins, ties and losses.
 
-    There are two logistic models, for an annotation of systems a and b. The logit of the probability of 'not a tie' is
-    m + u_a + u_b + a deviation of the pair. If there is no tie, the logit of the probability that the first system wins
-    is s_a - s_b + a deviation of the pair. System effects have a t distribution, which allows outliers; deviations have
-    a normal distribution. The standard deviations of system effects and of deviations are estimated on a grid, with a
+    Two logistic models describe an annotation of systems a and b. The logit of the probability of 'not a tie' is m +
+    u_a + u_b + a deviation of the pair. If there is no tie, the logit of the probability that the first system wins is
+    s_a - s_b + a deviation of the pair. System effects have a t distribution, which allows outliers; deviations have a
+    normal distribution. The standard deviations of system effects and of deviations are estimated on a grid, with a
     prior that favours small deviations. A pair with ten annotations thus borrows strength from all pairs. If pairs
     share items or documents, their errors are correlated, and all annotations get less weight.
 

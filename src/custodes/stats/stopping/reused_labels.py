@@ -197,8 +197,8 @@ class Precision(NamedTuple):
     def effective_critical(self, critical: float) -> float:
         """Return the effective critical value of a test.
 
-        If the test is discrete, this is the smallest possible statistic above `critical`, less a tolerance for rounding
-        errors.
+        If the test is discrete, the result is the smallest possible statistic above `critical`, less a tolerance for
+        rounding errors.
         """
         if not self.whole:
             return critical

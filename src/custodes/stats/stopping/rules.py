@@ -94,9 +94,9 @@ def estimates_on(
 ) -> LookEstimates:
     """Return the estimates that correspond to the decisions; the arguments are as in `analyse_tables`.
 
-    If the estimator uses only human annotations, `margin` and `score` are their mean preference, and the interval is
-    extended to contain this mean if necessary; `error` is the standard error of the score under equal probabilities of
-    wins and losses. For all remaining estimators, `score` and `error` are the estimated margin and its standard error.
+    If the estimator uses only human annotations, `margin` and `score` are the mean preference. The interval is extended
+    to contain the mean if necessary, and `error` is the standard error of the score under equal probabilities of wins
+    and losses. For all remaining estimators, `score` and `error` are the estimated margin and its standard error.
 
     Source: Jennison and Turnbull 1989, "Interim analyses: the repeated confidence interval approach".
     """

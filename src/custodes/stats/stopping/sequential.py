@@ -27,8 +27,8 @@ BOUNDARIES: dict[str, Shape | None] = {
 }
 """Shapes of boundaries; the first is the default.
 
-A shape is the relative |z| that interim analyses require, as a function of their fractions of the final information. If
-the shape is None, every single analysis has the full level.
+A shape gives the relative |z| that an interim analysis requires, as a function of the analysis's fraction of the final
+information. If the shape is None, every single analysis has the full level.
 """
 
 

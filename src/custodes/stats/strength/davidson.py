@@ -76,7 +76,7 @@ def strength_design(first: Ints, second: Ints, covariates: Floats, n_systems: in
 
 
 def row_products(design: Any) -> Any:
-    """Return the products (rows, p * p), sparse, of all pairs of entries of each row of a sparse matrix (rows, p).
+    """Return, for each row of a sparse matrix (rows, p), the products of all pairs of entries: (rows, p * p), sparse.
 
     All rows of the matrix have the same number of stored entries. A weighted sum of the rows of the result is a matrix
     of weighted cross products of the columns.
@@ -190,7 +190,7 @@ def information_of(design: Any, products: Any, weights: Any, variance: Floats) -
     """Return the information (p, p) of battles with `weights` (kinds,) of the kinds, or (units, p, p) of each unit.
 
     `products` are the `row_products` of the `design`, and `variance` (kinds, 3) is as in `Fit`. Weights (units, kinds)
-    are sparse, because each battle may be a kind of its own, and a unit contains few of them.
+    are sparse, because each battle may be a kind of its own, and a unit contains few kinds.
     """
     from scipy.sparse import issparse
 

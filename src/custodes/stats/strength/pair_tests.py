@@ -41,10 +41,10 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
 
     The tests are exact binomial tests of the comparisons without ties, scaled to the effective number of comparisons.
     If the model counts ties as half wins, a tie counts half for each side. If comparisons of a pair share clusters, the
-    p-value is at least that of Student's t with the pair's degrees of freedom. The probability of a win under the null
-    hypothesis is that of the fitted model with the covariates of the comparisons. The null hypothesis of `p_direct` has
-    equal strengths; that of `p_fit` has the fitted strengths. The error of the fit is ignored, which makes `p_fit`
-    conservative.
+    p-value is at least that of Student's t with the pair's degrees of freedom. Under the null hypothesis, the
+    probability of a win comes from the fitted model with the covariates of the comparisons. The null hypothesis of
+    `p_direct` has equal strengths; that of `p_fit` has the fitted strengths. The error of the fit is ignored, which
+    makes `p_fit` conservative.
 
     References
     ----------

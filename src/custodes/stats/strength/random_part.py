@@ -1,4 +1,4 @@
-"""Tests of the hypothesis that annotated battles are a random part of the battles of a metric."""
+"""Tests of the hypothesis that the annotated battles are a random sample of all battles that a metric decided."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     in the battles. The third test uses the metric's verdicts on each system.
 
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
-    covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
-    covariance of a random choice of battles. The result is the smallest p-value of the three tests, multiplied by the
-    number of p-values. The result is NaN if no battle or every battle is annotated.
+    covariance. The covariance is estimated by clusters if clusters contain several battles. Otherwise, the known
+    covariance of a random choice of battles is used. The result is the smallest p-value of the three tests, multiplied
+    by the number of p-values. The result is NaN if no battle or every battle is annotated.
 
     Source: Hotelling 1931; the degrees of freedom are the number of annotated battles, or the effective number of
     clusters, minus one.

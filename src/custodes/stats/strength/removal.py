@@ -27,7 +27,8 @@ class Removal:
 
 
 def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
-    """Return the smallest set of comparisons found whose removal makes another system the strongest.
+    """Search for the smallest set of comparisons whose removal makes another system the strongest; return the best set
+    found.
 
     The comparisons with the largest influence on the difference between the leader and a candidate are removed in
     steps. Each step removes half of the number that a linear approximation requires, and then the model is refitted.

@@ -124,7 +124,7 @@ def _standard_error(draws: Floats, n_units: float) -> Floats:
 class StrengthFit:
     """A fit of the battles that have a verdict and a positive weight.
 
-    `battles` are these battles with weights scaled to a mean of 1, and `battle_counts` groups them into kinds.
+    `battles` are these battles with weights scaled to a mean of 1, and `battle_counts` groups these battles into kinds.
     `component` and `bounded` (systems,) are as in `Strengths`. `n_units` is the number of units of all battles.
     """
 

@@ -1,4 +1,4 @@
-"""Win rates of systems and of pairs without a model, with intervals, and the variation of covariates within systems."""
+"""Win rates of systems and pairs with intervals, computed without a model, and how covariates vary within systems."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from custodes.stats.ratios import ratio
 
 
 def chance_accuracy(sample: Sample) -> Floats:
-    """(1 + B, metrics): the expected sample accuracy of independent preferences with the same tie rates.
+    """The expected sample accuracy of independent preferences with the same tie rates, (1 + B, metrics).
 
     If t is the human tie rate and u the tie rate of the metric, the value is t u + (1 - t)(1 - u) / 2.
     """
