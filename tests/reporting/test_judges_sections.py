@@ -244,11 +244,14 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert second.endswith("ratings of other aspects: x.")
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
     (sentence,) = halo_sentences(halo(0.31, 0.3, 0.1))
-    assert "are not significantly better than other annotators’ ratings" in sentence
-    assert sentence.endswith(": x.")
+    assert sentence == (
+        "No significant halo effect. An annotator’s rating is not predicted significantly better from the annotator’s "
+        "own ratings of other aspects than from other annotators’ ratings of these aspects: x."
+    )
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
-    assert worse.startswith(
-        "No halo effect. To predict an annotator’s rating of these aspects, other annotators’ ratings"
+    assert worse == (
+        "No halo effect. An annotator’s rating is predicted better from other annotators’ ratings of other aspects than "
+        "from the annotator’s own ratings of these aspects: x."
     )
 
 

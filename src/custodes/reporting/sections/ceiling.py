@@ -212,21 +212,21 @@ def halo_sentences(result: Ceiling) -> list[str]:
             for target in halo_rows["target"]
         ]
         sentence_texts.append(
-            "Part of the agreement between aspects is a halo effect of the annotator. To predict an annotator’s "
-            "rating of these aspects, the annotator’s own ratings of the other aspects are better (τ-b) than other "
-            f"annotators’ ratings of the other aspects: {names(target_texts)}."
+            "Part of the agreement between aspects is a halo effect of the annotator. An annotator’s rating is "
+            "predicted better (τ-b) from the annotator’s own ratings of other aspects than from other annotators’ "
+            f"ratings of these aspects: {names(target_texts)}."
         )
     rows_of_sentence_start = {
         "Predictions of a rating from the metrics are not significantly worse than predictions from other annotators’ "
         "ratings of other aspects": lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
             halo_rows, on="target", how="semi", maintain_order="left"
         ),
-        "No significant halo effect. To predict an annotator’s rating of these aspects, the annotator’s own ratings of "
-        "the other aspects are not significantly better than other annotators’ ratings of the other "
-        "aspects": same_source_rows.filter(pl.col("lead_low") <= 0, pl.col("lead_high") >= 0),
-        "No halo effect. To predict an annotator’s rating of these aspects, other annotators’ ratings of the other "
-        "aspects are better than the annotator’s own "
-        "ratings of the other aspects": same_source_rows.filter(pl.col("lead_high") < 0),
+        "No significant halo effect. An annotator’s rating is not predicted significantly better from the annotator’s "
+        "own ratings of other aspects than from other annotators’ ratings of these aspects": same_source_rows.filter(
+            pl.col("lead_low") <= 0, pl.col("lead_high") >= 0
+        ),
+        "No halo effect. An annotator’s rating is predicted better from other annotators’ ratings of other aspects "
+        "than from the annotator’s own ratings of these aspects": same_source_rows.filter(pl.col("lead_high") < 0),
     }
     return sentence_texts + [
         f"{sentence_start}: {names(target_rows['target'].to_list())}."
