@@ -250,8 +250,8 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     )
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
     assert worse == (
-        "No halo effect. An annotator’s rating is predicted better from other annotators’ ratings of other aspects than "
-        "from the annotator’s own ratings of these aspects: x."
+        "No halo effect. An annotator’s rating is predicted better from other annotators’ ratings of other aspects "
+        "than from the annotator’s own ratings of these aspects: x."
     )
 
 
