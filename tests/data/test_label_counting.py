@@ -164,7 +164,7 @@ def test_other_questions_refuse_counts() -> None:
     counts = cu.count_labels(traces().lazy())
     for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route):
         with pytest.raises(
-            OptionError, match="and only rates can use these numbers; pass the table with one row per output"
+            OptionError, match="which only the question rates supports; pass the table with one row per output"
         ):
             question(counts)
 

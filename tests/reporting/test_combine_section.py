@@ -92,7 +92,7 @@ def test_the_sentence_follows_the_interval(
         f"{estimate_with_interval(rows['best'], 'kendall')}; {phrase}."
     )
     assert all(
-        f"; {phrase}. These combinations are not tested against the best single metric: " in sentence
+        f"; {phrase}. For these combinations, the gain over the best single metric is not tested: " in sentence
         for _, sentence in lines
     )
 
@@ -103,7 +103,7 @@ def test_the_combination_named_first_is_judged_whichever_wins(fitted: Combine, w
     lines = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
     names = {"equal": "mean of all metrics"}
     for _, sentence in lines:
-        tested, others = sentence.split(" These combinations are not tested against the best single metric: ")
+        tested, others = sentence.split(" For these combinations, the gain over the best single metric is not tested: ")
         assert ", ridge regression reaches τ-b " in tested
         assert not any(name in tested for name in names.values())
         assert all(name in others for name in names.values())

@@ -34,7 +34,8 @@ UNRECORDED = ("rng", "progress")
 does not change any number of a result."""
 
 COUNTED = (
-    "numbers of equal outputs (n_outputs), and only rates can use these numbers; pass the table with one row per output"
+    "numbers of equal outputs (n_outputs), which only the question rates supports; pass the table with one row per "
+    "output"
 )
 NOT_ENOUGH = "this question needs the ratings of single items; pass the study instead of its counts"
 

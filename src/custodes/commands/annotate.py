@@ -177,7 +177,7 @@ def rehearse(
         Parameter(help="Correlation of a careful annotator's impression with the true quality (default: 0.8)."),
     ] = None,
     repetitions: Annotated[
-        Number, Parameter(help="Number of simulations of each plan and margin (default: 20).")
+        Number, Parameter(help="Number of simulations for each combination of plan and margin (default: 20).")
     ] = None,
     seed: Annotated[Number, Parameter(help="Random seed (default: 0).")] = None,
     output: Output = OUTPUT,

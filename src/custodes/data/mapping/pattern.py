@@ -26,7 +26,7 @@ from custodes.errors import InputError, OptionError, join_labels, reject, sugges
 FIELDS = ("aspect", "rater", "kind", "repeat", "system", "order")
 """Placeholders for parts of a column's name; `order` only for columns of verdicts."""
 PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
-"""Meaning of the first and the second `*` of a path, by the kind of the scores."""
+"""For each kind of scores, the meaning of the first and of the second `*` in a path."""
 POSITION = "[0-9]*"
 """The glob of a position in a list."""
 

@@ -166,7 +166,9 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
         )
         if row_of_method:
             other_methods = [f"{row['what']} (τ-b {number(row['kendall'])})" for row in row_of_method.values()]
-            text += f" These combinations are not tested against the best single metric: {names(other_methods)}."
+            text += (
+                f" For these combinations, the gain over the best single metric is not tested: {names(other_methods)}."
+            )
         targets_and_texts.append((str(target), text))
     return targets_and_texts
 

@@ -28,7 +28,7 @@ from custodes.stats.correction.poststratified import poststratified_margin
 from custodes.stats.correction.tempering import class_pseudo_counts, tempering_posterior
 
 MOST_DRAWS = 2**17
-"""Maximum number of draws for a table. With this number of draws, any precision is accepted."""
+"""Maximum number of draws for a table. Drawing stops at this number, even if the precision is too low."""
 
 _FIRST_QUICK, _FIRST = 256, 4096  # draws of the first batch, without and with an interval
 _MOST_AT_ONCE = 4096  # maximum number of draws of a batch
