@@ -14,7 +14,7 @@ from custodes.evaluate.verdict.favoritism import flips
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import interim, pair_forecast_text
-from custodes.evaluate.verdict.view import grouped
+from custodes.evaluate.verdict.view import grouped, rated_systems
 
 BOUNDS = ("", "_low", "_high")
 
@@ -539,3 +539,12 @@ def test_findings_on_every_aspect_come_with_top_metrics_first_and_by_size() -> N
         "m3 under-rates A on both aspects.",
         "m1 over-rates A on both aspects.",
     ]
+
+
+def test_systems_that_a_metric_over_rates_and_under_rates_are_named_by_verb() -> None:
+    findings = [
+        {"system": "A", "finding": "favoured"},
+        {"system": "B", "finding": "disfavoured"},
+        {"system": "C", "finding": "disfavoured"},
+    ]
+    assert rated_systems(findings) == "over-rates A and under-rates B and C"

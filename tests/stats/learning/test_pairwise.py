@@ -102,6 +102,14 @@ def test_between_equal_penalties_the_larger() -> None:
     np.testing.assert_array_equal(weights, larger)
 
 
+def test_noise_gets_the_largest_penalty() -> None:
+    _, y, items = sample(5)
+    noise = np.random.default_rng(1).normal(size=(len(y), 12))
+    weights = pairwise_logistic(noise, y, items=items, groups=items, penalties=np.array([1e4, 0.01, 1e-3]))
+    largest = pairwise_logistic(noise, y, items=items, groups=items, penalties=np.array([1e4]))
+    np.testing.assert_array_equal(weights, largest)
+
+
 def test_columns_that_say_nothing_have_no_weight() -> None:
     x, y, items = sample(5)
     useless = np.stack([np.full(len(y), 3.7), 1e6 + items / 3.0, np.full(len(y), np.nan)], axis=1)
