@@ -241,3 +241,21 @@ def test_the_report_has_the_slices_of_each_question(study: cu.Study) -> None:
     html = cu.report(study, by="group", resamples=20).html
     # agreement and favoritism: no verdict has an order or a repetition
     assert html.count('aria-label="By slice (group)"') == 2
+
+
+def test_outputs_of_an_item_in_two_slices_are_refused_where_systems_are_compared() -> None:
+    table = pl.DataFrame(
+        {
+            "item": [k // 2 for k in range(80)],
+            "system": ["A", "B"] * 40,
+            "human": [k % 2 for k in range(80)],
+            "judge": [(k // 3) % 2 for k in range(80)],
+            "tone": ["x", "y", "y", "x"] * 20,
+        }
+    )
+    message = (
+        "by='tone': the outputs of 40 items (0, 1 and 38 more) differ in this column, but all outputs of an item must "
+        "be in one slice, so that systems can be compared; give a column of items"
+    )
+    with pytest.raises(cu.OptionError, match=exactly(message)):
+        cu.favoritism(table, by="tone")
