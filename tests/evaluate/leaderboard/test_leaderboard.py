@@ -259,7 +259,7 @@ def strangers() -> pl.DataFrame:
             {},
             InputError,
             "table: only 1 system (A); a leaderboard needs two or more systems; for rates of whole-number "
-            "scores, use rates, which needs only one",
+            "scores, use rates, which needs only one system",
         ),
         (
             strangers,
