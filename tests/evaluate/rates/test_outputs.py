@@ -222,7 +222,8 @@ def test_ratings_are_labels_if_they_have_at_most_eleven_whole_numbers() -> None:
         InputError,
         match=exactly(
             "table: ratings are scores with 12 different values, but rates needs labels, or at most 11 "
-            "different whole numbers; for scores, use leaderboard or agreement"
+            "different whole numbers; replace the scores by labels, such as pass if the score is at least 0.5, or "
+            "use leaderboard or agreement"
         ),
     ):
         labelled_outputs(ratings({"h": [*range(12)], "j": [1] * 12}), consensus="vote")

@@ -44,7 +44,7 @@ def resampled_ridge(
     Examples
     --------
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> design = {"group_of_row": np.arange(4), "weights": np.array([[1, 1, 1, 1], [2, 0, 0, 2]])}
+    >>> design = {"group_of_row": np.arange(4), "weights": np.array([[1, 1, 1, 1], [2, 1, 1, 0]])}
     >>> [round(slope, 3) for _, slope in resampled_ridge(x, x[:, 0], predicts_ranks=False, **design)]
     [1.001, 1.001]
     """
