@@ -63,6 +63,30 @@ def test_scores_are_corrected_by_the_leverage_of_their_cluster(size: int, nu: fl
             np.testing.assert_allclose(found[u] @ model.inverse, root @ scores[u] @ model.inverse, atol=1e-6)
 
 
+def test_rounding_errors_of_the_leverage_do_not_change_the_correction() -> None:
+    """The leverage of each of 30 equal clusters is .1: three coefficients (two strengths and ties) in 30 clusters."""
+    battles = Battles(
+        first=np.tile([0, 0, 1], 30),
+        second=np.tile([1, 2, 2], 30),
+        sign=np.random.default_rng(0).choice([-1, 0, 1], 90).astype(np.int8),
+        unit=np.repeat(np.arange(30), 3),
+        weight=np.ones(90),
+        covariates=np.empty((90, 0)),
+    )
+    kinds = count_by_kind(battles, battles.weight)
+    model = fit(kinds, component=np.zeros(3, dtype=int), ties_are_half=False, penalised=False)
+    assert model is not None
+    scores = csr_array(np.random.default_rng(1).normal(size=(30, len(model.inverse))))
+    smaller, larger = (
+        leverage_corrected(
+            scores, replace(model, inverse=model.inverse * factor), kinds, weight=battles.weight, unit=battles.unit
+        ).toarray()
+        for factor in (1 - 1e-12, 1 + 1e-12)
+    )
+    np.testing.assert_allclose(smaller, scores.toarray() / np.sqrt(0.9))
+    np.testing.assert_allclose(larger, smaller)
+
+
 def test_clusters_of_battles_that_are_kinds_of_their_own_need_little_memory() -> None:
     rng, n = np.random.default_rng(0), 20_000
     battles = Battles(

@@ -15,7 +15,7 @@ from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.strength.battles import BattleCounts, Battles
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
-_LIGHT = 0.1  # maximum leverage of a cluster for which a single factor is a sufficient correction
+_LIGHT = 0.1 * (1 + 1e-9)  # maximum leverage, up to rounding, for which a single factor is a sufficient correction
 _ROUNDING = 1e-12  # smaller eigenvalues of the inverse information, relative to the largest, are rounding errors
 _MOST = 0.95  # limit of the leverage in one direction; a leverage of 1 would give an infinite error
 _NONE = 1e-300  # replaces 0 in a denominator
