@@ -81,7 +81,8 @@ class Budget:
         return cls(limit=dollar_limit, price=token_price)
 
     def worst_cost(self, body: Mapping[str, Any]) -> float:
-        """Maximum cost of a request in US dollars; 0 if the budget has no limit."""
+        """Maximum cost of a request in US dollars. The cost is not computed, but returned as 0, if the budget has no
+        limit."""
         return self.price.token_cost(*token_bounds(body)) if self.price and self.limit is not None else 0.0
 
 

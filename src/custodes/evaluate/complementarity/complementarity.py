@@ -152,7 +152,7 @@ class Complementarity(Result):
 
 @question(
     "custodes complementarity ratings.csv --raters raters.csv --distance half",
-    level="Rank systems within each item, or items within each system (utterance).",
+    level="system ranks the systems within each item; utterance ranks the items within each system.",
     distance="Distance between two rankings; the rules differ in how ties count.",
     human_raters="Human raters: one per aspect, or each annotator.",
     variants="Metrics to average, as a comma list of globs; the metrics that match one glob become one metric.",
