@@ -101,21 +101,17 @@ def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, r
     distinct_feature_vectors, vector_index_of_verdict, n_verdicts_of_vector = np.unique(
         standardised_features, axis=1, return_inverse=True, return_counts=True
     )
-    n_failures_of_vector = np.bincount(
-        vector_index_of_verdict.reshape(-1), weights=is_failed, minlength=n_verdicts_of_vector.size
-    )
-    feature_sum_standard_error = np.sqrt(n_failures * (n_verdicts - n_failures) / max(n_verdicts - 1, 1))
+    n_failures_of_vector = np.bincount(vector_index_of_verdict, weights=is_failed)
+    feature_sum_standard_error = np.sqrt(n_failures * (n_verdicts - n_failures) / (n_verdicts - 1))
     observed_statistic = np.abs(distinct_feature_vectors @ n_failures_of_vector).max() / feature_sum_standard_error
     feature_contributions = (is_failed - n_failures / n_verdicts) * standardised_features
     cluster_contributions = unit_sums(feature_contributions, units=units, n_units=int(units.max()) + 1)
-    overall_design_effect = max(
-        1.0, float(ratio(np.array((cluster_contributions**2).sum()), np.array((feature_contributions**2).sum())))
-    )
+    overall_design_effect = max(1.0, (cluster_contributions**2).sum() / (feature_contributions**2).sum())
     n_extreme_draws = n_completed_draws = 0
     while n_completed_draws < n_draws and n_extreme_draws < ENOUGH:
         batch_size = min(n_draws - n_completed_draws, max(1, CHUNK // n_verdicts_of_vector.size))
         null_feature_sums = (
-            rng.multivariate_hypergeometric(n_verdicts_of_vector, n_failures, size=batch_size, method="marginals")
+            rng.multivariate_hypergeometric(n_verdicts_of_vector, n_failures, size=batch_size)
             @ distinct_feature_vectors.T
         )
         n_extreme_draws += int(

@@ -208,7 +208,7 @@ def length_bias(
         return _bound_length_bias(correlations, confidence)
 
     def mean_over_pairs(pair_values: Floats) -> Floats:
-        return ratio((pair_values * correlations.weight).sum(axis=1), correlations.weight.sum(axis=1))
+        return ratio((pair_values * correlations.weight).sum(axis=1), correlations.weight.sum())
 
     mean_annotator_correlation = mean_over_pairs(correlations.human_human)
     mean_crossed_correlation = mean_over_pairs(correlations.crossed)
@@ -293,11 +293,12 @@ def _jackknife_error(estimates: Floats) -> float:
 class _LatentCorrelations(NamedTuple):
     """Latent correlations of verdicts with length in every resample (R,): for the judge, and for all annotators.
 
-    `judge_human` (R, annotators) is the correlation of the judge with each annotator. The remaining fields have shape
-    (R, pairs of annotators). `human_human` is the correlation of the two annotators. `crossed` is the correlation of
-    the judge with one annotator times the correlation of length with the second annotator, averaged over both orders.
-    `length_products` is the product of the correlations of both annotators with length. `weight` is the number of
-    shared comparisons.
+    `judge_human` (R, annotators) is the correlation of the judge with each annotator. The remaining fields are for
+    pairs of annotators with shared comparisons in every resample: `human_human` (R, pairs) is the correlation of
+    the two annotators. `crossed` (R, pairs) is the correlation of the judge with one annotator times the
+    correlation of length with the second annotator, averaged over both orders. `length_products` (R, pairs) is the
+    product of the correlations of both annotators with length. `weight` (pairs,) is the number of shared
+    comparisons.
     """
 
     judge_length: Floats
@@ -363,22 +364,19 @@ class _LatentCorrelations(NamedTuple):
         )
         judge_human, human_human = np.split(verdict_correlations, [n_annotators], axis=1)
         judge_length, human_length = length_correlations[:, 0], length_correlations[:, 1:]
-        first_annotators, second_annotators = rater_pairs[n_annotators:].T - 1
+        is_defined_pair = np.isfinite(mean_verdict_products[:, n_annotators:]).all(axis=0)
+        first_annotators, second_annotators = rater_pairs[n_annotators:][is_defined_pair].T - 1
         doubled_crossed_products = (
             judge_human[:, first_annotators] * human_length[:, second_annotators]
             + judge_human[:, second_annotators] * human_length[:, first_annotators]
         )
-        is_defined_pair = np.isfinite(mean_verdict_products[:, n_annotators:]).all(axis=0)
         n_verdicts = has_verdict[1:].sum(axis=1)
         return cls(
             judge_length=judge_length,
             human_length=np.asarray(human_length @ n_verdicts / n_verdicts.sum()),
             judge_human=judge_human,
-            human_human=np.where(is_defined_pair, human_human, 0.0),
-            crossed=np.where(is_defined_pair, doubled_crossed_products / 2, 0.0),
-            length_products=np.where(
-                is_defined_pair, human_length[:, first_annotators] * human_length[:, second_annotators], 0.0
-            ),
-            weight=np.broadcast_to(has_both_verdicts[n_annotators:].sum(axis=1, dtype=float), human_human.shape)
-            * is_defined_pair,
+            human_human=human_human[:, is_defined_pair],
+            crossed=doubled_crossed_products / 2,
+            length_products=human_length[:, first_annotators] * human_length[:, second_annotators],
+            weight=has_both_verdicts[n_annotators:][is_defined_pair].sum(axis=1),
         )

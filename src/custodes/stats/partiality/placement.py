@@ -177,9 +177,9 @@ def sign_placement(
     probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions_by_rater**2 / 2)  # derivative of the probit of a margin
     # the influence of each cluster and pair on the positions of the pair's two systems
     cell_codes, cell_of_comparison = np.unique(
-        pair_of_comparison.astype(np.int64) * max(1, n_units) + units, return_inverse=True
+        pair_of_comparison.astype(np.int64) * n_units + units, return_inverse=True
     )
-    pair_of_cell, unit_of_cell = cell_codes // max(1, n_units), cell_codes % max(1, n_units)
+    pair_of_cell, unit_of_cell = cell_codes // n_units, cell_codes % n_units
     first_system_of_cell, second_system_of_cell, n_comparisons_of_cell = (
         first_systems[pair_of_cell],
         second_systems[pair_of_cell],

@@ -121,8 +121,7 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     level_of_annotator = annotator_levels(np.where(has_rating, annotator_ratings, np.nan)).values
     adjusted_ratings = np.where(has_rating, annotator_ratings - level_of_annotator[:, None, None], 0.0)
     mean_ratings = adjusted_ratings.sum(axis=0) / np.maximum(n_ratings_of_output, 1)
-    rating_sd = float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0
-    rating_sd = rating_sd if rating_sd > 0 else 1.0
+    rating_sd = (float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0) or 1.0
     rating_mean = float(mean_ratings[output_mask].mean()) if output_mask.any() else 0.0
     adjusted_ratings, mean_ratings = (
         np.where(has_rating, adjusted_ratings - rating_mean, 0.0) / rating_sd,

@@ -200,7 +200,7 @@ def replacement(
         p=adjusted_p_values,
         winning_rate=float(mean_of_defined(np.where(is_tested_annotator, adjusted_p_values <= level, np.nan))),
         advantage_probability=float(mean_of_defined(advantage_of_annotator)),
-        error=float(np.sqrt((advantage_deviation_sums**2).sum() * n_tested_clusters / max(n_tested_clusters - 1, 1)))
+        error=float(np.sqrt((advantage_deviation_sums**2).sum() * n_tested_clusters / (n_tested_clusters - 1)))
         if n_tested_clusters > 1
         else np.nan,
     )

@@ -131,9 +131,7 @@ def decide_fixed_design(answers: Answers, rule: Rule, *, n_total: Ints) -> NDArr
         count_kinds(answers.kinds, np.zeros_like(n_annotations), n_annotations),
         n_annotations > 0,
     )
-    fixed_rule = replace(
-        rule, looks=(int(n_annotations.max(initial=0)),), bounds=(float(-ndtri(rule.gamma / 2)),), futility=None
-    )
+    fixed_rule = replace(rule, bounds=(float(-ndtri(rule.gamma / 2)),))
     decisions = np.zeros(n_annotations.shape, dtype=np.int8)
     decisions[is_analysed_pair], *_ = _analyse_pairs(
         answers,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Signs
+from custodes.stats.arrays import Bools, Floats
 from custodes.stats.ratios import ratio
 from custodes.stats.sign_test import adjust, sign_test
 from custodes.stats.strength.battles import Battles, count_by_kind
@@ -24,7 +24,7 @@ class DirectTests:
         P-value of 'both strengths are equal', only from comparisons of the pair, adjusted for all pairs (Holm).
     p_fit : array of shape (pairs,)
         P-value of 'the win rate is that expected from the fitted strengths', adjusted for all pairs (Holm).
-    better : int8 array of shape (pairs,)
+    better : array of shape (pairs,)
         1 if the first system is significantly better by `p_direct`, -1 if the second system is, otherwise 0.
     misfit : bool array of shape (pairs,)
         Whether `p_fit` is significant.
@@ -32,7 +32,7 @@ class DirectTests:
 
     p_direct: Floats
     p_fit: Floats
-    better: Signs
+    better: Floats
     misfit: Bools
 
 
@@ -64,7 +64,7 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
     >>> fit = strengths(battles, n_systems=3, ties="davidson", resamples=100, rng=np.random.default_rng(0))
     >>> tests = direct_tests(pair_rates(battles, confidence=0.95), battles, fit, confidence=0.95)
     >>> tests.better.tolist(), tests.misfit.tolist()  # pairs (0, 1), (0, 2), (1, 2)
-    ([1, -1, 1], [True, True, True])
+    ([1.0, -1.0, 1.0], [True, True, True])
     """
     ties_are_half = bool(np.isnan(strengths.ties[0]))
     tie_rates = 1 - pairs.wins - pairs.losses if ties_are_half else 0.0
@@ -88,7 +88,7 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
         return DirectTests(
             p_direct=direct_p_values,
             p_fit=fit_p_values,
-            better=better_signs.astype(np.int8),
+            better=better_signs,
             misfit=fit_p_values <= alpha,
         )
 
