@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from custodes.stats import ABSENT
 from custodes.stats.partiality.largest import largest, rate_partiality
@@ -17,8 +18,15 @@ from custodes.stats.partiality.partiality import (
     partiality,
     win_rate_without,
 )
-from custodes.stats.partiality.placement import Placement
-from custodes.stats.partiality.scores import ScoredPeople, _link_coefficients, human_side
+from custodes.stats.partiality.placement import Placement, bend_of
+from custodes.stats.partiality.scores import (
+    FEWEST_RESIDUALS,
+    ScoredPeople,
+    _link_coefficients,
+    _taste_variances,
+    annotator_levels,
+    human_side,
+)
 from tests.simulation.fair_metrics import Fair, signs_of
 from tests.stats.partiality.dense import by_definition, of_signs
 
@@ -129,6 +137,131 @@ def test_the_family_is_all_metrics_and_systems():
     assert five.p_adjusted[0, system] >= 40 * five.p_value[0, system]
 
 
+@pytest.mark.parametrize(("seed", "favour"), [(5, 0.6), (5, 1.5), (12, 1.0), (0, 0.0)])
+def test_the_sequence_of_tests_is_that_of_its_definition(seed, favour):
+    """The p-value of a system without others in the curve is that of a study in which the others are not connected."""
+    n_systems, alpha = 7, 0.05
+    persons, metric, _ = sample(seed, items=150, systems=n_systems, favour=favour)
+    other_metric = metric + (np.arange(n_systems) == 2) * favour - (np.arange(n_systems) == 4) * favour
+    people = ScoredPeople(persons, units=np.arange(150))
+    placements = [people.placement(scores) for scores in (metric, other_metric)]
+
+    def p_of(metric_index, system, removed):
+        connected = ~np.isin(np.arange(n_systems), removed)
+        placement = dataclasses.replace(placements[metric_index], connected=connected)
+        return partiality([placement], systems=[system], **BOUNDS).p_value[0, system]
+
+    flagged, rival_p = {0: [], 1: []}, {}
+    remaining, largest, expected = list(np.ndindex(2, n_systems)), 0.0, np.full((2, n_systems), np.nan)
+    while testable := [case for case in remaining if case not in rival_p]:
+        case = min(testable, key=lambda case: p_of(*case, flagged[case[0]]))
+        k, system = case
+        p = p_of(k, system, flagged[k]) * len(remaining)
+        if p > alpha:
+            break
+        rivals = [rival for rival in range(n_systems) if rival not in [*flagged[k], system]]
+        p_without_rival = max(p_of(k, system, [*flagged[k], rival]) for rival in rivals)
+        if p_without_rival > alpha:
+            rival_p[case] = p_without_rival
+            continue
+        largest = expected[case] = max(largest, p, p_without_rival)
+        flagged[k].append(system)
+        remaining.remove(case)
+        rival_p = {other: value for other, value in rival_p.items() if other[0] != k}
+    for k, system in remaining:
+        p = p_of(k, system, flagged[k]) * len(remaining)
+        expected[k, system] = min(1.0, max(p, rival_p.get((k, system), 0.0), largest))
+    result = partiality(placements, **BOUNDS)
+    assert (result.reason <= Reason.NONE).all()
+    np.testing.assert_allclose(result.p_adjusted, expected)
+
+
+def test_win_rates_without_a_shift_by_their_definition():
+    rng = np.random.default_rng(1)
+    placement = ScoredPeople(*[sample(1)[0]], units=np.arange(60)).placement(sample(1)[1])
+    advantage, steepness = rng.normal(size=(6, 6)), rng.uniform(0.5, 2, (6, 6))
+    advantage[0, 1] = advantage[1, 0] = advantage[5] = advantage[:, 5] = np.nan  # system 5 has no opponents
+    shift = np.array([0.4, -0.7, np.nan, 0.2, 1.5, 0.3])
+    result = win_rate_without(dataclasses.replace(placement, advantage=advantage, steepness=steepness), shift)
+    opponents = [[b for b in range(6) if b != a and np.isfinite(advantage[a, b])] for a in range(6)]
+    with_shift = stats.norm.cdf(advantage)
+    without_shift = stats.norm.cdf(advantage - np.nan_to_num(shift)[:, None] * steepness)
+    rates = [np.mean(with_shift[a, opponents[a]]) if opponents[a] else 0.0 for a in range(6)]
+    for a in range(6):
+        rate = np.mean(without_shift[a, opponents[a]]) if opponents[a] else 0.0
+        assert result[0][a] == pytest.approx(rates[a] - rate)
+        assert result[1][a] == 1 + sum(rates[b] > rates[a] for b in range(6))
+        gained = {b: (with_shift[a, b] - without_shift[a, b]) / len(opponents[b]) for b in opponents[a]}
+        assert result[2][a] == 1 + sum(rates[b] + gained.get(b, 0.0) > rate + 1e-12 for b in range(6) if b != a)
+    assert (result[1] != result[2]).any()
+
+
+@pytest.mark.parametrize(("taste", "is_significant"), [(0.0, False), (1.0, True)])
+def test_individual_preferences_are_an_interaction_of_annotators_and_systems(taste, is_significant):
+    rng = np.random.default_rng(3)
+    ratings = rng.normal(size=(40, 5)) + taste * rng.normal(size=(4, 1, 5)) + rng.normal(size=(4, 40, 5))
+    rated = rng.random(ratings.shape) < 0.5
+    rated[0, :, 1] = False  # an annotator without a system
+    rated[:, :10, 2] = False
+    rated[3, :10, 2] = True  # single ratings
+    ratings = np.where(rated, ratings, 0.0)
+    n = rated.sum(axis=0)
+    repeated = rated & (n > 1)
+    deviations = np.where(repeated, ratings - ratings.sum(axis=0) / np.maximum(n, 1), 0.0)
+    cells = [(a, s) for a in range(4) for s in range(5) if repeated[a, :, s].any()]
+    sizes = np.array([repeated[a, :, s].sum() for a, s in cells])
+    between = sum(repeated[a, :, s].sum() * deviations[a, repeated[a, :, s], s].mean() ** 2 for a, s in cells)
+    freedom = len(cells) - 5 - 4 + 1
+    rest = (n - 1)[n > 1].sum() - freedom
+    variances = between / freedom, ((deviations**2).sum() - between) / rest
+    assert (stats.f.sf(variances[0] / variances[1], freedom, rest) < 0.01) == is_significant
+    inflation = (stats.t.ppf(0.997, freedom) / stats.norm.ppf(0.997)) ** 2
+    variance = inflation * (variances[0] - variances[1]) / sizes.mean() * is_significant
+    output_mask = rated.any(axis=0)
+    np.testing.assert_allclose(_taste_variances(ratings, rated, output_mask), variance / np.array([4, 3, 4, 4, 4]))
+    assert not _taste_variances(ratings[..., :1], rated[..., :1], output_mask[:, :1]).any()  # no interaction
+
+
+def test_individual_preferences_need_twenty_repeated_ratings():
+    ratings = np.array([1.0, -1.0])[:, None, None] * np.array([1.0, -1.0]) + np.zeros((2, 10, 2))
+    ratings[:, ::2] *= 1.1
+    rated = np.ones(ratings.shape, dtype=np.bool_)
+    assert (_taste_variances(ratings, rated, rated[0]) > 0).all()
+    rated[0, 9, 0] = False
+    assert not _taste_variances(ratings * rated, rated, rated[0]).any()
+
+
+@pytest.mark.parametrize("n_items", [2, 3, 30])
+def test_levels_of_annotators_are_effects_of_least_squares(n_items):
+    rng = np.random.default_rng(0)
+    ratings = rng.normal(size=(3, n_items, 2)) + np.array([0.0, 1.0, -0.5])[:, None, None]
+    ratings[2, 0] = np.nan
+    if n_items == 3:
+        ratings[1, 1] = ratings[0, 2, 0] = np.nan
+    annotator, item, system = np.nonzero(np.isfinite(ratings))
+    output = item * 2 + system
+    design = np.column_stack([np.eye(3)[annotator], np.eye(2 * n_items)[output]])
+    coefficients, *_ = np.linalg.lstsq(design, ratings[annotator, item, system])
+    residuals = ratings[annotator, item, system] - design @ coefficients
+    freedom = len(annotator) - np.linalg.matrix_rank(design)
+    levels = annotator_levels(ratings)
+    np.testing.assert_allclose(levels.values, coefficients[:3] - coefficients[:3].mean(), atol=1e-12)
+    if freedom < FEWEST_RESIDUALS:
+        assert np.isinf(levels.covariance).all()
+        return
+    centre = np.column_stack([np.eye(3) - 1 / 3, np.zeros((3, 2 * n_items))])
+    covariance = centre @ np.linalg.pinv(design.T @ design) @ centre.T * (residuals @ residuals / freedom)
+    np.testing.assert_allclose(levels.covariance, covariance, atol=1e-12)
+    assert freedom == (FEWEST_RESIDUALS if n_items == 3 else 4 * n_items - 4)
+
+
+def test_latent_positions_that_differ_by_a_scale_or_run_the_other_way_bend_nothing():
+    positions = np.array([-1.0, 0.5, 0.0, 0.9])
+    np.testing.assert_allclose(bend_of(3 * positions + 2, positions), 0, atol=1e-12)
+    assert bend_of(-positions, positions).tolist() == [0.0] * 4
+    assert bend_of(np.array([0.0, 0.0, 3.0]), np.array([1.0, 0.0, 2.0])) == pytest.approx([-2 / 3, 1 / 3, 1 / 3])
+
+
 def test_missing_scores_of_items_leave_the_rest_as_it_is():
     persons, metric, _ = sample(8)
     missing = metric.copy()
@@ -139,11 +272,14 @@ def test_missing_scores_of_items_leave_the_rest_as_it_is():
 def test_why_it_cannot_be_told():
     persons, metric, _ = sample(2)
     assert (result_of(persons[..., :4], metric[:, :4]).reason == Reason.FEW_SYSTEMS).all()
+    assert (result_of(persons[..., :5], metric[:, :5]).reason == Reason.NONE).all()
     rare = metric.copy()
-    rare[FEWEST_UNITS - 1 :, 2] = np.nan
-    assert result_of(persons, rare).reason[0].tolist() == [0, 0, Reason.FEW_UNITS, 0, 0, 0]
-    distant = persons + np.array([0, 0, 0, 0, 0, 20.0])
-    assert result_of(distant, metric).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.APART]
+    rare[FEWEST_UNITS - 1 :, 2] = rare[FEWEST_UNITS:, 3] = rare[:, 4] = np.nan
+    few = [0, 0, Reason.FEW_UNITS, Reason.WIDE, Reason.UNRATED, 0, 0]  # ten clusters are enough for an interval
+    assert result_of(persons[..., [*range(6), 0]], rare[:, [*range(6), 0]]).reason[0].tolist() == few
+    for distance, system in ((20.0, 5), (-20.0, 2)):
+        distant = persons + distance * (np.arange(6) == system)
+        assert result_of(distant, metric).reason[0].tolist() == np.where(np.arange(6) == system, 9, 0).tolist()
     # With one rating per output and few systems, the curve covers the best system only with a wide interval.
     best = np.array([0, 0, 0, 0, 0, 2.0])
     assert result_of(persons[:1] + best, metric + best).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.WIDE]
