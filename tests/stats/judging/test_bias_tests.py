@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from custodes.stats.arrays import CHUNK
 from custodes.stats.judging.bias_tests import slot_test, uneven_p
 
 SUMS = st.lists(st.integers(-2, 2), min_size=2, max_size=40).map(lambda values: np.array([values], dtype=float))
@@ -17,6 +18,20 @@ def test_the_interval_leaves_out_nothing_that_the_test_does_not_reject(sums: np.
     result = slot_test(sums, np.full(sums.shape, 2.0), further_variance_factors=np.ones(1), confidence=confidence)
     if np.isfinite(result.low):
         assert (result.low > 1e-9 or result.high < -1e-9) == (result.p_value < 1 - confidence - 1e-9)
+
+
+def test_the_test_of_a_bound_has_the_level_of_the_interval() -> None:
+    rng = np.random.default_rng(0)
+    numerators, denominators = rng.normal(0.4, 1, (3, 30)), rng.uniform(1, 2, (3, 30))
+    options = {"further_variance_factors": np.array([1.0, 1.3, 0.8]), "confidence": 0.9}
+    result = slot_test(numerators, denominators, **options)
+    np.testing.assert_allclose(result.estimate, numerators.sum(axis=1) / denominators.sum(axis=1))
+    assert (result.low < result.high).all()
+    for bound in (result.low, result.high):
+        moved = slot_test(numerators - bound[:, np.newaxis] * denominators, denominators, **options)
+        np.testing.assert_allclose(moved.p_value, 0.1)
+    pair = slot_test(np.ones((1, 2)), np.ones((1, 2)), further_variance_factors=np.ones(1), confidence=0.95)
+    assert (pair.low.item(), pair.high.item()) == (-np.inf, np.inf)  # no value is rejected
 
 
 def test_few_clusters_are_as_sure_as_flips_of_them_can_be() -> None:
@@ -65,9 +80,20 @@ def test_failures_on_one_side_are_seen_and_few_failures_say_nothing() -> None:
     failed = np.zeros(200, dtype=bool)
     failed[:12] = True
     assert p_of(failed, side[None]) < 0.005
-    failed[4:] = False
-    assert np.isnan(p_of(failed, side[None]))
+    for n, is_tested in ((4, False), (5, True)):
+        few = np.arange(200) < n
+        assert [np.isfinite(p_of(is_failed, side[None])) for is_failed in (few, ~few)] == [is_tested] * 2
     assert np.isnan(p_of(np.arange(200) < 12, np.zeros((1, 200))))
+
+
+def test_draws_of_several_batches_end_with_a_hundred_as_extreme_as_the_data() -> None:
+    feature = np.arange(600.0)
+    assert p_of(feature < 10, feature[None]) == 1 / 2000
+    batch_size = CHUNK // 600
+    p = uneven_p(feature % 60 == 30, feature[None], units=np.arange(600), n_draws=10**6, rng=np.random.default_rng(0))
+    n_extreme = p * (batch_size + 1) - 1
+    assert n_extreme == pytest.approx(round(n_extreme), abs=1e-6)
+    assert n_extreme >= 100
 
 
 def test_a_feature_counts_by_its_order_alone_whatever_its_scale() -> None:

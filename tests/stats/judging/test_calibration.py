@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
+from custodes.stats.clusters import few_clusters
 from custodes.stats.judging.calibration import (
     bins_of,
     brier,
@@ -12,6 +15,7 @@ from custodes.stats.judging.calibration import (
     constant_forecast,
     correct_count_variance,
     estimate_overconfidence,
+    expected_error,
     share_by_bin,
 )
 
@@ -24,6 +28,55 @@ def test_the_test_knows_the_variance_of_what_is_sure() -> None:
     assert result.estimate == pytest.approx(-0.03)
     assert result.p_value == pytest.approx(0.219, abs=0.001)  # t = .03 / sqrt(.97 * .03 / 50), 49 degrees
     assert result.low < 0 < result.high
+
+
+CONFIDENCES = np.array([0.9, 0.6, 0.7, 0.5, 0.8, 0.7, 0.9, 0.6, 0.95, 0.85])
+CORRECT = np.array([1.0, 1, 0, 1, 0, 0, 1, 0, 1, 1])
+BINS, CLUSTERS = np.repeat([0, 1], [4, 6]), np.array([0, 0, 1, 1, 2, 2, 2, 3, 3, 5])
+
+
+def cluster_sums(values: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    """Return the sum in each cluster of values minus their mean."""
+    return np.array([(values - values.mean())[clusters == cluster].sum() for cluster in np.unique(clusters)])
+
+
+def test_rates_and_errors_of_bins_by_their_definition() -> None:
+    rates = share_by_bin(CORRECT, BINS, units=CLUSTERS, confidence=0.9)
+    errors, expected_errors = [], []
+    for k in (0, 1):
+        correct, units, confidence = (values[k == BINS] for values in (CORRECT, CLUSTERS, CONFIDENCES))
+        n, rate, sums = len(correct), correct.mean(), cluster_sums(correct, units)
+        variance = (sums**2).sum() * len(sums) / (len(sums) - 1)
+        n_effective = n / max(1, variance / (n * rate * (1 - rate)))
+        low, high = proportion_confint(rate * n_effective, n_effective, alpha=0.1, method="wilson")
+        assert [values[k] for values in rates] == pytest.approx([rate, low, high])
+        excess = confidence - correct
+        error_variance = max((confidence * (1 - confidence)).sum(), (cluster_sums(excess, units) ** 2).sum())
+        errors.append(n / 10 * abs(excess.mean()))
+        expected_errors.append(n / 10 * np.sqrt(error_variance) / n * np.sqrt(2 / np.pi))
+    expected = sum(errors), sum(expected_errors)
+    assert expected_error(CONFIDENCES, CORRECT, BINS, units=CLUSTERS) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("clusters", [CLUSTERS, np.array([0, 1] * 5)])
+def test_overconfidence_has_an_interval_of_students_t(clusters: np.ndarray) -> None:
+    excess, sums = CONFIDENCES - CORRECT, cluster_sums(CONFIDENCES - CORRECT, clusters)
+    n = len(sums)
+    error = np.sqrt(few_clusters(np.array(n)) * (sums**2).sum() * n / (n - 1)) / 10
+    result = estimate_overconfidence(CONFIDENCES, CORRECT, least_variance=0.0, units=clusters, confidence=0.9)
+    quantile = stats.t.ppf(0.95, n - 1)
+    assert result.estimate == pytest.approx(excess.mean())
+    assert [result.low, result.high] == pytest.approx(
+        [excess.mean() - quantile * error, excess.mean() + quantile * error]
+    )
+    assert result.p_value == pytest.approx(2 * stats.t.sf(abs(excess.mean()) / error, n - 1))
+
+
+@pytest.mark.parametrize(("n", "n_bins"), [(1, 1), (59, 1), (60, 2), (89, 2), (90, 3), (299, 9), (300, 10), (900, 10)])
+def test_bins_have_thirty_verdicts(n: int, n_bins: int) -> None:
+    sizes = np.bincount(bins_of(np.linspace(0.4, 1, n)))
+    assert len(sizes) == n_bins
+    assert np.ptp(sizes) <= 1
 
 
 def test_shared_errors_make_the_interval_wider() -> None:

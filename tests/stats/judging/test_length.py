@@ -13,6 +13,7 @@ from custodes.stats.judging.length import (
     MODEL_ERROR,
     _bound_length_bias,
     _LatentCorrelations,
+    is_in_informative_stratum,
     length_bias,
 )
 from custodes.stats.logistic import first_coefficient
@@ -83,6 +84,42 @@ def test_who_rated_nothing_says_nothing() -> None:
     close(length_bias_of(judge, human, length), length_bias_of(judge, np.concatenate([human, absent]), length))
     assert np.isnan(length_bias_of(judge, absent, length).p_value)
     assert np.isnan(length_bias_of(judge, human, np.full(len(judge), np.nan)).p_value)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_informative"),  # wins, ties and losses of the pair's first system, by judge and annotator
+    [
+        (((9, 0, 1), (5, 0, 5)), True),
+        (((5, 0, 5), (1, 0, 9)), True),
+        (((10, 0, 1), (5, 0, 6)), False),
+        (((5, 0, 6), (1, 0, 10)), False),
+        (((1, 8, 1), (1, 8, 1)), True),
+        (((0, 5, 5), (5, 0, 5)), False),
+        (((5, 0, 4), (5, 0, 4)), False),
+    ],
+)
+def test_each_system_of_a_pair_wins_a_tenth_of_ten_comparisons(outcomes: tuple, *, is_informative: bool) -> None:
+    judge, human = (np.repeat([1, 0, -1], numbers).astype(np.int8) for numbers in outcomes)
+    strata = np.concatenate([np.full(len(judge), 7), np.zeros(12, dtype=int)])
+    decided = np.array([1, -1] * 6, dtype=np.int8)  # an informative pair
+    rated = is_in_informative_stratum(
+        np.ones(len(strata), dtype=bool),
+        np.concatenate([judge, decided]),
+        np.concatenate([human, decided])[np.newaxis],
+        strata,
+    )
+    assert rated.tolist() == [is_informative] * len(judge) + [True] * 12
+
+
+def test_annotators_who_do_not_agree_or_share_no_comparison() -> None:
+    judge, human, length = judge_and_people(bias=0.5)
+    assert np.isnan([*length_bias_of(judge, verdicts(RNG.normal(size=(2, 800))), length)]).all()
+    assert np.isnan([*length_bias_of(judge, human, length, units=np.zeros(800, dtype=int))]).all()
+    human[0, ::2] = human[1, 1::2] = ABSENT  # no comparison of the first and second annotator
+    first, second = length_bias_of(judge, human, length), length_bias_of(judge, human[::-1], length)
+    assert first.p_value < 0.01
+    close(first, second)
+    assert np.isnan([*length_bias_of(judge, human[:2], length)]).all()
 
 
 def test_one_person_gives_a_bound_that_holds_what_several_say() -> None:
