@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,8 +14,8 @@ from statsmodels.regression.linear_model import OLS
 from custodes.stats import ABSENT
 from custodes.stats.bootstrap import sign_flips
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import PairItems
-from custodes.stats.correction.pooled import FEWEST_CLUSTERS, PooledEstimate, pooled_estimate, pooled_margins
+from custodes.stats.correction.estimator import PairItems, Remark
+from custodes.stats.correction.pooled import FEWEST_CLUSTERS, POOLED, PooledEstimate, pooled_estimate, pooled_margins
 
 
 def pairs(n_systems: int) -> np.ndarray:
@@ -93,6 +94,9 @@ def test_no_decision_with_few_clusters(n_items):
     answer = estimate(signs.astype(np.int8), np.array([[0, 1], [1, 2], [0, 3]]))
     assert answer.clusters == n_items
     assert ((answer.theta > 0.975) == (n_items >= FEWEST_CLUSTERS)).all()
+    few = "pooled decides no pair of x: there are 19 annotated items or clusters, and at least 20 are needed"
+    expected = [Remark("few-clusters", few, 19)] if n_items < FEWEST_CLUSTERS else []
+    assert [*POOLED.remarks(replace(answer, additivity_p=np.array(0.051)), " of x")] == expected
 
 
 @settings(deadline=None, max_examples=30)
@@ -137,6 +141,12 @@ def test_a_circle_is_not_additive_and_falls_back_to_each_pair():
     assert np.isnan(answer.p[1]).all()
     fit = fitted(signs, pairs(3), np.arange(80))
     np.testing.assert_allclose(answer.margin[1], fit.margin[1])
+    at_level = replace(answer, clusters=np.array(20), additivity_p=np.array(0.05))
+    message = (
+        "margins are not differences of system levels of x (p = 0.050); therefore the rows of pooled equal the rows of"
+        " human"
+    )
+    assert [*POOLED.remarks(at_level, " of x")] == [Remark("not-additive", message)]
 
 
 def test_each_pair_of_its_own_respects_clusters():

@@ -51,6 +51,7 @@ def test_t_quantiles_under_50_labels(n):
     low, high = (bound.item() for bound in ppi_mean_ci(*data, alpha=0.05))
     margin, error, freedom = ppi_margin(Counts(paired, metric_only, NOTHING))
     assert freedom == n - 1
+    assert ppi_margin(Counts(paired, metric_only, np.array([50 - n, 0, 0])))[2] == np.inf
     if error > (high - low) / 2 / stats.norm.ppf(0.975) + 1e-9:
         # Two labels that equal the metric's have no variance, so a pseudo-error is added.
         assert n == 2

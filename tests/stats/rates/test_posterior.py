@@ -14,6 +14,7 @@ from custodes.stats.rates.posterior import (
     joint_estimate,
     joint_posterior,
     output_influence,
+    rate_variance,
     two_sided_p,
 )
 
@@ -62,12 +63,29 @@ def test_a_judge_no_better_than_chance_leaves_the_rate_unknown_by_label() -> Non
     assert np.isnan(posterior[0]).all()
 
 
+@pytest.mark.parametrize(("judge_rate", "expected"), [(0.05, [[0.9, 0], [0.1, 0]]), (0.95, [[0, 0.1], [0, 0.9]])])
+def test_a_judges_rate_beyond_its_error_rates_is_clipped_by_label(judge_rate: float, expected: list) -> None:
+    counts = LabelCounts(np.array([[45.0, 5.0], [5.0, 45.0]]), 1000 * np.array([1 - judge_rate, judge_rate]))
+    np.testing.assert_allclose(joint_estimate(counts, sampling="by-label"), expected)
+
+
+@pytest.mark.parametrize("prior", [1 / 2, 1 / 3])
+def test_the_variance_of_the_rate_is_that_of_independent_dirichlets(prior: float) -> None:
+    shares = stats.dirichlet(COUNTS.total + 1 / 2)
+    rates = [stats.beta(positive + prior, negative + prior) for negative, positive in COUNTS.labelled]
+    means, variances = np.array([rate.mean() for rate in rates]), np.array([rate.var() for rate in rates])
+    expected = means @ shares.cov() @ means + (shares.var() + shares.mean() ** 2) @ variances
+    assert rate_variance(COUNTS, prior=prior) == pytest.approx(expected)
+    assert rate_variance(COUNTS) == rate_variance(COUNTS, prior=1 / 2)
+
+
 def test_a_stratum_without_human_labels_is_open() -> None:
     counts = LabelCounts(np.array([[0.0, 0.0], [0.0, 40.0]]), np.array([500.0, 500.0]))
     posterior = joint_posterior(counts, sampling="random", rng=np.random.default_rng(0))
     low, high = np.quantile(posterior[1:][:, :, 1].sum(axis=1), [0.025, 0.975])
     assert low < 0.53
     assert high > 0.97
+    assert posterior[0].tolist() == [[0.25, 0.25], [0.0, 0.5]]
 
 
 def test_influence_is_the_derivative_of_the_estimate() -> None:
@@ -128,6 +146,25 @@ def test_copula_keeps_the_values_and_gives_the_correlation(correlation: float) -
     result = correlate_draws(first, second, correlation, rng)
     np.testing.assert_array_equal(np.sort(result), np.sort(second))
     assert np.corrcoef(first, result)[0, 1] == pytest.approx(correlation, abs=0.05)
+    for sign in (1, -1):
+        np.testing.assert_array_equal(np.argsort(correlate_draws(first, second, sign, rng)), np.argsort(sign * first))
+    assert correlate_draws(first, second, 0.0, rng) is second
+
+
+@pytest.mark.parametrize(
+    ("draws", "p"),
+    [
+        ([-1.0] * 3 + [1.0] * 96, 2 * 4 / 100),
+        ([0.0] + [1.0] * 98, 2 * 2 / 100),
+        ([0.0] * 9, 1.0),
+        ([1.0, 2.0, 3.0], 2 * stats.norm.sf(2 / np.sqrt(2 / 3))),
+        ([0.01] * 99 + [10.0], 2 / 101),
+        ([1.0] * 19, 2 / 20),
+    ],
+)
+def test_p_value_counts_draws_of_the_rarer_sign(draws: list[float], p: float) -> None:
+    columns = np.stack([draws, np.negative(draws)], axis=1)
+    np.testing.assert_allclose(two_sided_p(columns), [p, p])
 
 
 def test_p_value_far_from_zero_can_be_adjusted_over_many_tests() -> None:

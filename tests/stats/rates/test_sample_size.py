@@ -36,6 +36,15 @@ def test_shares_have_the_smallest_variance() -> None:
         assert error_rate_shares(WEIGHTS, RATES, positive=positive)[0] == pytest.approx(best, abs=1e-3)
 
 
+def test_without_any_variance_the_shares_are_equal_and_labels_are_limited_by_the_outputs() -> None:
+    assert rate_shares(WEIGHTS, np.array([0.0, 1.0])).tolist() == [0.5, 0.5]
+    n_outputs = np.array([30, 70])
+    all_labelled, limited = (
+        expected_posterior(shares, RATES, n_outputs, n) for shares, n in ((WEIGHTS, 100), (np.array([0.5, 0.5]), 1e9))
+    )
+    np.testing.assert_array_equal(limited, all_labelled)
+
+
 def test_rates_of_strata_move_from_assumed_to_seen() -> None:
     rates = stratum_rates(np.array([[0.0, 0.0], [50.0, 50.0]]), np.array([0.1, 0.9]))
     assert rates[0] == pytest.approx(0.1)

@@ -7,6 +7,7 @@ from sklearn import metrics as sklearn_metrics
 
 from custodes.errors import OptionError
 from custodes.stats.rates.scores import ThresholdTarget, area_under_roc, cross_fitted_labels, roc, score_strata
+from tests.messages import exactly
 
 RNG = np.random.default_rng(0)
 POSITIVE = RNG.random(300) < 0.4
@@ -31,7 +32,10 @@ def test_area_without_errors_has_a_width_and_with_one_label_none() -> None:
     assert separated.value == 1
     assert separated.high == 1
     assert separated.low == pytest.approx(0.025 ** (1 / 10))
-    assert np.isnan(area_under_roc(SCORES, np.ones(300), units=np.arange(300), confidence=0.95).value)
+    reverse = area_under_roc(-np.arange(20.0), np.arange(20) // 16.0, units=np.arange(20), confidence=0.9)
+    assert reverse == (0, 0, pytest.approx(1 - 0.05 ** (1 / 4)))
+    for label in (0.0, 1.0):
+        assert np.isnan(area_under_roc(SCORES, np.full(300, label), units=np.arange(300), confidence=0.95)).all()
 
 
 def test_a_tied_label_counts_as_half_of_each_label() -> None:
@@ -88,9 +92,26 @@ def test_targets_by_brute_force(text: str) -> None:
         assert tpr == max(tpr_of for tpr_of, tnr_of in rates_by_threshold if tnr_of >= 0.8)
 
 
-@pytest.mark.parametrize("text", ["tpr", "tpr>=2", "fpr>=0.1", "best"])
+@pytest.mark.parametrize(
+    ("text", "threshold"),  # of the scores 1, 2, 3, 4 with the labels 0, 1, 0, 1
+    [("youden", 3.5), ("tpr >= .5", 3.5), ("tpr>=0.51", 1.5), ("tnr>=1", 3.5), ("tnr>=1.0", 3.5), ("tnr>=0.5", 1.5)],
+)
+def test_thresholds_lie_between_two_scores(text: str, threshold: float) -> None:
+    target, scores = ThresholdTarget.parse(text), np.arange(1.0, 5)
+    assert target.threshold(scores, np.array([0.0, 1, 0, 1])) == threshold
+    for labels in (np.zeros(4), np.ones(4)):
+        assert np.isnan(target.threshold(scores, labels))
+
+
+def test_a_rate_out_of_reach_gives_the_nearest_rate() -> None:
+    # The highest score has a negative label, so the TNR is at most 1/2.
+    assert ThresholdTarget("tnr", 0.9).threshold(np.array([1.0, 2, 3, 4]), np.array([0.0, 1, 1, 0])) == 3.5
+
+
+@pytest.mark.parametrize("text", ["tpr", "tpr>=2", "fpr>=0.1", "best", "tpr>0.5", "tnr>=1.1", "tpr>=0.", "tpr>=0.5x"])
 def test_unknown_targets_are_refused(text: str) -> None:
-    with pytest.raises(OptionError, match=f"threshold='{text}'"):
+    message = f"threshold={text!r} is not allowed; give a number, youden, tpr>=R or tnr>=R, with R from 0 to 1"
+    with pytest.raises(OptionError, match=exactly(message)):
         ThresholdTarget.parse(text)
 
 
@@ -101,11 +122,18 @@ def test_cross_fitted_labels_use_the_other_folds_alone() -> None:
     changed[fold == 2] = 1 - changed[fold == 2]
     repeated = cross_fitted_labels(SCORES, changed, ThresholdTarget.parse("youden"), fold=fold)
     np.testing.assert_array_equal(labels[fold == 2], repeated[fold == 2])
+    assert set(labels) == {0.0, 1.0}
+    target, rest = ThresholdTarget.parse("youden"), fold != 2
+    np.testing.assert_array_equal(labels[~rest], SCORES[~rest] >= target.threshold(SCORES[rest], LABELS[rest]))
+    only_positive = cross_fitted_labels(SCORES, np.where(rest, 1.0, LABELS), target, fold=fold)
+    assert np.isnan(only_positive[~rest]).all()
+    assert not np.isnan(only_positive[rest]).any()
 
 
 def test_strata_are_few_enough_for_the_labels() -> None:
-    for n_labelled, n_strata in ((5, 1), (50, 2), (500, 5)):
+    for n_labelled, n_strata in ((5, 1), (49, 1), (50, 2), (124, 4), (125, 5), (500, 5)):
         strata = score_strata(np.linspace(0, 1, 1000), n_labelled=n_labelled)
         assert len(np.unique(strata)) == n_strata
         assert np.bincount(strata).min() > 1000 / n_strata - 2
     assert set(score_strata(np.ones(10), n_labelled=100)) <= {0, 1}
+    assert score_strata(np.empty(0), n_labelled=100).tolist() == []

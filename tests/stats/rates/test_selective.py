@@ -92,4 +92,24 @@ def test_strata_are_divided_where_each_part_has_enough_labels() -> None:
         assert labelled[parts == part].sum() >= 2
     assert len(np.unique(parts)) > 4
     assert (designed_strata(stratum, np.ones(400), labelled, min_n_labelled=2) == stratum).all()
-    assert (designed_strata(stratum, np.arange(400.0) + 1, labelled, min_n_labelled=2) == stratum).all()
+    for n_weights, n_parts in ((24, 48), (25, 2)):
+        weights = np.arange(400.0) % n_weights + 1
+        assert len(np.unique(designed_strata(stratum, weights, weights > 0, min_n_labelled=8))) == n_parts
+
+
+@pytest.mark.parametrize(
+    ("n_labelled", "parts"),  # of the weights 1, 2, 3, 4 in the first stratum; the second has one weight
+    [
+        ((2, 2, 2, 2), (3, 2, 1, 0)),
+        ((2, 1, 1, 2), (2, 1, 1, 0)),
+        ((1, 1, 1, 1), (1, 1, 0, 0)),
+        ((1, 2, 2, 1), (1, 1, 0, 0)),
+        ((0, 0, 0, 2), (0, 0, 0, 0)),
+        ((1, 0, 0, 2), (0, 0, 0, 0)),
+    ],
+)
+def test_neighbouring_weights_are_merged_until_each_part_has_two_labels(n_labelled: tuple, parts: tuple) -> None:
+    weight, stratum = np.append(np.repeat([1.0, 2, 3, 4], 3), [4.0] * 3), np.repeat([5, 6], [12, 3])
+    labelled = np.concatenate([np.arange(3) < n for n in (*n_labelled, 0)])
+    expected = np.append(np.repeat(parts, 3), [max(parts) + 1] * 3)
+    assert designed_strata(stratum, weight, labelled, min_n_labelled=2).tolist() == expected.tolist()

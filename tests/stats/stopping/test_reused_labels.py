@@ -35,7 +35,8 @@ def test_the_level_is_divided_without_a_rest() -> None:
 def test_a_test_may_use_a_part_of_what_earlier_ones_left() -> None:
     full = [0.04 * spending_share(k) for k in (1, 2, 3)]
     assert next_level(0.04, full[:2]) == pytest.approx(full[2])
-    assert full[2] < next_level(0.04, [full[0] / 2, full[1]]) < full[2] + full[0] / 2
+    assert next_level(0.04, [full[0] / 2, full[1]]) == pytest.approx(full[2] + 0.02 * full[0] / 2)
+    assert [level_after(n, 0.05) for n in (0, 2)] == pytest.approx([0.05 * 0.8, 0.05 * 0.2 * spending_share(2)])
     assert next_level(0.04, [full[0], full[0]]) == 0
 
 
@@ -51,6 +52,9 @@ def test_equal_candidates_and_a_level_of_zero_have_critical_values() -> None:
     test = NextTest(equal_correlation(2, 1.0), [1.9], rng=np.random.default_rng(0))
     assert test.critical(0.005) < 1.9
     assert test.critical(0.0) == LARGEST_Z
+    first = NextTest(np.ones((1, 1)), [], rng=np.random.default_rng(0))
+    assert first.critical(0.01) == pytest.approx(stats.norm.isf(0.01), abs=1e-3)
+    assert first.critical(1.0) == -LARGEST_Z
 
 
 def test_any_of_thirty_candidates_crosses_with_the_level_spent() -> None:
@@ -74,6 +78,8 @@ def test_scores_are_those_of_exact_tests() -> None:
     assert stats.norm.sf(t_z(2.5, degrees_of_freedom=7)) == pytest.approx(stats.t.sf(2.5, 7))
     draws = stats.logistic.cdf(np.random.default_rng(0).normal(1.0, 0.25, 100_000))
     assert posterior_z(2 * draws - 1, 0.0, (-1.0, 1.0)) == pytest.approx(4, abs=0.03)
+    assert posterior_z(np.array([0.5, 1.0]), 0.5, (0.0, 1.0)) == pytest.approx(1)
+    assert t_z(1e9, degrees_of_freedom=200) == LARGEST_Z
 
 
 def test_power_and_attained_values_are_those_of_the_binomial_distribution() -> None:
@@ -83,7 +89,13 @@ def test_power_and_attained_values_are_those_of_the_binomial_distribution() -> N
     assert critical == pytest.approx(stats.norm.isf(stats.binom.sf(fewest - 1, 200, 0.8)), abs=1e-6)
     assert proportion_z(fewest, 200, 0.8) > critical > proportion_z(fewest - 1, 200, 0.8)
     assert exact.power(0.09, critical) == pytest.approx(stats.binom.sf(fewest - 1, 200, 0.89))
-    assert exact.with_labels(2).power(0.09, critical) > exact.power(0.09, critical)
+    assert exact.with_labels(2) == exact._replace(trials=400.0)
+    assert exact.with_labels(0.013) == exact._replace(trials=3.0)
+    assert Precision(0.5, error=0.03).with_labels(4) == Precision(0.5, error=0.015)
+    assert exact.effective_critical(99.0) == pytest.approx(LARGEST_Z)
+    assert exact.power(0.09, 99.0) == 0
+    assert Precision(0.5).power(0.09, 2.0) == 0
+    assert Precision(0.5, trials=10.0).effective_critical(1.0) == 1.0
     normal = Precision(0.5, error=0.03)
     assert normal.effective_critical(3.0) == 3.0
     assert normal.power(0.09, 2.0) == pytest.approx(stats.norm.sf(2 - 3))

@@ -127,6 +127,25 @@ def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> No
     assert estimates.theta.tolist() == [0.999, 0.5, 0.001]
 
 
+@pytest.mark.parametrize("look", [0, 1])
+def test_human_estimates_are_mean_preferences_within_the_interval_of_the_posterior(look: int) -> None:
+    human = PEOPLE[:-1]
+    counts, is_pair = Counts(np.zeros((7, 3, 3), int), np.zeros((7, 3), int), human), np.ones(7, dtype=bool)
+    options = {"analysis_index": look, "items": None, "is_analysed_pair": is_pair}
+    estimates = estimates_on(PLAIN, counts, **options)
+    n, mean = human.sum(axis=1), (human[:, 0] - human[:, 2]) / human.sum(axis=1)
+    posterior = human_posterior(human, confidence=1 - 2 * norm.sf(PLAIN.bounds[look]))
+    np.testing.assert_allclose(estimates.theta, theta_of(human))
+    np.testing.assert_allclose([estimates.margin, estimates.score], [mean, mean])
+    np.testing.assert_allclose(estimates.low, np.minimum(posterior.margin_low, mean))
+    np.testing.assert_allclose(estimates.high, np.maximum(posterior.margin_high, mean))
+    assert estimates.high[0] >= mean[0] > posterior.margin[0]
+    # the variance of a sign under equal wins and losses, with a pseudo-count of each outcome
+    np.testing.assert_allclose(estimates.error, np.sqrt((human[:, 0] + human[:, 2] + 2) / (n + 3) / n))
+    by_metric = estimates_on(replace(PLAIN, estimator=ESTIMATORS["ppi"]), counts, **options)
+    np.testing.assert_array_equal(by_metric.score, by_metric.margin)
+
+
 def test_quick_evidence_is_asked_for_where_no_part_needs_an_interval() -> None:
     called, seeds = [], []
 

@@ -63,8 +63,9 @@ def test_predictive_probability_by_simulation() -> None:
     decided = np.abs(final) > bound * sd * np.sqrt(share)
     result = predictive_probability(np.array(margin), np.array(sd), information_share=np.array(share), bound=bound)
     assert float(result) == pytest.approx(decided.mean(), abs=0.003)
-    ends = predictive_probability(np.array([0.3, 0.1, -0.3]), np.full(3, 0.1), information_share=np.ones(3), bound=2.0)
-    assert ends.tolist() == [1, 0, 1]
+    margins, shares = np.array([0.3, 0.1, -0.3, 0.2, 0.21]), np.array([1, 1, 1, 1, 1.21])  # more than planned
+    ends = predictive_probability(margins, np.full(5, 0.1), information_share=shares, bound=2.0)
+    assert ends.tolist() == [1, 0, 1, 0, 0]
 
 
 def rejection_and_length(chance: float, **limits: float) -> tuple[float, float]:
