@@ -4,10 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from custodes.stats import ABSENT
+from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.corrected import CorrectedStrengths, correct_strengths
+from custodes.stats.strength.corrected import (
+    CorrectedStrengths,
+    _control_weights,
+    _pair_residual_weights,
+    correct_strengths,
+)
 from custodes.stats.strength.random_part import p_random
 from custodes.stats.strength.strengths import fit_battles, interval, strengths
 from tests.simulation.rates import is_at_most
@@ -67,6 +74,46 @@ def test_a_useless_judge_does_nothing() -> None:
     assert corrected_width <= 1.02 * own_width
 
 
+@pytest.mark.parametrize("factor", [-0.3, -1.5, 0.0, 0.5])
+def test_the_weight_of_a_metric_comes_from_the_other_folds(factor: float) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(43, 4))
+    control = factor * scores + rng.normal(size=(43, 4)) * abs(factor)
+    inverse = rng.normal(size=(3, 4))
+    human, metric = scores @ inverse.T, control @ inverse.T
+    products, squares = -(human * metric).sum(axis=1), (metric**2).sum(axis=1)
+    fold, expected = np.random.default_rng(STREAM).permutation(43) % 5, np.zeros(43)
+    for k in range(5) if factor else ():
+        other = fold != k
+        weight = products[other].sum() / squares[other].sum()
+        variance = ((products - weight * squares)[other] ** 2).sum() / squares[other].sum() ** 2
+        expected[~other] = np.clip(weight * (1 - variance / weight**2), 0, 1) if weight > 0 else 0
+    np.testing.assert_allclose(_control_weights(csr_array(scores), csr_array(control), inverse), expected)
+    assert (expected == 0).all() == (factor >= 0)
+
+
+def test_residuals_of_each_pair_are_weighted_to_a_sum_of_zero() -> None:
+    human = Arena(4, 60).draw(np.random.default_rng(0))
+    pair = np.sort(np.stack([human.first, human.second], axis=1), axis=1) @ [4, 1]
+    human = replace(human, weight=np.random.default_rng(1).uniform(0.5, 1.5, 60))
+    labelled = (np.random.default_rng(2).random(60) < 0.5) & (pair != 2) | (pair == 3)
+    expected = np.zeros(60)
+    for k in np.unique(pair):
+        annotated, rest = labelled & (pair == k), ~labelled & (pair == k)
+        if rest.any():
+            expected[annotated] = -1
+            expected[rest] = human.weight[annotated].sum() / human.weight[rest].sum()
+    np.testing.assert_allclose(_pair_residual_weights(human, labelled, n_systems=4), expected)
+
+
+def test_without_finite_human_strengths_no_saving_is_known() -> None:
+    human = Arena(4, 400, order=0.0).draw(np.random.default_rng(0))
+    always = replace(human, sign=np.where(human.first == 0, 1, np.where(human.second == 0, -1, human.sign)))
+    for battles, is_known in ((human, True), (always, False)):
+        result = corrected_strengths(battles, human.sign, random_subset(200, 400, 1), systems=4)
+        assert np.isfinite(result.saving) == is_known
+
+
 def test_pairs_of_other_fractions_are_corrected_each_by_itself() -> None:
     """A judge that repeats the human labels replaces them, whatever fraction of each pair is annotated."""
     human = Arena(6, 2000).draw(np.random.default_rng(2))
@@ -117,6 +164,7 @@ def test_known_probabilities_undo_the_choice() -> None:
     weighted = corrected_strengths(human, metric_signs, is_labelled, systems=4, probability=chance)
     low, high = interval(weighted.strengths.draws, confidence=0.999, n_units=weighted.strengths.n_units)
     assert ((low <= arena.target[:4]) & (arena.target[:4] <= high)).all()
+    assert np.isnan(weighted.p_random)
     unweighted = corrected_strengths(human, metric_signs, is_labelled, systems=4)
     low, high = interval(unweighted.strengths.draws, confidence=0.999, n_units=unweighted.strengths.n_units)
     assert not ((low <= arena.target[:4]) & (arena.target[:4] <= high)).all()

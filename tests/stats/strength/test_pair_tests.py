@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, t
 
-from custodes.stats.sign_test import adjust
+from custodes.stats.sign_test import adjust, sign_test
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.pair_tests import DirectTests, direct_tests
 from custodes.stats.strength.strengths import strengths
@@ -81,6 +81,33 @@ def test_copies_of_a_cluster_are_no_evidence() -> None:
     assert result_of(battles([0] * 9, [1] * 9, [1] * 8 + [-1], unit=[0] * 9), 2).p_direct.tolist() == pytest.approx(
         [np.nan], nan_ok=True
     )
+
+
+def test_clustered_p_values_are_at_least_those_of_students_t() -> None:
+    sign = np.where(np.random.default_rng(0).random(60) < 0.7, 1, -1)
+    rows = battles([0] * 60, [1] * 60, np.repeat(sign[::4], 4), unit=np.arange(60) // 8)
+    pairs = pair_rates(rows, confidence=0.95)
+    wins, losses = pairs.effective * pairs.wins, pairs.effective * pairs.losses
+    exact = sign_test(wins, losses, test="exact", probability=np.array([0.5]))
+    by_t = 2 * t.sf(np.abs(wins - losses) / np.sqrt(wins + losses), pairs.freedom)
+    assert result_of(rows, 2).p_direct == pytest.approx(np.maximum(exact, by_t))
+    assert by_t != pytest.approx(exact)
+
+
+def test_equal_battles_count_as_often_as_they_occur_and_ties_alone_decide_nothing() -> None:
+    rows = Arena(4, 300, order=1.0).draw(np.random.default_rng(3))
+    rows = battles(
+        *(
+            np.append(part, tail)
+            for part, tail in ((rows.first, [4] * 3), (rows.second, [0] * 3), (rows.sign, [0] * 3))
+        ),
+        covariates=np.append(rows.covariates, np.ones((3, 1)), axis=0),
+    )
+    tests, merged = (result_of(data, 5) for data in (rows, rows.merge_equal_clusters()))
+    for name in ("p_direct", "p_fit", "better", "misfit"):
+        np.testing.assert_allclose(getattr(tests, name), getattr(merged, name), rtol=1e-6)
+    pair = [*zip(*(getattr(pair_rates(rows, confidence=0.95), side) for side in ("first", "second")), strict=True)]
+    assert tests.better[pair.index((0, 4))] == 0
 
 
 def test_one_large_cluster_is_no_evidence_of_many_clusters() -> None:

@@ -11,23 +11,25 @@ import pytest
 from custodes.stats.strength.battles import Battles, count_by_kind
 from custodes.stats.strength.davidson import fit
 from custodes.stats.strength.removal import Removal, smallest_removal
-from custodes.stats.strength.strengths import strengths
+from custodes.stats.strength.strengths import Strengths, TieModel, strengths
 from tests.stats.strength.battles import Arena, battles
 
 ALLOWED = 3
 
 
-def removal(rows: Battles, n_systems: int) -> Removal | None:
-    fitted = strengths(rows, n_systems=n_systems, ties="davidson", resamples=0, rng=np.random.default_rng(0))
-    return smallest_removal(rows, fitted)
+def fitted(rows: Battles, n_systems: int, ties: TieModel = "davidson") -> Strengths:
+    return strengths(rows, n_systems=n_systems, ties=ties, resamples=0, rng=np.random.default_rng(0))
 
 
-def leader_of(rows: Battles, n_systems: int) -> int:
-    fitted = strengths(rows, n_systems=n_systems, ties="davidson", resamples=0, rng=np.random.default_rng(0))
-    return int(fitted.draws[0].argmax())
+def removal(rows: Battles, n_systems: int, ties: TieModel = "davidson") -> Removal | None:
+    return smallest_removal(rows, fitted(rows, n_systems, ties))
 
 
-def by_trial(rows: Battles, n_systems: int, leader: int) -> int:
+def leader_of(rows: Battles, n_systems: int, ties: TieModel = "davidson") -> int:
+    return int(np.nanargmax(fitted(rows, n_systems, ties).draws[0]))
+
+
+def by_trial(rows: Battles, n_systems: int, leader: int, ties: TieModel) -> int:
     """Return the smallest number of removals up to `ALLOWED` by enumeration, or `ALLOWED` + 1."""
     counts = count_by_kind(rows, rows.weight)
     cells = np.argwhere(counts.outcomes > 0)
@@ -38,18 +40,28 @@ def by_trial(rows: Battles, n_systems: int, leader: int) -> int:
             np.subtract.at(outcomes, tuple(cells[list(chosen)].T), 1)
             if outcomes.min() < 0:
                 continue
-            refit = fit(replace(counts, outcomes=outcomes), component=component, ties_are_half=False, penalised=False)
+            refit = fit(
+                replace(counts, outcomes=outcomes), component=component, ties_are_half=ties == "half", penalised=False
+            )
             if refit is not None and refit.coefficients[:n_systems].argmax() != leader:
                 return number
     return ALLOWED + 1
 
 
+@pytest.mark.parametrize("ties", ["davidson", "half"])
 @pytest.mark.parametrize("seed", [0, 1, 5, 6])
-def test_no_smaller_number_exists(seed: int) -> None:
+def test_no_smaller_number_exists(seed: int, ties: TieModel) -> None:
     rows = Arena(4, 60, spread=0.5, order=0).draw(np.random.default_rng(seed))
-    result = removal(rows, 4)
+    result = removal(rows, 4, ties)
     assert result is not None
-    assert result.number == by_trial(rows, 4, leader_of(rows, 4)) <= ALLOWED
+    assert result.number == by_trial(rows, 4, leader_of(rows, 4, ties), ties) <= ALLOWED
+    assert removal(rows.merge_equal_clusters(), 4, ties) == result
+
+
+def test_the_leader_changes_within_its_component() -> None:
+    rows = battles([0] * 9 + [2] * 40, [1] * 9 + [3] * 40, [1] * 5 + [-1] * 4 + [1] * 24 + [-1] * 16)
+    assert removal(rows, 5) == Removal(successor=3, number=9)
+    assert removal(battles([0] * 3, [1] * 3, [0] * 3), 2) is None  # ties alone
 
 
 def test_without_them_the_successor_leads() -> None:

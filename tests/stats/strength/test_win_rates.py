@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
+from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.win_rates import pair_rates, system_intervals, system_rates, unexplained_share
 from tests.stats.strength.battles import battles
@@ -95,6 +97,84 @@ def test_who_always_won_has_an_interval() -> None:
     assert twice.outcomes.sum() == 2 * once.outcomes.sum()
     assert (twice.low <= once.low).all()
     assert twice.freedom.tolist() == (once.outcomes.sum(axis=1) - 1).tolist()
+
+
+def pair_rates_by_hand(data: Battles, confidence: float) -> dict[tuple[int, int], list[float]]:
+    """Return proportions of wins and losses, effective number, degrees of freedom and bounds of each pair."""
+    sides = np.where(data.first < data.second, 1, -1)
+    pairs = np.sort(np.stack([data.first, data.second], axis=1), axis=1)
+    rows_of = {tuple(pair): (pairs == pair).all(axis=1) for pair in np.unique(pairs, axis=0).tolist()}
+    is_clustered = any(len(np.unique(data.unit[rows])) < rows.sum() for rows in rows_of.values())
+    result = {}
+    for pair, rows in rows_of.items():
+        signs, weight, unit = (data.sign * sides)[rows], data.weight[rows], data.unit[rows]
+        win, loss = weight[signs > 0].sum() / weight.sum(), weight[signs < 0].sum() / weight.sum()
+        effective, freedom = weight.sum() ** 2 / (weight**2).sum(), np.inf
+        if is_clustered:
+            clusters = np.unique(unit)
+            if_constant = weight.sum() ** 2 / sum(weight[unit == u].sum() ** 2 for u in clusters)
+            n_clusters = max(if_constant, 2) if len(clusters) > 1 else 1
+            freedom = n_clusters - 1
+            deviations = weight * (signs - (win - loss))
+            squares = sum(deviations[unit == u].sum() ** 2 for u in clusters)
+            variance = (weight * (signs - (win - loss)) ** 2).sum() / weight.sum()
+            if not variance:
+                effective = if_constant
+            elif freedom:
+                effective = min(effective, variance * weight.sum() ** 2 / (squares * n_clusters / freedom))
+        win_adjusted, loss_adjusted = ((rate * effective + 1) / (effective + 2) for rate in (win, loss))
+        margin = win_adjusted - loss_adjusted
+        error = np.sqrt((win_adjusted + loss_adjusted - margin**2) / (effective + 2))
+        reach = stats.t.ppf((1 + confidence) / 2, freedom) * error if freedom else np.nan
+        rate = (1 + win - loss) / 2
+        low, high = (1 + margin - reach) / 2, (1 + margin + reach) / 2
+        bounds = [np.clip(np.minimum(low, rate), 0, 1), np.clip(np.maximum(high, rate), 0, 1)]
+        result[pair] = [win, loss, effective, freedom, rate, *bounds]
+    return result
+
+
+@pytest.mark.parametrize("size", [1, 2, 15])
+def test_rates_of_pairs_by_their_definition(size: int) -> None:
+    rng = np.random.default_rng(size)
+    data, _ = random_battles(rng, n=90, n_systems=4)
+    pair = data.first + data.second
+    data = replace(
+        data,
+        unit=np.where((pair == 3) & (size > 1), 90, np.arange(90) // size),  # two pairs in a single cluster
+        sign=np.where(pair == 5, np.sign(data.second - data.first), data.sign).astype(np.int8),  # one side always wins
+        weight=rng.integers(1, 3, 90) / 2,
+    )
+    expected = pair_rates_by_hand(data, 0.9)
+    for rows in (data, data.merge_equal_clusters()):
+        rates = pair_rates(rows, confidence=0.9)
+        assert [*zip(rates.first.tolist(), rates.second.tolist(), strict=True)] == [*expected]
+        fields = ("wins", "losses", "effective", "freedom", "rate", "low", "high")
+        found = np.stack([getattr(rates, name) for name in fields], axis=1)
+        np.testing.assert_allclose(found, list(expected.values()), rtol=1e-9)
+        assert rates.outcomes.sum() == 90
+    assert (len(data.merge_equal_clusters().sign) < 90) == (size < 15)
+
+
+def test_intervals_of_systems_have_the_effective_number_of_their_clusters() -> None:
+    data, _ = random_battles(np.random.default_rng(5), n=40, n_systems=4, n_units=12)
+    data = replace(data, weight=np.where(data.unit == 0, 9.0, 1.0))
+    single = replace(
+        data.select_rows(np.arange(3)), first=np.full(3, 4), second=np.full(3, 5), unit=np.array([0, 0, 1])
+    )
+    data = replace(
+        data, **{name: np.append(getattr(data, name), getattr(single, name)) for name in ("first", "second")}
+    )
+    data = replace(data, **{name: np.append(getattr(data, name), getattr(single, name)) for name in ("sign", "unit")})
+    data = replace(data, weight=np.append(data.weight, [50.0, 1.0, 1.0]), covariates=np.empty((43, 0)))
+    for rows in (data, data.merge_equal_clusters()):
+        draws = system_rates(rows, n_systems=7, resamples=30, rng=np.random.default_rng(0))
+        bounds = np.stack(system_intervals(draws, rows, confidence=0.9), axis=1)
+        for system in range(7):
+            is_row = (data.first == system) | (data.second == system)
+            weights = np.bincount(data.unit[is_row], weights=data.weight[is_row])
+            n_units = max(weights.sum() ** 2 / (weights**2).sum(), 2) if system < 6 else 0.0
+            expected = student_interval(draws[:, system], confidence=0.9, n_units=n_units, bounds=SHARE)
+            np.testing.assert_allclose(bounds[system], expected)
 
 
 def test_what_covariates_say_beyond_systems_is_what_least_squares_leave() -> None:
