@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from custodes.stats.strength.ranks import ranks
@@ -45,6 +47,15 @@ def test_equal_ones_share_a_rank() -> None:
     assert result.rank.tolist() == [1, 1, 3]
     assert result.low.tolist() == [1, 1, 1]
     assert result.high.tolist() == [3, 3, 3]
+
+
+def test_without_draws_no_systems_differ() -> None:
+    strength = strengths_of([1.0, 0.5, 0.0], 1.0)
+    estimate = replace(strength, draws=strength.draws[:1])
+    result = ranks(estimate, confidence=0.95)
+    assert [values.tolist() for values in (result.rank, result.low, result.high)] == [[1, 2, 3], [1] * 3, [3] * 3]
+    assert np.isnan(result.p_adjusted).all()
+    assert not (result.apart | result.at_threshold).any()
 
 
 def test_within_components_only() -> None:

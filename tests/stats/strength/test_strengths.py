@@ -342,3 +342,23 @@ def test_a_tilt_is_like_additional_wins() -> None:
     np.testing.assert_allclose(tilted.coefficients, moved.coefficients, atol=1e-8)
     assert fit(kinds, tilt=1000 * tilt, **options) is None
     assert fit(kinds, tilt=1000 * tilt, **{**options, "penalised": True}) is None
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_fit_moves_by_a_tilt_or_by_one_step_if_there_is_no_fit(always: bool) -> None:
+    data = Arena(4, 200, nu=0.0, order=0.0).draw(np.random.default_rng(5))
+    if always:  # system 0 wins everything, so the fit is penalised
+        data = replace(
+            data, sign=np.where(data.first == 0, 1, np.where(data.second == 0, -1, data.sign)).astype(np.int8)
+        )
+    fitted = fit_battles(data, n_systems=4, ties="half")
+    assert bool(fitted.fit.pseudo.any()) == always
+    tilt = np.array([0.0, 1.5, -1.5, 0.0, 0.0])
+    options = {"component": np.zeros(4, dtype=int), "ties_are_half": True, "penalised": always}
+    expected = fit(fitted.battle_counts, tilt=tilt, **options)
+    assert expected is not None
+    moved = fitted.refit_with_tilt(tilt)
+    np.testing.assert_allclose(moved.fit.coefficients, expected.coefficients)
+    assert moved.battles is fitted.battles
+    beyond = fitted.refit_with_tilt(1000 * tilt).fit.coefficients
+    np.testing.assert_allclose(beyond, fitted.fit.coefficients + fitted.fit.inverse @ (1000 * tilt))

@@ -70,7 +70,7 @@ class DrawSums:
         """The number (t,) of effective draws (Kish)."""
         return ratio(self.values[0] ** 2, self.values[1])
 
-    def estimate(self, table_indices: Ints, *, cautious: bool) -> Estimate:
+    def estimate(self, table_indices: Ints, *, cautious: bool = False) -> Estimate:
         """Return the estimates of the tables at some positions, without intervals.
 
         The standard error of theta combines the standard error by the delta method with the effect of one more draw,

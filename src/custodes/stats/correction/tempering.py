@@ -58,7 +58,7 @@ def tempering_posterior(
         n_effective *= 1 / (population_weights @ population_weights) / _POPULATIONS
         log_weights = np.broadcast_to(np.log(population_weights)[:, np.newaxis], sampled_p.shape[1:]).ravel()
         draw_sums = DrawSums.from_draws(sampled_p.reshape(3, 1, -1), log_weights[np.newaxis])
-        estimate = draw_sums.estimate(np.array([0]), cautious=False)
+        estimate = draw_sums.estimate(np.array([0]))
         weighted_deviations = population_weights * ((sampled_p[0] > sampled_p[2]).mean(axis=(0, 2)) - estimate.theta)
         # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
         theta_error = 1.4 * np.sqrt(weighted_deviations @ weighted_deviations * _POPULATIONS / (_POPULATIONS - 1))
