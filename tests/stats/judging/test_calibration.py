@@ -79,21 +79,6 @@ def test_bins_have_thirty_verdicts(n: int, n_bins: int) -> None:
     assert np.ptp(sizes) <= 1
 
 
-def test_shared_errors_make_the_interval_wider() -> None:
-    rng = np.random.default_rng(0)
-    right = np.repeat(rng.random(40) < 0.8, 10).astype(float)
-    sure, units = np.full(400, 0.8), np.repeat(np.arange(40), 10)
-    alone, shared = (
-        estimate_overconfidence(sure, right, least_variance=400 * 0.8 * 0.2, units=clusters, confidence=0.95)
-        for clusters in (np.arange(400), units)
-    )
-    assert shared.high - shared.low == pytest.approx(np.sqrt(10) * (alone.high - alone.low), rel=0.05)
-    ends = [
-        share_by_bin(right, np.zeros(400, int), units=clusters, confidence=0.95) for clusters in (np.arange(400), units)
-    ]
-    assert ends[1][2] - ends[1][1] > 2 * (ends[0][2] - ends[0][1])
-
-
 def test_the_known_variance_is_that_of_outcomes_and_not_of_verdicts() -> None:
     # By hand: equal probabilities on one outcome have variance 2 ** 2 times .8 * .2; for opposite outcomes one always
     # occurs.

@@ -127,18 +127,6 @@ def test_what_was_planted_is_found_by_scores_and_by_verdicts():
         assert rank[system] <= without[system]
 
 
-def test_the_family_is_all_metrics_and_systems():
-    persons, metric, system = sample(5, items=200, systems=8, favour=0.6)
-    rng = np.random.default_rng(0)
-    units = np.arange(200)
-    alone = ScoredPeople(persons, units=units).placement(metric)
-    others = [ScoredPeople(persons, units=units).placement(rng.normal(size=metric.shape)) for _ in range(4)]
-    first, five = partiality([alone], **BOUNDS), partiality([alone, *others], **BOUNDS)
-    assert first.p_value[0, system] == pytest.approx(five.p_value[0, system])
-    assert first.p_adjusted[0, system] >= 8 * first.p_value[0, system]
-    assert five.p_adjusted[0, system] >= 40 * five.p_value[0, system]
-
-
 @pytest.mark.parametrize(("seed", "favour"), [(5, 0.6), (5, 1.5), (12, 1.0), (0, 0.0)])
 def test_the_sequence_of_tests_is_that_of_its_definition(seed, favour):
     """The p-value of a system without others in the curve is that of a study in which the others are not connected."""

@@ -89,14 +89,6 @@ def test_who_always_won_has_an_interval() -> None:
     assert 0.85 < low[0] < 0.95
     assert high.tolist()[0] == 1
     assert (high[1:] < 0.25).all()
-    # A battle repeated within a cluster counts as one.
-    double = battles(
-        *(np.tile(column, 2) for column in (data.first, data.second, data.sign)), unit=np.tile(data.unit, 2)
-    )
-    once, twice = (pair_rates(column, confidence=0.95) for column in (data, double))
-    assert twice.outcomes.sum() == 2 * once.outcomes.sum()
-    assert (twice.low <= once.low).all()
-    assert twice.freedom.tolist() == (once.outcomes.sum(axis=1) - 1).tolist()
 
 
 def pair_rates_by_hand(data: Battles, confidence: float) -> dict[tuple[int, int], list[float]]:
@@ -189,18 +181,3 @@ def test_what_covariates_say_beyond_systems_is_what_least_squares_leave() -> Non
     shares = unexplained_share(values, data.first, data.second, n_systems=5)
     np.testing.assert_allclose(shares, [residual @ residual / (values[:, 0] @ values[:, 0]), 0, 0])
     assert unexplained_share(np.empty((80, 0)), data.first, data.second, n_systems=5).tolist() == []
-
-
-def test_unequal_weights_leave_fewer_degrees() -> None:
-    """Weights 10, 1, 1, ... amount to fewer battles and have the interval of these; equal weights have no effect."""
-    rng = np.random.default_rng(21)
-    n = 30
-    base = battles(np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n, dtype=np.int8))
-    ends = {}
-    for name, weight in (("one", np.ones(n)), ("same", np.full(n, 3.0)), ("few", np.r_[10.0, np.ones(n - 1)])):
-        weighted = replace(base, weight=weight)
-        ends[name] = system_intervals(
-            system_rates(weighted, n_systems=2, resamples=50, rng=rng), weighted, confidence=0.95
-        )[0]
-    np.testing.assert_allclose(ends["one"], ends["same"])
-    assert ends["few"][0] < ends["one"][0] - 0.05
