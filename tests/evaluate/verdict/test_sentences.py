@@ -211,7 +211,10 @@ def test_judges_that_may_replace_an_annotator_come_by_winning_rate() -> None:
         f"weak (30 %) is not shown to be able to replace an annotator {test}",
     ]
     failed = [row | {"may_replace": False} for row in rows]
-    assert " are not shown to be able" in sentences(replacement=failed)["trust"][0]
+    assert sentences(replacement=failed)["trust"] == [
+        "untested (90 %), best (80 %), good (60 %) and weak (30 %) are not shown to be able to replace an annotator "
+        + test
+    ]
     assert "trust" not in sentences(replacement=rows[3:])
 
 
@@ -271,7 +274,10 @@ def test_interim_decisions_name_the_better_system() -> None:
     tables = [pl.DataFrame(rows, orient="row") for rows in (rows[:0], rows[:1], rows[:2], rows, rows[2:])]
     *texts, text = (" ".join(interim(view_of({("leaderboard", "interim"): table}))) for table in tables)
     assert texts[0] == ""
-    assert texts[1].startswith("The interim analyses found A better than B. These analyses test")
+    assert texts[1] == (
+        "The interim analyses found A better than B. These analyses test each pair separately, and their decisions "
+        "hold only for these annotators."
+    )
     assert texts[2].startswith("The interim analyses found A better than B and C better than A. These analyses test")
     assert texts[3].startswith("The interim analyses found A better than B and C better than A; 1 pair is undecided.")
     assert text.startswith("The interim analyses decided no pair. These analyses test")
@@ -343,23 +349,27 @@ def test_faults_of_many_raters_are_counted_and_leaders_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "start", "is_chance", "is_unclear"),
+    ("low", "high", "expected"),
     [
-        (-0.2, 0.0, "On single outputs, the annotators agree no better than by chance", True, False),
-        (-0.2, 0.001, "On single outputs, the annotators do not agree significantly better", False, True),
-        (0.0, 0.5, "On single outputs, the annotators do not agree significantly better", False, True),
-        (-0.1, 0.667, "It is inconclusive", False, False),
-        (0.001, 0.666, "A single human rating is not reliable", False, False),
-        (0.1, 0.667, "It is inconclusive", False, False),
-        (0.667, 0.9, "Single human ratings are reliable enough for tentative", False, False),
-        (0.8, 0.9, "Single human ratings are reliable.", False, False),
-        (0.799, 0.9, "Single human ratings are reliable enough", False, False),
-        (None, None, "Without an interval", False, False),
+        (-0.2, 0.0, annotators.BY_CHANCE),
+        (-0.2, 0.001, annotators.UNCLEAR),
+        (0.0, 0.5, annotators.UNCLEAR),
+        (-0.1, 0.667, "It is inconclusive whether single human ratings are reliable."),
+        (
+            0.001,
+            0.666,
+            "A single human rating is not reliable, so conclusions need means over many items or annotators.",
+        ),
+        (0.1, 0.667, "It is inconclusive whether single human ratings are reliable."),
+        (0.667, 0.9, "Single human ratings are reliable enough for tentative conclusions."),
+        (0.8, 0.9, "Single human ratings are reliable."),
+        (0.799, 0.9, "Single human ratings are reliable enough for tentative conclusions."),
+        (None, None, "Without an interval, the agreement of the annotators cannot be judged."),
     ],
 )
 @pytest.mark.parametrize("scale", ["ordinal", "nominal"])
 def test_the_agreement_of_annotators_is_graded_by_both_bounds(
-    low: float | None, high: float | None, start: str, scale: str, *, is_chance: bool, is_unclear: bool
+    low: float | None, high: float | None, expected: str, scale: str
 ) -> None:
     other = "nominal" if scale == "ordinal" else "ordinal"
     row = {"answer_type": "scores", "annotators": 1} | estimate(f"alpha_{scale}", 0.5, low, high)
@@ -368,12 +378,9 @@ def test_the_agreement_of_annotators_is_graded_by_both_bounds(
     undefined |= estimate("alpha_nominal", None, None, None)
     view = view_of({("annotators", "agreement"): pl.DataFrame([undefined, row])})
     (text,) = annotators.reliability(view)
-    assert text.startswith(start)
-    assert f"({scale}; 1: perfect agreement, 0: agreement by chance; 1 annotator)." in text
-    assert "α of the scores is 0.50" in text
-    (grade,) = annotators.grades(view)
-    assert text.startswith(f"{grade} Krippendorff's α")
-    assert ((grade == annotators.BY_CHANCE), (grade == annotators.UNCLEAR)) == (is_chance, is_unclear)
+    assert annotators.grades(view) == [expected]
+    assert text.startswith(f"{expected} Krippendorff's α of the scores is 0.50")
+    assert text.endswith(f" ({scale}; 1: perfect agreement, 0: agreement by chance; 1 annotator).")
 
 
 def aspect_view(aspect: str, best: str, others: str = "", **changes: Any) -> Any:

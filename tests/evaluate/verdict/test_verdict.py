@@ -16,6 +16,7 @@ from custodes.answers.wording import estimate_with_interval, p_value_phrase, per
 from custodes.data.notes import Note
 from custodes.evaluate.verdict.verdict import HEADINGS, Verdict, best_metrics, verdict_of
 from custodes.evaluate.verdict.view import leaders
+from tests.messages import exactly
 
 Ends = tuple[float | None, float | None, float | None]
 ASPECTS = ("coherence", "fluency")
@@ -266,9 +267,19 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     assert len(metrics) == len({*metrics}) == 3
     assert "noise" not in metrics  # It is not recommended in any case.
     # noise is neither in the count nor in its total.
-    assert "In all, 6 of 6 metrics that are significantly better than chance over-rate or under-rate some" in text_of(
-        make_verdict(results, favoritism=favoured), "coherence", "favours"
+    text = text_of(make_verdict(results, favoritism=favoured), "coherence", "favours")
+    assert "In all, 6 of 6 metrics that are significantly better than chance over-rate or under-rate some sys" in text
+    overall = replace(favoured, metrics=favoured.metrics.with_columns(overall=pl.lit(True)))
+    lines = make_verdict(results, favoritism=overall).verdict.filter(aspect="coherence", kind="favours")["text"]
+    assert lines[3] == (
+        "Every metric has one score for all aspects, so a system may seem over-rated or under-rated because of its "
+        "quality on another aspect."
     )
+    of_two = favoured.metrics.with_columns(overall=pl.col("metric").is_in(metrics[:2]))
+    lines = make_verdict(results, favoritism=replace(favoured, metrics=of_two)).verdict.filter(
+        aspect="coherence", kind="favours"
+    )["text"]
+    assert lines[3].startswith(f"{metrics[0]} and {metrics[1]} have one score for all aspects, so")
     inconclusive = finding("inconclusive", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
     assert text_of(make_verdict(results, favoritism=inconclusive), "coherence", "favours") == (
         "Whether a metric over-rates or under-rates a system is inconclusive: too few."
@@ -443,8 +454,11 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     text = text_of(
         make_verdict(results, leaderboard=board(results["leaderboard"], systems, rater=rater, **few)), "fluency", "best"
     )
-    assert text.startswith(f"Annotators {best}d 40 of the 400 comparisons that {best} {best}d.")
-    assert "A is better than B" in text
+    assert text.startswith(
+        f"Annotators judged 40 of the 400 comparisons that {best} judged. Preferences of {best} replace the missing "
+        "human preferences. These preferences are corrected for the errors of the metric on the annotated part, which "
+        "is assumed to be a random part. A is better than B"
+    )
     # Human ratings are not few, or do not cover a random part, so nothing is corrected.
     many = board(results["leaderboard"], systems, **{**few, "labels": 300})
     assert "People judged" not in text_of(make_verdict(results, leaderboard=many), "fluency", "best")
@@ -468,9 +482,11 @@ def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[st
             text = text_of(result, "fluency", "best")
             assert ("A is best" in text) is named
             assert (
-                f"annotators judged {labels} of the 400 comparisons that {best} judged, and the" in text
+                "Which system is best cannot be estimated: annotators judged "
+                f"{labels} of the 400 comparisons that {best} judged, and the human comparisons are not a random part "
+                "(p = .002). A system may win because of how its comparisons were selected; let annotators judge a "
+                "random part of all comparisons." == text
             ) is not named
-            assert ("p = .002" in text) is not named
             assert bool(text_of(result, "", "best")) is named
 
 
@@ -605,8 +621,10 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
     changed = board(results["leaderboard"], {"A": (1, True), "B": (2, False), "C": (3, False)})
     equal_board = replace(changed, systems=changed.systems.with_columns(group=pl.lit("a"), may_be_first=pl.lit(True)))
     labels_text = text_of(make_verdict(results, check=check, leaderboard=equal_board), "coherence", "labels")
-    assert "exclude the reference (--systems '!A')" in labels_text
-    assert "To learn which" not in labels_text
+    assert labels_text.endswith(
+        "Which of the other systems is best is undecided; exclude the reference (--systems '!A') to rank the other "
+        "systems alone."
+    )
     texts = make_verdict(results, leaderboard=equal_board).verdict.filter(aspect="", kind="labels")["text"].to_list()
     assert texts[-1] == (
         "To learn which of the candidates is best on both aspects, collect more human ratings of these systems. These "
@@ -639,9 +657,15 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
         weaknesses = text_of(make_verdict(results, check=check, agreement=overlap_first), "", "weaknesses")
         assert "overlap uses the reference, which is one of the systems here" in weaknesses
         next_text = text_of(verdict, "", "labels")
-        assert next_text.startswith(
-            "First solve the problems under 'Read this first'. Then exclude the reference (--systems"
+        assert next_text == (
+            "First solve the problems under 'Read this first'. Then exclude the reference (--systems '!A') and "
+            "summarise again, to learn which of the other systems is best and which metric agrees best on them. Until "
+            "then, the metric named above is provisional."
         )
+        assert (
+            "The following choice is provisional, because the reference is among the systems. If one metric is needed "
+            "for both aspects, use judge."
+        ) in text_of(verdict, "", "trust")
         without_reference = make_verdict(results, leaderboard=leaderboard)
         assert "looks like" not in " ".join(without_reference.verdict.filter(kind="best")["text"])
 
@@ -721,9 +745,18 @@ def test_agreement_of_annotators_by_chance_is_reported_first(
         alpha_ordinal=pl.lit(sum(bounds) / 2), alpha_ordinal_low=pl.lit(low), alpha_ordinal_high=pl.lit(high)
     )
     text = text_of(make_verdict(results, annotators=replace(results["annotators"], agreement=agreement)), "", "design")
-    assert ("On both aspects, annotators agree no better than by chance on single outputs: check" in text) is (high < 0)
-    unclear_text = "On both aspects, annotators do not agree significantly better than by chance on single outputs"
-    assert (unclear_text in text) is (low < 0 < high < 0.667)
+    expected = ""
+    if high < 0:
+        expected = (
+            "On both aspects, annotators agree no better than by chance on single outputs: check the scale and the "
+            "names of items and systems before you report results of such an aspect."
+        )
+    elif low < 0 < high < 0.667:
+        expected = (
+            "On both aspects, annotators do not agree significantly better than by chance on single outputs, so "
+            "conclusions need means over many items or annotators."
+        )
+    assert text == expected
 
 
 def test_the_best_metric_of_each_aspect_is_named(results: dict[str, Any]) -> None:
@@ -829,7 +862,11 @@ def test_the_best_metric_of_an_aspect_may_be_no_better_than_none_either(results:
         verdict = make_verdict(results, agreement=agreement, ranking=replace(ranking, errors=errors))
         text = text_of(verdict, "", "weaknesses")
         assert text.startswith("In these data, decisions by judge are no better than no decision on both aspects: use")
-        assert ("The same holds for decisions by the metric with the highest" in text) is is_best_useless
+        same = (
+            "both aspects: use human ratings there. The same holds for decisions by the metric with the highest "
+            "agreement there. judge"
+        )
+        assert (same in text) is is_best_useless
 
 
 def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results: dict[str, Any]) -> None:
@@ -894,5 +931,11 @@ def test_positive_ratings_and_the_sampling_of_labels_reach_the_verdict_and_the_r
         texts.add(tuple(page.verdict.verdict["text"]))
     assert len(texts) == 3
     for ask in (cu.verdict, cu.report):
-        with pytest.raises(cu.OptionError, match="demo has scores or preferences; name the scores that count as succ"):
+        with pytest.raises(
+            cu.OptionError,
+            match=exactly(
+                "sampling='by-judge' is for rates of labels, but demo has scores or preferences; name the scores that "
+                "count as success, such as positive='>=4', or leave out sampling"
+            ),
+        ):
             ask(cu.read("demo"), sampling="by-judge")
