@@ -247,16 +247,25 @@ def test_the_saving_compares_rules_with_themselves() -> None:
     ).to_series().abs().max() < 1e-9
 
 
-@pytest.mark.parametrize(("batch", "allowed"), [(2, False), (3, True)])
-def test_a_plan_has_a_limited_number_of_rounds(batch: int, allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stopping", "n_rounds", "advice"),
+    [
+        (Stopping(batch=2), 50, "batch=3 or more"),
+        (Stopping(batch=3), 34, None),
+        (Stopping(looks=tuple(range(1, 36))), 35, "fewer looks"),
+        (Stopping(looks=tuple(range(1, 35))), 34, None),
+    ],
+)
+def test_a_plan_has_a_limited_number_of_rounds(
+    stopping: Stopping, n_rounds: int, advice: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("custodes.evaluate.protocol.plan.MOST_ROUNDS", 34)
-    options = {"margins": [0.5], "items": 100, "replications": 2, "stopping": Stopping(batch=batch)}
-    if allowed:  # 34 rounds
-        assert plan(**options).plan.height == 1
+    options = {"margins": [0.5], "items": 100, "replications": 2, "stopping": stopping}
+    if advice is None:
+        assert plan(**options).plan["stopping"].to_list() == [str(stopping)]
     else:
-        with pytest.raises(
-            OptionError, match="items=100: 50 rounds .*; at most 34 are allowed, so use batch=3 or more"
-        ):
+        message = f"items=100: {n_rounds} rounds would take minutes; at most 34 are allowed, so use {advice}"
+        with pytest.raises(OptionError, match=exactly(message)):
             plan(**options)
 
 

@@ -155,6 +155,16 @@ def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
     kinds = result.verdict.filter(aspect="fluency")["kind"].unique(maintain_order=True).to_list()
     assert kinds == [kind for kind in HEADINGS if kind in kinds]
     assert next(result.lines()).startswith("Which system is best: ")
+    study, alpha = cu.read("demo"), {"alpha": 0.4}
+    shared: dict[str, Any] = {"human": ["ann1", "ann2"], "systems": ["Aster", "Birch", "Fir"], "aspect": "fluency"}
+    rated = {**shared, "confidence": 0.8, "resamples": 30, "rng": 5}
+    preferred = {**rated, "ties": 0.5, "metrics": ["judge", "noise"]}
+    answers = {name: getattr(cu, name)(study, **preferred, **alpha) for name in BASIS[1:]}
+    answers["annotators"] = cu.annotators(study, method="majority", **rated)
+    answers["check"] = cu.check(study, **{name: preferred[name] for name in (*shared, "rng", "ties", "metrics")})
+    best = best_metrics(answers["agreement"])
+    answers["leaderboard"] = cu.leaderboard(study, **{**preferred, "metrics": best})
+    assert cu.verdict(study, **preferred, **alpha).verdict.equals(verdict_of(answers).verdict)
 
 
 def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, Any], trusted: list[str]) -> None:
@@ -164,6 +174,10 @@ def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, A
     assert text_of(result, "fluency", "trust") == trust
     assert "agrees best with the annotators (" not in " ".join(result.lines())
     assert leaders(agreement) == {"coherence": [], "fluency": []}
+    none = make_verdict(results, agreement=standing(results["agreement"], {}))
+    assert text_of(none, "fluency", "trust") == (
+        "No metric can be compared with the annotators: agreement is undefined."
+    )
     agreement = standing(results["agreement"], dict.fromkeys(trusted, (0.5, None, None)))
     result = make_verdict(results, agreement=agreement)
     assert "Without intervals, this agreement cannot be compared with chance." in text_of(result, "fluency", "trust")
@@ -193,6 +207,10 @@ def test_the_best_is_clearly_best_only_by_its_tests(
     largest = p_value_phrase(max(p for names, p in differences.items() if len(names) == 1))
     first = result.verdict.filter(aspect="coherence", kind="trust")["text"][0]
     assert first.endswith(phrase.format(**p_values, largest=largest))
+    if worse:
+        two = standing(results["agreement"], dict(list(values.items())[:2]), worse)
+        text = make_verdict(results, agreement=two).verdict.filter(aspect="coherence", kind="trust")["text"][0]
+        assert text.endswith(f"). judge is significantly better than the other metric ({largest}).")
     level = [name for name in ("learned", "overlap") if name not in (worse or ())]
     assert leaders(agreement)["coherence"] == ["judge", *level]
     uncertain = text_of(result, "coherence", "uncertain")
@@ -888,6 +906,20 @@ def test_a_metric_below_chance_on_an_aspect_is_not_said_to_be_only_unclear(resul
         "overlap is not significantly better than chance on any aspect, and agrees with the annotators significantly "
         "less than by chance on coherence and fluency.",
     ]
+    values = {"judge": (0.5, 0.4, 0.6), "noise": (-0.3, -0.4, -0.2), "overlap": (-0.4, -0.5, -0.3)}
+    for lower, hint in (
+        ([], " If lower scores of these metrics are better, declare this in a raters file."),
+        (["noise"], " If lower scores of this metric are better, declare this in a raters file."),
+        (["noise", "overlap"], ""),
+    ):
+        raters = results["check"].raters.with_columns(higher_is_better=~pl.col("rater").is_in(lower))
+        changes = {
+            "agreement": standing(results["agreement"], values),
+            "check": replace(results["check"], raters=raters),
+        }
+        assert text_of(make_verdict(results, **changes), "fluency", "chance") == (
+            f"noise and overlap agree with the annotators significantly less than by chance.{hint}"
+        )
 
 
 def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -> None:
@@ -930,6 +962,10 @@ def test_positive_ratings_and_the_sampling_of_labels_reach_the_verdict_and_the_r
         assert page.verdict.verdict.equals(cu.verdict(partly_labelled, sampling=sampling).verdict)
         texts.add(tuple(page.verdict.verdict["text"]))
     assert len(texts) == 3
+    options: dict[str, Any] = {"sampling": "by-judge", "confidence": 0.8, "alpha": 0.5, "rng": 3}
+    sliced = cu.read(labels.with_columns(topic=pl.col("item").hash() % 2))
+    answers = {"check": cu.check(sliced, rng=3), "rates": cu.rates(sliced, by="topic", **options)}
+    assert cu.verdict(sliced, by="topic", **options).verdict.equals(verdict_of(answers).verdict)
     for ask in (cu.verdict, cu.report):
         with pytest.raises(
             cu.OptionError,
