@@ -150,6 +150,24 @@ def test_every_rule_is_asked_of_every_aspect_and_aspects_share_their_resamples()
     assert (second < a - 0.004).all()
 
 
+def test_a_metric_without_ratings_of_an_aspect_is_inconclusive_there() -> None:
+    study = both_aspects(scores(), scores(1))
+    frame = study.ratings.frame.filter((pl.col("aspect") == "a") | (pl.col("rater") != "m1"))
+    table = gate(
+        replace(study, ratings=Ratings(frame=frame)), metric="m1", require="kendall_item>=0.1", not_worse_than="m2"
+    ).rules.filter(aspect="b")
+    columns = ("statistic", "n", "value", "outcome", "reason")
+    reason = "annotators and m1 rated no common output"
+    assert table.select(columns).rows() == [(name, 0, None, INCONCLUSIVE, reason) for name in ("kendall_item", "")]
+
+
+def test_resamples_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.memory.machine_memory", lambda: 1e9)
+    n_gigabytes = 8 * (1 + 10**8) * (60 + 1000) / 1e9  # weights of 60 clusters and 1000 statistics
+    with pytest.raises(cu.OptionError, match=f"^resamples=100000000: needs about {n_gigabytes:.0f} GB of memory"):
+        gate(study_of(scores()), metric="m1", require="kendall_item>=0.1", resamples=10**8)
+
+
 def test_outcomes_and_status() -> None:
     study = study_of(scores())
     value = row(gate(study, metric="m1", require="kendall_item>=0.1"))["value"]

@@ -1,6 +1,7 @@
 """Plans: closed forms, the protocol's replay, the saving by a metric, bad input."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -267,6 +268,31 @@ def test_a_plan_has_a_limited_number_of_rounds(
         message = f"items=100: {n_rounds} rounds would take minutes; at most 34 are allowed, so use {advice}"
         with pytest.raises(OptionError, match=exactly(message)):
             plan(**options)
+
+
+@pytest.mark.parametrize(
+    ("ask", "options", "message"),
+    [
+        # 100 (replications / 3 + 10) + 60 replications values for each pair
+        (plan, {"items": 100, "replications": 10**9}, "replications=1000000000: needs about 747 GB"),
+        (plan, {"items": 10**9, "replications": 2}, "items=1000000000: needs about 85 GB"),
+        (
+            plan,
+            {"items": 5 * 10**6, "replications": 2, "stopping": Stopping(looks=[9])},
+            "items=5000000: needs about 2 GB",
+        ),
+        # 4 values for each of 240 annotations
+        (protocol, {"replications": 10**6}, "replications=1000000: needs about 8 GB"),
+        (protocol, {"replications": 10**6, "null": True}, "replications=1000000: needs about 15 GB"),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_refused(
+    ask: Any, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("custodes.memory.machine_memory", lambda: 1e9)
+    study = [study_of(scores_of(0))] if ask is protocol else []
+    with pytest.raises(OptionError, match=f"^{message}"):
+        ask(*study, **options)
 
 
 def test_power_columns_by_pair_and_number_of_annotations() -> None:

@@ -478,8 +478,11 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
         "is assumed to be a random part. A is better than B"
     )
     # Human ratings are not few, or do not cover a random part, so nothing is corrected.
-    many = board(results["leaderboard"], systems, **{**few, "labels": 300})
-    assert "People judged" not in text_of(make_verdict(results, leaderboard=many), "fluency", "best")
+    for labels, is_few in ((200, True), (201, False)):
+        half = board(results["leaderboard"], systems, rater=rater if is_few else "human", **{**few, "labels": labels})
+        text = text_of(make_verdict(results, leaderboard=half), "fluency", "best")
+        assert text.startswith(f"Annotators judged {labels} of the 400 comparisons") is is_few
+        assert "A is better than B" in text
     uneven = board(results["leaderboard"], systems, **{**few, "reason": "labels are no random part"})
     text = text_of(make_verdict(results, leaderboard=uneven), "fluency", "best")
     assert (
@@ -688,11 +691,25 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
         assert "looks like" not in " ".join(without_reference.verdict.filter(kind="best")["text"])
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.68])
+@pytest.mark.parametrize(("effect", "is_marked"), [(1.49, False), (1.5, True)])
+def test_a_design_effect_of_the_human_decisions_is_reported(
+    results: dict[str, Any], effect: float, *, is_marked: bool
+) -> None:
+    rows = results["ranking"].decisions.with_columns(design_effect=pl.lit(effect))
+    text = text_of(make_verdict(results, ranking=replace(results["ranking"], decisions=rows)), "fluency", "design")
+    assert text == (
+        "Items of one cluster (such as a document) may be correlated: the estimated variance of human margins is 1.5 "
+        "times the variance with independent items. Tests and intervals account for this correlation."
+        if is_marked
+        else ""
+    )
+
+
+@pytest.mark.parametrize("rate", [0.49, 0.5])
 def test_many_ties_of_the_best_metric_are_reported(results: dict[str, Any], rate: float) -> None:
     check = replace(results["check"], raters=results["check"].raters.with_columns(ties=pl.lit(rate)))
     text = text_of(make_verdict(results, check=check), "coherence", "weaknesses")
-    assert ("gives equal scores in 68 % of comparisons." in text) is (rate > 0.5)
+    assert text.startswith("judge gives equal scores in 50 % of comparisons. ") is (rate == 0.5)
 
 
 def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank(results: dict[str, Any]) -> None:
@@ -829,7 +846,7 @@ def test_partiality_of_the_best_metric_is_a_weakness(
 def test_partiality_that_agrees_with_annotators_has_an_uncertain_size(results: dict[str, Any]) -> None:
     favoritism, (best, *_) = results["favoritism"], results["agreement"].standing.filter(aspect="coherence")["metric"]
     rows = partiality_of(favoritism, [(best, "Aster", 20.0, 0.001)], copies={})
-    for rank, rank_without in ((1, 6), (4, 1)):
+    for rank, rank_without in ((1, 6), (4, 1), (4, 4)):
         changed = rows.with_columns(
             rank_human=pl.lit(1, pl.Int64), rank=pl.lit(rank, pl.Int64), rank_without=pl.lit(rank_without, pl.Int64)
         )

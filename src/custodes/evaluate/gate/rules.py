@@ -414,7 +414,7 @@ def _rows(
     table_of_name: dict[str, pl.DataFrame] = {}
     notes: list[Note] = []
     if JUDGE_RATE in statistic_names:
-        rates_result = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
+        rates_result = rates(study, positive=positive, confidence=confidence)
         label_names = rates_result.rates["label"].unique().sort().to_list()
         reject(
             (
