@@ -150,8 +150,8 @@ def test_slices_do_not_depend_on_each_other_and_notes_name_them() -> None:
     )
     assert messages["assumed-accuracy"].startswith("de")
     unknown = data.with_columns(language=pl.when(pl.col("language") != "fr").then("language"))
-    assert "600 outputs without a value of 'language' are in no slice" in {
-        note.message for note in plan(unknown, by="language", add=30).notes
+    assert ("no-slice", "600 outputs without a value of 'language' are in no slice") in {
+        (note.rule, note.message) for note in plan(unknown, by="language", add=30).notes
     }
     with pytest.raises(OptionError, match="by='langage': no such column"):
         plan(data, by="langage")

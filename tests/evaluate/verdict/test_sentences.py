@@ -695,6 +695,15 @@ def test_findings_on_every_aspect_come_with_top_metrics_first_and_by_size() -> N
         "m1 over-rates A on both aspects.",
     ]
     assert texts[3:] == ["In all, 5 metrics over-rate or under-rate some system on every aspect."]
+    for copies, end in (
+        (["m4"], ", and so does its near copy m4."),
+        (["m4", "m5"], ", and so do its near copies m4 and m5."),
+    ):
+        for row in second.partial:
+            row["near_copies"] = copies if row["metric"] == "m1" else []
+        near = [*overall.favours([first, second])]
+        assert near[:3] == [*texts[:2], f"m1 over-rates A on both aspects{end}"]
+        assert near[3:] == texts[3:] * (len(copies) == 1)  # more than three groups
     other = aspect_view("y", "A", metrics=names, leaders=["m2"], partial=rows(8, -1, -9))
     assert [*overall.favours([first, other])] == [
         "m3 under-rates A on both aspects.",

@@ -880,6 +880,11 @@ def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: d
         assert (expected in text_of(verdict, "coherence", "decisions")) is (correct == undecided_rate)
         advice = f"{expected} on coherence: use human ratings there."
         assert (advice in text_of(verdict, "", "weaknesses")) is (correct == undecided_rate)
+    is_missing = (pl.col("rater") == best) & (pl.col("system_a") == "Aster")
+    fewer = replace(ranking, decisions=ranking.decisions.filter(~is_missing))
+    text = text_of(make_verdict(results, ranking=fewer), "coherence", "decisions")
+    assert " of 10 system pairs. " in text
+    assert " The metric has no decision on 5 other pairs that annotators compared." in text
     undecided = replace(ranking, decisions=ranking.decisions.with_columns(decision=pl.lit("=")))
     assert expected not in text_of(make_verdict(results, ranking=undecided), "coherence", "decisions")
 
