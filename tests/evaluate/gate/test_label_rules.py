@@ -156,11 +156,11 @@ def test_notes_of_rates_are_notes_of_the_gate(tmp_path: Path) -> None:
     assert notes == {note.message for note in cu.gate(data, require="corrected_rate>=0.3").notes}
     assert len(notes) > 2
     gap = labels(n_labelled=150).select("id", "judge_new", "expert")
-    gap = gap.with_columns(judge_new=pl.when(pl.col("id") < 380).then("judge_new"))
+    gap = gap.with_columns(judge_new=pl.when(pl.col("id") < 380).then("judge_new"), version=pl.Series(["a", "b"] * 200))
     for sampling in ("random", "by-judge", "by-label"):
         notes = {note.message for note in cu.rates(gap, sampling=sampling).notes}
         assert notes == {note.message for note in cu.gate(gap, require="corrected_rate>=0.3", sampling=sampling).notes}
-        assert any("gives no usable label to 20 of " in message for message in notes)
+        assert any("gives no usable label to 10 of 200 outputs of a, 10 of 200 outputs of b" in text for text in notes)
     copy = data.with_columns(judge_new=pl.coalesce("expert", "judge_new"))
     for options, is_noted in (({}, True), ({"ledger": tmp_path / "gate.jsonl"}, False)):
         rules = {note.rule for note in cu.gate(copy, require="accuracy>=0.3", **options).notes}
