@@ -16,10 +16,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
 from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_with_bounds
-from custodes.evaluate.rates.estimates import (
-    EstimateSettings,
-    JudgeRates,
-)
+from custodes.evaluate.rates.estimates import EstimateSettings, JudgeRates
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, values_of_codes
 from custodes.evaluate.slices import Ratios
