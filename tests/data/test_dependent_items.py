@@ -82,7 +82,10 @@ def test_the_verdict_names_the_clusters(cluster_noun: str, taste: float, effect:
         study = study.describe(items=clusters.with_columns(pl.col("cluster").replace({"a4": "a3"})))
     texts = cu.verdict(study, resamples=20).verdict.filter(kind="design")["text"]
     (text,) = [text for text in texts if text.startswith(f"Items of one {cluster_noun} may be correlated")]
-    assert f"is {effect}" in text
+    assert f"the estimated variance of human margins is {effect}" in text
+    assert text.endswith(
+        " times the variance with independent items. Tests and intervals account for this correlation."
+    )
 
 
 def test_results_of_two_annotators_hold_for_these() -> None:

@@ -120,7 +120,12 @@ def test_scores_of_captions_by_three_annotators() -> None:
     verdict = cu.verdict(study)
     assert verdict.verdict["kind"].to_list() == ["rates"] * 4
     assert verdict.verdict["text"].str.contains("by human judgement (60 human labels)", literal=True).all()
-    assert [note.rule for note in verdict.notes] == ["scores-and-labels"]
+    (note,) = verdict.notes
+    assert (note.rule, note.message) == (
+        "scores-and-labels",
+        "the metrics are not evaluated here, because the metrics give scores and the annotators give more than two "
+        "labels; use agreement for the correlations of scores and labels",
+    )
 
 
 def test_too_few_clusters_have_no_intervals_and_are_noted() -> None:

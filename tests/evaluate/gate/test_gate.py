@@ -18,9 +18,10 @@ from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.gate.gate import Gate, gate
+from custodes.evaluate.gate.gate import Gate, _inconclusive_reason, gate
 from custodes.evaluate.gate.outcomes import junit
-from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
+from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE, OF_LABELS, RuleEstimate
+from custodes.stats.intervals import ResampledEstimate
 from tests.evaluate.gate.junit_schema import check_junit
 from tests.evaluate.studies import study_of
 from tests.messages import exactly
@@ -149,6 +150,24 @@ def test_every_rule_is_asked_of_every_aspect_and_aspects_share_their_resamples()
     assert (second < a - 0.004).all()
 
 
+def test_a_metric_without_ratings_of_an_aspect_is_inconclusive_there() -> None:
+    study = both_aspects(scores(), scores(1))
+    frame = study.ratings.frame.filter((pl.col("aspect") == "a") | (pl.col("rater") != "m1"))
+    table = gate(
+        replace(study, ratings=Ratings(frame=frame)), metric="m1", require="kendall_item>=0.1", not_worse_than="m2"
+    ).rules.filter(aspect="b")
+    columns = ("statistic", "n", "value", "outcome", "reason")
+    reason = "annotators and m1 rated no common output"
+    assert table.select(columns).rows() == [(name, 0, None, INCONCLUSIVE, reason) for name in ("kendall_item", "")]
+
+
+def test_resamples_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.memory.machine_memory", lambda: 1e9)
+    n_gigabytes = 8 * (1 + 10**8) * (60 + 1000) / 1e9  # weights of 60 clusters and 1000 statistics
+    with pytest.raises(cu.OptionError, match=f"^resamples=100000000: needs about {n_gigabytes:.0f} GB of memory"):
+        gate(study_of(scores()), metric="m1", require="kendall_item>=0.1", resamples=10**8)
+
+
 def test_outcomes_and_status() -> None:
     study = study_of(scores())
     value = row(gate(study, metric="m1", require="kendall_item>=0.1"))["value"]
@@ -202,6 +221,24 @@ def test_too_few_clusters_tell_nothing(items: int) -> None:
     assert row(result)["reason"] == "5 clusters of items: too few for an interval"
     assert row(result)["value"] is not None
     assert row(result)["value_low"] is row(result)["p_value"] is None
+
+
+@pytest.mark.parametrize(
+    ("n_clusters", "n_defined", "n_draws", "reason"),
+    [
+        (5, 40, 40, "5 clusters of items: too few for an interval"),  # the smallest p-value is 1 / 16
+        (6, 20, 40, "too few resamples for joint intervals of this number of rules"),
+        (6, 19, 40, "the statistic is undefined in most resamples"),
+        (6, 0, 0, "6 clusters of items: too few for an interval"),
+    ],
+)
+def test_a_rule_without_an_interval_has_a_reason(n_clusters: int, n_defined: int, n_draws: int, reason: str) -> None:
+    draws = np.append(0.5, np.where(np.arange(n_draws) < n_defined, 0.4, np.nan))
+    resampled = ResampledEstimate(
+        draws=draws, population=None, n_units=n_clusters, n_effective_units=n_clusters, bounds=(-1, 1), width=2
+    )
+    estimate = RuleEstimate(statistic="kendall_item", n=9, estimate=resampled)
+    assert _inconclusive_reason(estimate, 0.3, np.nan, np.nan, 0.95) == reason
 
 
 def test_undefined_is_null_with_a_reason() -> None:
@@ -272,6 +309,39 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
         (
             {"not_worse_than": "m2", "margin": -0.1},
             "margin=-0.1 is not allowed; give a number of at least 0, in units of the statistic",
+        ),
+        (
+            {"require": "kendall_item>=0.3", "margin": 0.1},
+            "margin=0.1 has no effect: it applies only to the test of not_worse_than; name a metric in not_worse_than",
+        ),
+        (
+            {"require": "kendall_item>=0.3", "statistic": "spa"},
+            "statistic='spa' has no effect: it applies only to the test of not_worse_than; name a metric in "
+            "not_worse_than",
+        ),
+        (
+            {"not_worse_than": "m2", "statistic": "kendall"},
+            f"statistic='kendall'; allowed: {', '.join((*STATISTICS, *OF_LABELS))} (did you mean 'kendall_item'?)",
+        ),
+        (
+            {"require": "kendall_item>=0.3", "ledger_digest": "abc"},
+            "ledger_digest='abc' has no effect: it applies only with a ledger",
+        ),
+        (
+            {"require": "kendall_item>=0.3", "ledger": "l"},
+            "ledger='l': a ledger is for rules on labels, such as accuracy>=0.8",
+        ),
+        (
+            {"require": "kendall_item>=0.3", "positive": "4"},
+            "positive='4' has no effect: it applies only to rules on labels, such as tpr>=0.9",
+        ),
+        (
+            {"require": "kendall_item>=0.3", "resamples": 0},
+            "resamples=0 is not allowed, because rules are tested with bootstrap intervals; give at least 20",
+        ),
+        (
+            {"require": "kendall_item>=0.3", "metric": None},
+            "gate: no metric is named; give metric='NAME' (--metric). Metrics: m1, m2",
         ),
         (
             {"not_worse_than": "m2", "resamples": 19},

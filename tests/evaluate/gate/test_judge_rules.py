@@ -94,6 +94,11 @@ def test_the_rate_of_a_judges_labels_and_their_repeatability() -> None:
     assert (rule["outcome"], rule["system"], rule["n"]) == ("holds", rate["system"], rate["n"])
     (second,) = rows(data, require="judge_rate<=0.6", positive="fail")
     assert (second["value"], second["outcome"]) == (pytest.approx(1 - rate["judge_rate"]), "holds")
+    both = cu.gate(data, require=["judge_rate<=0.6", "repeat_agreement>=0.8"], positive="fail")
+    assert both.rules["value"][0] == second["value"]
+    joint = cu.rates(data, positive="fail", confidence=0.975).rates.row(0, named=True)
+    assert both.rules.row(0, named=True)["value_high"] == pytest.approx(joint["judge_rate_high"])
+    assert [note.rule for note in both.notes if note.rule == "no-human-labels"] == ["no-human-labels"]
     (repeated,) = rows(data, require="repeat_agreement>=0.8")
     assert repeated["value"] == pytest.approx(cu.consistency(data).repeated_labels["agreement"].item())
 

@@ -117,9 +117,21 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     second = {"pass": "fail", "fail": "pass"}
     changed = pl.when(pl.col("id") == 17).then(pl.col("expert").replace(second)).otherwise("expert")
     before = ledger.read_bytes()
-    with pytest.raises(InputError, match=r"human labels changed since earlier runs: 17"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            f"{ledger}: human labels changed since earlier runs: 17; restore the earlier labels; if these are outputs "
+            "of another version, name the column with the version (--column system=COLUMN)"
+        ),
+    ):
         ask(data.with_columns(expert=changed), ledger)
-    with pytest.raises(InputError, match="5 human labels of earlier runs are missing"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            f"{ledger}: 5 human labels of earlier runs are missing, or their annotators are tied now; give all labels "
+            "of the generation (for all systems), or replace at least half of the labels by new labels"
+        ),
+    ):
         ask(data[5:], ledger)
     with pytest.raises(
         OptionError,
@@ -224,6 +236,9 @@ def test_the_gate_opens_if_all_statistics_are_clearly_above(
 ) -> None:
     result = ask(candidate(accuracy, 0), ledger, require=rules)
     assert {outcome == "open" for outcome in result.rules["outcome"]} == {is_open}
+    assert result.rules["label"].to_list() == [
+        "pass" if name in ("tpr", "tnr", "corrected_rate") else None for name in result.rules["statistic"]
+    ]
     assert len(lines(ledger)) == 2
 
 
@@ -269,7 +284,11 @@ def test_two_systems_do_not_share_an_earlier_name() -> None:
 def test_labels_of_another_version_are_new(ledger: Path) -> None:
     first, second = (ask(two_versions(), ledger, systems=f"v{seed}") for seed in range(2))
     assert first.ledger["generation"].item() != second.ledger["generation"].item()
-    assert [note.rule for note in second.notes if "generation" in note.rule] == ["new-generation"]
+    (message,) = [note.message for note in second.notes if note.rule == "new-generation"]
+    assert message == (
+        "a new generation starts, because at least half of the human labels are new; a label is new if its item or its "
+        "system is new"
+    )
     unnamed = two_versions().drop("version")
     ask(unnamed[:200], ledger.with_name("unnamed.jsonl"))
     with pytest.raises(InputError, match=r"changed .* name the column with the version"):

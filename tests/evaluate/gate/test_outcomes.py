@@ -116,9 +116,16 @@ def test_cases_are_counted_and_hold_their_messages() -> None:
 def test_outputs_that_are_left_out_are_counted_by_system() -> None:
     settings: Any = {"sampling": "random"}
     text = left_out_text({"A": 3, "B": 0, "C": 2}, "judge", settings)
-    assert text.startswith("annotators labelled none of the 3 outputs of A and 2 outputs of C without a label of judge")
+    assert text == (
+        "annotators labelled none of the 3 outputs of A and 2 outputs of C without a label of judge, and these outputs "
+        "could change the outcome; let annotators label some of these outputs, or exclude the outputs from the file if "
+        "they do not belong to the population"
+    )
     by_label = left_out_text({"A": 3}, "judge", {**settings, "sampling": "by-label"})
-    assert by_label.startswith("3 outputs of A have no label of judge, and these outputs could change the outcome; add")
+    assert by_label == (
+        "3 outputs of A have no label of judge, and these outputs could change the outcome; add these labels, or "
+        "exclude the outputs from the file if they do not belong to the population"
+    )
     assert left_out_text({"A": 0}, "judge", settings) == ""
 
 

@@ -17,6 +17,7 @@ from custodes.evaluate.gate.reuse import HORIZON, LedgerTests, ledger_answer, ne
 from custodes.evaluate.gate.rules import requirement
 from custodes.stats.stopping.reused_labels import NextTest, Precision, next_level, proportion_z
 from custodes.strict_json import digest
+from tests.messages import exactly
 
 
 def candidate(
@@ -167,7 +168,13 @@ def test_the_gate_opens_above_the_critical_value_and_is_closed_or_inconclusive_b
     assert (outcome, reason, row["candidate"]) == ("inconclusive", "why; no level is spent", 0)
     with pytest.raises(InputError, match="the study has no human labels"):
         ask(tmp_path / "x", replace(candidate(), labels={}))
-    with pytest.raises(InputError, match=r"there is no entry 'abc' \(ledger_digest\)"):
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            f"{tmp_path / 'closed'}: there is no entry 'abc' (ledger_digest), so entries were removed or this is "
+            "another ledger; restore the file"
+        ),
+    ):
         ledger_answer(tmp_path / "closed", candidate(), level=0.05, expected_digest="abc", record=True)
 
 

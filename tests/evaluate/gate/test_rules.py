@@ -156,12 +156,12 @@ def test_a_metric_is_a_name_or_a_glob_of_one_metric() -> None:
         ),
     ):
         select_metric(study, "v1", option="not_worse_than")
-    with pytest.raises(OptionError, match="metric='v1'"):
+    with pytest.raises(OptionError, match=exactly("metric='v1': no such metric; metrics: m1, m2, other")):
         select_metric(study, "v1", option="metric")
 
 
 def test_a_name_of_a_system_may_end_like_a_margin() -> None:
-    systems = ["gpt-4", "llama-3.1", "2024-06-01", "v", "v-0.5", "0.7"]
+    systems = ["gpt-4", "llama-3.1", "2024-06-01", "v", "v-0.5", "0.7", "0", "1"]
     for text, expected in {
         "gpt-4": ("gpt-4", 0.0),
         "llama-3.1 - .02": ("llama-3.1", -0.02),
@@ -169,6 +169,8 @@ def test_a_name_of_a_system_may_end_like_a_margin() -> None:
         "v-0.5": ("v-0.5", 0.0),
         "v-0.4": ("v", -0.4),
         "0.7-0": ("0.7", 0.0),
+        "0": ("0", 0.0),  # no threshold can be 0 or 1
+        "1": ("1", 0.0),
         "+0.7": (None, 0.7),
     }.items():
         rule = requirement(f"corrected_rate>={text}", systems)

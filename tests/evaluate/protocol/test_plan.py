@@ -1,6 +1,7 @@
 """Plans: closed forms, the protocol's replay, the saving by a metric, bad input."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -247,17 +248,51 @@ def test_the_saving_compares_rules_with_themselves() -> None:
     ).to_series().abs().max() < 1e-9
 
 
-@pytest.mark.parametrize(("batch", "allowed"), [(2, False), (3, True)])
-def test_a_plan_has_a_limited_number_of_rounds(batch: int, allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stopping", "n_rounds", "advice"),
+    [
+        (Stopping(batch=2), 50, "batch=3 or more"),
+        (Stopping(batch=3), 34, None),
+        (Stopping(looks=tuple(range(1, 36))), 35, "fewer looks"),
+        (Stopping(looks=tuple(range(1, 35))), 34, None),
+    ],
+)
+def test_a_plan_has_a_limited_number_of_rounds(
+    stopping: Stopping, n_rounds: int, advice: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("custodes.evaluate.protocol.plan.MOST_ROUNDS", 34)
-    options = {"margins": [0.5], "items": 100, "replications": 2, "stopping": Stopping(batch=batch)}
-    if allowed:  # 34 rounds
-        assert plan(**options).plan.height == 1
+    options = {"margins": [0.5], "items": 100, "replications": 2, "stopping": stopping}
+    if advice is None:
+        assert plan(**options).plan["stopping"].to_list() == [str(stopping)]
     else:
-        with pytest.raises(
-            OptionError, match="items=100: 50 rounds .*; at most 34 are allowed, so use batch=3 or more"
-        ):
+        message = f"items=100: {n_rounds} rounds would take minutes; at most 34 are allowed, so use {advice}"
+        with pytest.raises(OptionError, match=exactly(message)):
             plan(**options)
+
+
+@pytest.mark.parametrize(
+    ("ask", "options", "message"),
+    [
+        # 100 (replications / 3 + 10) + 60 replications values for each pair
+        (plan, {"items": 100, "replications": 10**9}, "replications=1000000000: needs about 747 GB"),
+        (plan, {"items": 10**9, "replications": 2}, "items=1000000000: needs about 85 GB"),
+        (
+            plan,
+            {"items": 5 * 10**6, "replications": 2, "stopping": Stopping(looks=[9])},
+            "items=5000000: needs about 2 GB",
+        ),
+        # 4 values for each of 240 annotations
+        (protocol, {"replications": 10**6}, "replications=1000000: needs about 8 GB"),
+        (protocol, {"replications": 10**6, "null": True}, "replications=1000000: needs about 15 GB"),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_refused(
+    ask: Any, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("custodes.memory.machine_memory", lambda: 1e9)
+    study = [study_of(scores_of(0))] if ask is protocol else []
+    with pytest.raises(OptionError, match=f"^{message}"):
+        ask(*study, **options)
 
 
 def test_power_columns_by_pair_and_number_of_annotations() -> None:

@@ -206,8 +206,12 @@ def test_a_saving_is_told_only_where_it_is_one() -> None:
     assert row["gain"] > 2 * row["gain_sd"] / np.sqrt(40)
     assert row["null_error"] <= 0.05
     (message,) = [note.message for note in result.notes if note.rule == "saving"]
-    assert f"{row['correct']:.0%} of the pairs are decided as with all annotations" in message
-    assert f"difference {row['gain']:.2f}, standard error {row['gain_sd'] / np.sqrt(40):.3f} over 40 orders" in message
+    assert message == (
+        f"human, decided, looks 8,20,40,80, boundary pocock: with {row['share']:.0%} of the annotations, "
+        f"{row['correct']:.0%} of the pairs are decided as with all annotations. With a fixed design of equally many "
+        f"annotations, the proportion is {row['correct'] - row['gain']:.0%} (difference {row['gain']:.2f}, standard "
+        f"error {row['gain_sd'] / np.sqrt(40):.3f} over 40 orders of these annotations)"
+    )
     unknown = protocol(study_of(latent[np.newaxis]), stopping=rule, resamples=0, replications=40)
     assert not any(note.rule == "saving" for note in unknown.notes)
 
@@ -261,6 +265,13 @@ def test_notes_on_pairs_metrics_and_rules() -> None:
         (note,) = [note for note in result.notes if note.rule == "pairs-without-annotators"]
         assert note.message == "2 pairs of systems have no human-rated item and are excluded"
         assert result.reference["pairs"].item() == 4
+    selected = scores_of(2, items=100)
+    selected[0, selected[1, :, 0] <= selected[1, :, 1]] = np.nan  # annotators rate items on which m1 prefers S0 to S1
+    (note,) = [note for note in protocol(study_of(selected), metrics="m1", **FAST).notes if note.rule == "not-random"]
+    assert note.message.endswith(
+        "), so the results may not hold for items that are drawn at random. Let annotators rate a random part of the "
+        "items"
+    )
     rules = [note.rule for note in alone.notes]
     assert "repeated-looks" in rules
     assert "pairs-without-annotators" not in {note.rule for note in protocol(study_of(scores_of(2)), **FAST).notes}

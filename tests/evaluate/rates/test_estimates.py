@@ -166,6 +166,11 @@ def test_labels_from_another_source_correct_the_rate_of_the_other_outputs() -> N
     assert found.judge == pytest.approx(wilson(share, 480))
     assert np.isnan([found.rate_variance, *found.human]).all()
     assert found.unlabelled == 0
+    rate, width = found.corrected.value, tpr - fpr  # by the delta method
+    n_positive, n_negative = (human == 1).sum(), (human == 0).sum()
+    expected = np.where(human == 1, -rate * (judge - tpr) / n_positive, (rate - 1) * (judge - fpr) / n_negative) / width
+    expected[~is_labelled] = (judge[~is_labelled] - share) / 480 / width
+    np.testing.assert_allclose(found.influence, expected, rtol=0.05, atol=1e-12)
     everything = judge_rates(outputs.only(is_labelled), judge[is_labelled], **settings("by-label"))
     assert np.isnan([*everything.corrected, *everything.judge]).all()
     assert (everything.n, everything.rate_draws.size) == (0, 1)

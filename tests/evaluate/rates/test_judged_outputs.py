@@ -102,12 +102,15 @@ def test_scores_that_separate_the_labels_are_distances_from_the_threshold(tpr: f
     outputs = labelled([1] * 8, labels, scores, is_score=[False, True])
     result = judged_outputs(study_with(outputs), outputs, 0, None)
     text = result.notes[0].message
-    assert text.startswith("second is read as a score of 'pass', and the distance from ") == is_score
     if is_score:
         cutoff = (0.9 + 0.2) / 2
-        assert f"distance from {cutoff:.3g} is" in text
+        assert text == (
+            f"second is read as a score of 'pass', and the distance from {cutoff:.3g} is the confidence; to give the "
+            "confidence itself, use a column with 'confidence' in its name"
+        )
         np.testing.assert_allclose(result.certainty, np.abs(np.array(scores) - cutoff))
     else:
+        assert text == "second is read as the confidence of the judge in its label"
         assert result.certainty.tolist() == scores
     renamed = labelled([1] * 8, labels, scores, is_score=[False, True], metrics=("judge", "judge_confidence"))
     assert judged_outputs(study_with(renamed), renamed, 0, None).certainty.tolist() == scores

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from custodes.evaluate.rates.estimates import judge_rates
-from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of
+from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.judges import (
     calibration_rows,
     comparable_judges,
@@ -158,21 +158,31 @@ def test_notes_on_human_labels_have_their_limits() -> None:
     assert list(messages(label_notes(half, None))) == ["positive-by-order"]
     assert label_notes(half, "red") == []
     assert label_notes(replace(half, words=("fail", "pass")), None) == []
-    assert messages(label_notes(half, None))["positive-by-order"].endswith("'blue' is positive, give positive='blue'")
+    assert messages(label_notes(half, None))["positive-by-order"] == (
+        "it is unknown which label is positive, so 'red', the last in order, counts as positive; if 'blue' is "
+        "positive, give positive='blue'"
+    )
     few = messages(label_notes(labelled([1, 1, 1, 0, 0, NAN], [1] * 6), None))
     assert few == {"few-of-a-label": few["few-of-a-label"]}
-    assert few["few-of-a-label"].startswith("only 2 human labels are 'fail', but an estimate of the error rates of a")
-    assert few["few-of-a-label"].endswith("needs at least 3; label more outputs to which a judge gives this label")
+    assert few["few-of-a-label"] == (
+        "only 2 human labels are 'fail', but an estimate of the error rates of a judge needs at least 3; label more "
+        "outputs to which a judge gives this label"
+    )
     none = messages(label_notes(labelled([0, 0, 0, NAN], [1] * 4), None))
     assert none["few-of-a-label"].startswith("no human label is 'pass', but")
-    assert list(messages(label_notes(labelled([NAN] * 4, [1] * 4), None))) == ["no-human-labels"]
+    assert messages(label_notes(labelled([NAN] * 4, [1] * 4), None)) == {
+        "no-human-labels": "no output has a human label, so rates use the judge's labels alone and may be wrong; label "
+        "a random part of the outputs"
+    }
     everything = labelled([1, 1, 1, 0, 0, 0], [1] * 6)
-    assert list(messages(label_notes(everything, None))) == ["all-labelled"]
+    assert messages(label_notes(everything, None)) == {
+        "all-labelled": "every output has a human label, so the labels of the judge add hardly any information"
+    }
     assert label_notes(labelled([1, 1, 1, 0, 0, 0]), None) == []
     copies = labelled([1, 1, 1, 0, 0, 0, NAN], [1] * 7, number=np.array([1.0] * 6 + [3]))
     assert label_notes(copies, None) == []
     three = labelled(np.eye(3)[[0, 0, 1, 1]], [0] * 4, words=("a", "b", "c"))
-    assert list(messages(label_notes(three, None))) == ["all-labelled"]
+    assert messages(label_notes(three, None)) == messages(label_notes(everything, None))
 
 
 @pytest.mark.parametrize(("n_clusters", "n", "is_noted"), [(39, 78, True), (40, 80, False), (39, 39, False)])
@@ -182,7 +192,9 @@ def test_fewer_than_forty_labelled_clusters_are_noted(n_clusters: int, n: int, *
     found = messages(label_notes(outputs, None))
     assert ("few-labelled-clusters" in found) == is_noted
     if is_noted:
-        assert found["few-labelled-clusters"].startswith("human labels come from 39 clusters; with fewer than 40,")
+        assert found["few-labelled-clusters"] == (
+            "human labels come from 39 clusters; with fewer than 40, intervals may be too narrow"
+        )
 
 
 def rates_like(**fields: Any) -> Any:
@@ -197,8 +209,10 @@ def test_notes_on_outputs_that_one_side_did_not_label_have_their_numbers() -> No
     systems = {"A": rates_like(unlabelled=0.009), "B": rates_like(unlabelled=0.01)}
     found = messages(rate_notes(outputs, judge, systems, "random"))
     assert list(found) == ["labels-of-a-judge-unchecked"]
-    assert found["labels-of-a-judge-unchecked"].startswith(
-        "judge: under 1% of the outputs of A, 1% of the outputs of B have a label of this judge that no human-labelled"
+    assert found["labels-of-a-judge-unchecked"] == (
+        "judge: under 1% of the outputs of A, 1% of the outputs of B have a label of this judge that no human-labelled "
+        "output of the same system has; for these outputs, both human labels are assumed to be equally probable, so "
+        "label some of these outputs"
     )
     assert rate_notes(outputs, judge, {"A": undefined, "B": undefined}, "random") == []
     systems = {"A": rates_like(n_left_out=2), "B": rates_like(n_unjudged=3, unlabelled=0.255)}
@@ -206,43 +220,54 @@ def test_notes_on_outputs_that_one_side_did_not_label_have_their_numbers() -> No
     assert found["labels-of-a-judge-unchecked"].startswith(
         "judge: 26% of the outputs of B have a score bin (or no label) that no"
     )
-    assert found["outputs-left-out"].startswith(
-        "judge gives no usable label to 2 of 6 outputs of A; the rates are only"
+    left_out = "judge gives no usable label to 2 of 6 outputs of A; the rates are only those of the other outputs, "
+    assert found["outputs-left-out"] == (
+        f"{left_out}because annotators labelled none of these outputs; let annotators label a random part of them"
     )
-    assert "because annotators labelled none of these outputs" in found["outputs-left-out"]
-    assert found["outputs-without-judge-label"].startswith("judge gives no usable label to 3 of 30 outputs of B; these")
+    assert found["outputs-without-judge-label"] == (
+        "judge gives no usable label to 3 of 30 outputs of B; these outputs count in human and corrected rates, but "
+        "not in the judge's rate and in measures such as TPR"
+    )
     by_label = messages(rate_notes(outputs, judge, systems, "by-label"))["outputs-left-out"]
-    assert "because sampling='by-label' needs a label of the judge for every output" in by_label
+    assert by_label == f"{left_out}because sampling='by-label' needs a label of the judge for every output"
 
 
 def notes_of(outputs: Any, threshold: str | None = None, **options: Any) -> dict[str, str]:
     (judge,) = judges_of(outputs, threshold)
     rates = judge.threshold_judge.rates(outputs, **settings())
-    arguments = {"sampling": "random", "method": "post-stratified", "calibration": "within", **options}
-    return messages(judge_notes(outputs, judge, rates, **arguments))
+    return messages(judge_notes(outputs, judge, rates, **{"sampling": "random", **options}))
 
 
 def test_notes_on_a_judge_have_their_conditions() -> None:
     human, judge = drawn(200, 100)
     outputs = labelled(human, judge, systems=np.arange(200) % 2)
     assert notes_of(outputs) == {}
-    not_shared = notes_of(outputs, calibration="shared")
+    not_shared = notes_of(outputs, is_sharing_rejected=True)
     assert list(not_shared) == ["error-rates-not-shared"]
-    assert "differ by less than 0.05, so" in not_shared["error-rates-not-shared"]
-    assert notes_of(outputs, calibration="shared", method="rogan-gladen, shared") == {}
-    assert notes_of(labelled(human, judge), calibration="shared") == {}
+    assert not_shared["error-rates-not-shared"] == (
+        "judge: no test shows that TPR and TNR of the systems differ by less than 0.05, so each system is corrected by "
+        "the human labels of its outputs alone"
+    )
+    assert notes_of(labelled(human, judge), is_sharing_rejected=True) == {}
     # People labelled nearly all outputs of A that the judge passes, and few others of A.
     chosen = np.where((outputs.system == 0) & (judge == 1), np.arange(200) % 20 > 0, np.arange(200) % 4 == 3)
     selected = labelled(np.where(chosen, judge, NAN), judge, systems=outputs.system)
-    text = notes_of(selected)["labelled-part-not-random"]
-    assert text.startswith("the outputs of A with a human label are not a random sample with respect to the labels of")
+    p_value, *_ = sampling_test(selected, list(judges_of(selected, None)), "random", by_system=True)
+    assert notes_of(selected)["labelled-part-not-random"] == (
+        "the outputs of A with a human label are not a random sample with respect to the labels of judge "
+        f"(p = {p_value:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', or a column of "
+        "inclusion probabilities"
+    )
     assert "labelled-part-not-random" not in notes_of(selected, sampling="by-judge")
     weighted = replace(selected, weight=np.where(np.arange(200) == 7, 2.0, 1.0))
     assert "labelled-part-not-random" not in notes_of(weighted)
     wrong = notes_of(labelled(human, 1 - judge))
     assert list(wrong) == ["judge-contradicts-human"]
     mcc = sklearn_metrics.matthews_corrcoef(human[~np.isnan(human)], 1 - judge[~np.isnan(human)])
-    assert f"contradict the human labels (MCC {mcc:.2f}); check" in wrong["judge-contradicts-human"]
+    assert wrong["judge-contradicts-human"] == (
+        f"the labels of judge contradict the human labels (MCC {mcc:.2f}); check which label is positive and whether "
+        "higher scores are better"
+    )
     weak = labelled([1, 0] * 20 + [NAN], [0, 1] * 11 + [1, 0] * 9 + [1])  # not significant at the level .99
     assert "judge-contradicts-human" not in notes_of(weak)
 

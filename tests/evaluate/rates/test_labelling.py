@@ -144,10 +144,14 @@ def test_slices_do_not_depend_on_each_other_and_notes_name_them() -> None:
         joint.outputs.filter(pl.col("slice") != "fr").sort("slice", "item")
     )
     messages = {note.rule: note.message for note in joint.notes}
-    assert messages["assumed-accuracy"].startswith("de: no output has a human label")
+    assert messages["assumed-accuracy"].endswith(
+        ": no output has a human label, so the number of labels depends on the assumed accuracy of the judge; plan "
+        "again after the first 50 labels"
+    )
+    assert messages["assumed-accuracy"].startswith("de")
     unknown = data.with_columns(language=pl.when(pl.col("language") != "fr").then("language"))
-    assert "600 outputs without a value of 'language' are in no slice" in {
-        note.message for note in plan(unknown, by="language", add=30).notes
+    assert ("no-slice", "600 outputs without a value of 'language' are in no slice") in {
+        (note.rule, note.message) for note in plan(unknown, by="language", add=30).notes
     }
     with pytest.raises(OptionError, match="by='langage': no such column"):
         plan(data, by="langage")
@@ -155,6 +159,9 @@ def test_slices_do_not_depend_on_each_other_and_notes_name_them() -> None:
 
 def test_systems_can_be_the_slices() -> None:
     versions = pl.concat([traces(400, seed=k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(2)])
+    drawn = plan(pl.concat([versions[400:], versions[:400]]), add=300).outputs.select("item", "system").rows()
+    assert drawn == sorted(drawn)
+    assert len({item for item, _ in drawn}) < len(drawn)
     result = plan(versions, by="system", width=0.15)
     assert result.needed.filter(quantity="tpr")["slice"].to_list() == ["v0", "v1"]
     assert result.needed.filter(quantity="difference").is_empty()
@@ -168,7 +175,10 @@ def test_what_is_planned_from_nothing_is_noted() -> None:
     assert "nothing-to-label" in {note.rule for note in reached.notes}
     assert reached.outputs.is_empty()
     clustered = traces().with_columns(conversation_id=pl.int_range(1500) // 5)
-    assert "clusters-in-plan" in {note.rule for note in plan(clustered).notes}
+    assert (
+        "outputs share clusters, but the plan treats outputs as independent, so more labels may be needed; choose "
+        "outputs from different clusters"
+    ) in {note.message for note in plan(clustered).notes}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +210,11 @@ def test_labels_that_are_not_two_and_annotators_alone_are_refused() -> None:
         cu.labelling(pl.DataFrame({"id": range(9), "expert": ["pass", "fail", "pass"] * 3}))
     scored = pl.DataFrame({"id": range(9), "judge": np.arange(9) / 10, "expert": ["pass", "fail", "pass"] * 3})
     for question in (cu.labelling, cu.route):
-        with pytest.raises(InputError, match="but judge gives scores; add a column with its labels, such as pass if"):
+        message = (
+            f"{question.__name__} needs a metric that gives labels, but judge gives scores; add a column with its "
+            "labels, such as pass if the score is at least 0.5"
+        )
+        with pytest.raises(InputError, match=exactly(message)):
             question(scored)
 
 
@@ -325,7 +339,10 @@ def test_the_smallest_number_of_each_label_and_unreachable_targets() -> None:
     assert unreachable.allocation["add"].to_list() == [0, 0]
     notes = {note.rule: note for note in unreachable.notes}
     assert notes.keys() - {"label-columns", "rater-without-labels"} == {"assumed-accuracy", "nothing-to-label"}
-    assert "because the target corrected_rate is reached" in notes["nothing-to-label"].message
+    assert notes["nothing-to-label"].message == (
+        "there is no output to label, because the target corrected_rate is reached or cannot be reached, or because "
+        "all outputs have human labels"
+    )
     assert {note.rule for note in cu.labelling(planned(), add=8).notes} == {"label-columns"}
     pairs = planned().with_columns(cluster=pl.col("model") + pl.int_range(pl.len()).over("model").cast(pl.String))
     assert "clusters-in-plan" not in {note.rule for note in cu.labelling(pairs, add=8).notes}
@@ -333,7 +350,10 @@ def test_the_smallest_number_of_each_label_and_unreachable_targets() -> None:
     assert "clusters-in-plan" not in {note.rule for note in cu.labelling(across, add=8).notes}
     gap = planned().with_columns(judge=pl.when(pl.int_range(pl.len()) > 0).then("judge"))
     (note,) = [note for note in cu.labelling(gap, add=8).notes if note.rule == "outputs-without-judge-label"]
-    assert note.message.startswith("1 outputs have no usable label of judge and are not in the plan")
+    assert note.message == (
+        "1 outputs have no usable label of judge and are not in the plan; label a random part of them too, so that "
+        "rates includes them"
+    )
 
 
 def test_defaults_are_those_of_the_documentation() -> None:

@@ -134,6 +134,7 @@ def test_labels_saved_have_no_monte_carlo_error_and_follow_from_the_variances() 
 def test_shared_error_rates_only_where_they_are_equivalent() -> None:
     shared = cu.rates(versions(0.6, 0.7, 0.7, n=20_000), calibration="shared")
     assert set(shared.rates["method"]) == {"rogan-gladen, shared"}
+    assert "error-rates-not-shared" not in {note.rule for note in shared.notes}
     assert row(shared.rates, system="v1")["corrected_rate"] == pytest.approx(0.6, abs=0.03)
     few = cu.rates(versions(0.6, 0.7, 0.7), calibration="shared")
     assert set(few.rates["method"]) == {"post-stratified"}
@@ -214,7 +215,9 @@ def test_a_golden_set_is_corrected_by_its_error_rates() -> None:
     assert rates["corrected_rate_low"] < 0.9 < rates["corrected_rate_high"]
     alone = cu.rates(extra, sampling="by-label")
     assert row(alone.rates)["corrected_rate"] is None
-    assert "every output has a human label" in row(alone.rates)["reason"]
+    assert row(alone.rates)["reason"] == (
+        "every output has a human label, so there are no other outputs whose rate could be estimated"
+    )
     assert row(alone.judges)["tpr"] == pytest.approx(hits)
 
 
@@ -228,6 +231,12 @@ def test_categories_have_a_row_each_and_ordered_labels_weighted_kappa() -> None:
     assert result.rates["corrected_rate"].sum() == pytest.approx(1, abs=0.01)
     assert row(result.judges)["kappa"] == pytest.approx(sklearn_metrics.cohen_kappa_score(gold, judge))
     assert result.confusion.height == 9
+    message = (
+        "sampling='by-label' needs two labels, not 3; name the positive label with positive=LABEL, so that all others "
+        "count as negative"
+    )
+    with pytest.raises(OptionError, match=exactly(message)):
+        cu.rates(data, sampling="by-label")
     stars = pl.DataFrame({"id": range(400), "judge": rng.integers(1, 6, 400), "human": rng.integers(1, 6, 400)})
     columns = {"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]}
     ordered = cu.rates(cu.read(stars, columns=columns))

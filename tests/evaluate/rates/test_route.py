@@ -249,7 +249,13 @@ def test_a_tie_of_annotators_is_a_disagreement() -> None:
 def test_a_selection_by_confidence_is_noted() -> None:
     data = traces()
     unsure = data.with_columns(human=pl.when(pl.col("judge_confidence") < 0.85).then("truth"))
-    assert "labelled-part-not-random" in {note.rule for note in route(unsure).notes}
+    (message,) = [note.message for note in route(unsure).notes if note.rule == "labelled-part-not-random"]
+    p_text = message.split("(p = ")[1].split(")")[0]
+    assert float(p_text) < 0.01
+    assert message == (
+        "the outputs with a human label are not a random sample with respect to the judge's labels and confidence "
+        f"(p = {p_text}); the threshold is valid only for a random sample"
+    )
     assert "labelled-part-not-random" not in {note.rule for note in route(data).notes}
 
 
@@ -361,8 +367,12 @@ def test_notes_name_clusters_and_outputs_without_a_label() -> None:
             data.with_columns(judge=pl.when(pl.col("id") != "0-1").then("judge"), cluster=pl.int_range(pl.len()) // 2)
         ).notes
     }
-    assert notes["outputs-without-judge-label"].startswith("1 outputs have no usable label of judge and are not in")
-    assert "clusters-in-plan" in notes
+    assert notes["outputs-without-judge-label"] == (
+        "1 outputs have no usable label of judge and are not in the table outputs; let annotators label all of them"
+    )
+    assert notes["clusters-in-plan"] == (
+        "outputs share clusters, but the bound treats outputs as independent, so the bound may be too low"
+    )
     uneven = graded([0, 0, 0], [90, 60, 30])
     assert "labelled-part-not-random" in {note.rule for note in cu.route(uneven).notes}
     assert "labelled-part-not-random" not in {note.rule for note in cu.route(uneven, threshold=0.8).notes}

@@ -8,6 +8,7 @@ import pytest
 
 import custodes as cu
 from custodes.evaluate.verdict.metrics import _length_preferences
+from custodes.evaluate.verdict.verdict import verdict_of
 
 
 def scored(metrics: dict[str, tuple[float, ...]], items: int = 60, noise: float = 1.0) -> pl.DataFrame:
@@ -33,7 +34,22 @@ def test_metrics_that_agree_name_one_system() -> None:
     assert best[0] == "By m1 and m2, a ranks first: significantly ahead of every other system."
     assert best[1].startswith("Of 3 pairs of systems, all metrics decide 2 equally, and no two metrics")
     assert any("There are no human ratings" in text for text in sentences(frame, "design"))
-    assert "unknown which metric is right" in sentences(frame, "trust")[0]
+    value = cu.complementarity(frame, resamples=20).pairs["complementarity"].item()
+    assert sentences(frame, "trust") == [
+        "Without human ratings, it is unknown which metric is right. Similarity of the two metrics: m1 and m2 "
+        f"(complementarity {value:.2f}); 0: equal rankings of the outputs of an item, .5: unrelated."
+    ]
+    three = scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0), "m3": (-2.0, 0.0, 0.0)})
+    pairs = cu.complementarity(three, resamples=20).pairs.sort("complementarity")
+    first, last = (
+        f"{row['rater_a']} and {row['rater_b']} (complementarity {row['complementarity']:.2f})"
+        for row in (pairs.row(0, named=True), pairs.row(-1, named=True))
+    )
+    assert sentences(three, "trust")[0].endswith(
+        f"The most similar metrics are {first}, the least similar metrics are {last}; 0: equal rankings of the outputs "
+        "of an item, .5: unrelated."
+    )
+    assert first.startswith("m1 and m2 (")
 
 
 def test_metrics_that_contradict_each_other_are_told() -> None:
@@ -61,9 +77,10 @@ def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *
     warnings = result.filter(pl.col("text").str.starts_with("Do not trust the ranking by judge: a ranks first"))
     assert warnings["kind"].to_list() == ["best"] * is_constant
     assert all(
-        re.search(
-            r"Of the other 2 systems, c ranks first \(win rate \d+ % \[.*\]; a tie counts half\), not significantly "
-            r"ahead of b\.$",
+        re.fullmatch(
+            r"Do not trust the ranking by judge: a ranks first, but gave the same text for all items. Either this text "
+            r"misleads the metric, or the outputs are wrong. Of the other 2 systems, c ranks first \(win rate \d+ % "
+            r"\[.*\]; a tie counts half\), not significantly ahead of b\.",
             text.replace("\u00a0", " "),
         )
         for text in warnings["text"]
@@ -72,11 +89,18 @@ def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *
     advice = "Read the outputs of a, and rank the other systems alone (--systems '!a')."
     assert next_steps[:-1] == [advice] * is_constant
     # one judge, and no comparison of b and c
-    assert "describe the preferences of the metric, but not whether the metric is right." in " ".join(result["text"])
+    assert result.filter(kind="design")["text"].to_list()[-1] == (
+        "There are no human ratings, so these sentences describe the preferences of the metric, but not whether the "
+        "metric is right."
+    )
     assert (
         result.filter(pl.col("text").str.starts_with("Not all pairs of systems were compared"))["kind"].item() == "best"
     )
-    assert next_steps[-1].startswith("Collect human ratings of some items: they show whether")
+    assert next_steps[-1] == (
+        "Collect human ratings of some items: they show whether to trust the metric (custodes agreement). To compare "
+        "two systems with human ratings alone, about 200 comparisons detect a win rate of 60 % (5 % level, about 80 % "
+        "power; custodes plan computes the power of a study)."
+    )
 
 
 def judged_texts(p_longer: dict[str, float], n_items: int) -> cu.Study:
@@ -126,6 +150,19 @@ def test_a_preference_for_length_is_adjusted_for_the_number_of_judges() -> None:
     assert set(lengths.filter(excludes_zero)["rater"]) >= {"weak", "biased"}
     (text,) = _length_preferences(results, "")
     assert text.startswith("biased prefers the longer output")
+
+
+def test_the_options_of_the_verdict_are_those_of_its_questions() -> None:
+    options = {"confidence": 0.8, "resamples": 30, "rng": 4}
+    texts = judged_texts({"judge": 0.65, "other": 0.4}, 60)
+    answers = {"check": cu.check(texts, rng=4), "leaderboard": cu.leaderboard(texts, **options)}
+    answers["consistency"] = cu.consistency(texts, alpha=0.5, **options)
+    assert cu.verdict(texts, alpha=0.5, **options).verdict.equals(verdict_of(answers).verdict)
+    metrics = scored({"m1": (0.5, 0.0, 0.0), "m2": (0.5, 0.0, 0.0), "m3": (0.0, 0.3, 0.0)})
+    options["metrics"] = "m[12]"
+    answers = {"check": cu.check(metrics, rng=4, metrics="m[12]"), "leaderboard": cu.leaderboard(metrics, **options)}
+    answers["complementarity"] = cu.complementarity(metrics, **options)
+    assert cu.verdict(metrics, **options).verdict.equals(verdict_of(answers).verdict)
 
 
 def test_equal_systems_have_no_best() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import polars as pl
 import pytest
 
+from custodes.evaluate.consistency.missing import ALL, REASON
 from custodes.evaluate.verdict import annotators, overall
-from custodes.evaluate.verdict.faults import faults
+from custodes.evaluate.verdict.faults import _failure_sentences, faults
 from custodes.evaluate.verdict.favoritism import flips
+from custodes.evaluate.verdict.metrics import _best, _names_with_p_values, _system_level_text
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
-from custodes.evaluate.verdict.systems import interim, pair_forecast_text
+from custodes.evaluate.verdict.systems import _odds, interim, pair_forecast_text
 from custodes.evaluate.verdict.view import grouped, rated_systems
 
 BOUNDS = ("", "_low", "_high")
@@ -211,7 +213,10 @@ def test_judges_that_may_replace_an_annotator_come_by_winning_rate() -> None:
         f"weak (30 %) is not shown to be able to replace an annotator {test}",
     ]
     failed = [row | {"may_replace": False} for row in rows]
-    assert " are not shown to be able" in sentences(replacement=failed)["trust"][0]
+    assert sentences(replacement=failed)["trust"] == [
+        "untested (90 %), best (80 %), good (60 %) and weak (30 %) are not shown to be able to replace an annotator "
+        + test
+    ]
     assert "trust" not in sentences(replacement=rows[3:])
 
 
@@ -271,11 +276,140 @@ def test_interim_decisions_name_the_better_system() -> None:
     tables = [pl.DataFrame(rows, orient="row") for rows in (rows[:0], rows[:1], rows[:2], rows, rows[2:])]
     *texts, text = (" ".join(interim(view_of({("leaderboard", "interim"): table}))) for table in tables)
     assert texts[0] == ""
-    assert texts[1].startswith("The interim analyses found A better than B. These analyses test")
+    assert texts[1] == (
+        "The interim analyses found A better than B. These analyses test each pair separately, and their decisions "
+        "hold only for these annotators."
+    )
     assert texts[2].startswith("The interim analyses found A better than B and C better than A. These analyses test")
     assert texts[3].startswith("The interim analyses found A better than B and C better than A; 1 pair is undecided.")
     assert text.startswith("The interim analyses decided no pair. These analyses test")
     assert pair_forecast_text("A", "B", 1250.0) == "about 1200 of A vs B"
+
+
+def test_odds_beyond_a_hundred_to_one_are_only_bounded() -> None:
+    odds = (None, 0.0099, 0.01, 2.5, 100.0, 100.1)
+    assert [_odds(value, digits=1) for value in odds][1:] == ["under 0.01", "0.010", "2.5", "100.0", "over 100"]
+
+
+def test_names_of_many_metrics_have_the_smallest_p_value() -> None:
+    p_values = {"b": 0.3, "c": 0.02}
+    assert _names_with_p_values(["a", "b", "c"], p_values) == "a, b (p = .300) and c (p = .020)"
+    assert _names_with_p_values(["a", "b", "c", "d"], p_values) == "a, b, c and 1 more (smallest p = .020)"
+    assert _names_with_p_values(["a", "b", "c", "d"], {}) == "a, b, c and 1 more"
+
+
+@pytest.mark.parametrize(
+    ("p_value", "note", "end"),
+    [
+        (0.05, "", " (adjusted p = .050 for the difference)."),
+        (0.051, "", " (adjusted p = .051 for the difference). No other metric differs significantly in this accuracy."),
+        (
+            0.04,
+            "at the threshold",
+            " (adjusted p = .040 for the difference). No other metric differs significantly in this accuracy.",
+        ),
+        (None, "", "."),
+    ],
+)
+def test_the_metric_with_the_highest_accuracy_is_named(p_value: float | None, note: str, end: str) -> None:
+    columns = {"metric_a": "judge", "metric_b": "learned", "p_adjusted": p_value, "note": note}
+    others = [
+        columns | {"statistic": "kendall_item", "p_adjusted": 0.001},
+        columns | {"metric_a": "overlap", "statistic": "pairwise_accuracy", "p_adjusted": 0.001},
+    ]
+    tests = pl.DataFrame([columns | {"statistic": "pairwise_accuracy"}, *others])
+    accuracies = {"judge": (0.8, 0.7, 0.9), "learned": (0.9, 0.8, 1.0), "overlap": (None, None, None)}
+    standing = [{"metric": name} | estimate("pairwise_accuracy", *values) for name, values in accuracies.items()]
+    view = view_of({("agreement", "comparisons"): tests}, alpha=0.05, standing=standing)
+    start = (
+        "At system level, judge orders 80 % [70 %, 90 %] of the pairs of systems as the annotators do (pairwise "
+        "accuracy; chance level 50 %)."
+    )
+    assert _system_level_text(view, standing[0]) == f"{start} learned has the highest accuracy, 90 %{end}"
+    standing[1]["pairwise_accuracy"] = 0.8  # an equal accuracy is not higher
+    assert _system_level_text(view, standing[0]) == start + end.partition(").")[2]
+
+
+def ranked(rater: str, systems: str, n_top: int, groups: str, **columns: Any) -> list[dict[str, Any]]:
+    """Return rows of systems by rank, of which the first ones are in the top group."""
+    return [
+        {"rater": rater, "system": system, "rank": rank, "rank_high": 1 if n_top == 1 else 2, "group": group, "part": 1}
+        | {"may_be_first": rank <= n_top}
+        | estimate("win_rate", 0.8 - rank / 10, 0.7 - rank / 10, 0.9 - rank / 10)
+        | columns
+        for rank, (system, group) in enumerate(zip(systems, groups, strict=True), start=1)
+    ]
+
+
+WRONG = "misleads the metric, or the outputs are wrong."
+AHEAD = "A ranks first: significantly ahead of every other system."
+OTHERS = "B ranks first (win rate 60 % [50 %, 70 %]; a tie counts half)"
+
+
+@pytest.mark.parametrize(
+    ("systems", "constant", "texts"),
+    [
+        (
+            [("m1", "ABC", 1, "abc"), ("m2", "ACB", 1, "abc"), ("m3", "ABC", 1, "abc")],
+            "",
+            [f"By all 3 metrics, {AHEAD}"],
+        ),
+        (
+            [("m1", "ABC", 2, "aab"), ("m2", "ABC", 1, "abc"), ("m3", "ABC", 1, "abc")],
+            "",
+            [f"By m2 and m3, {AHEAD}", "By m1, it is undecided which of A and B ranks first."],
+        ),
+        (
+            [("m1", "AB", 1, "ab")],
+            "",
+            [
+                "By m1, A ranks first (win rate 70 % [60 %, 80 %]; a tie counts half): significantly ahead of every "
+                "other system."
+            ],
+        ),
+        ([("m1", "AB", 0, "ab")], "", []),
+        ([("m1", "AB", 1, "ab")], "A", [WRONG]),
+        (
+            [("m1", "ABC", 1, "abc"), ("m2", "BCA", 1, "abc")],
+            "A",
+            [
+                f"{WRONG} Of the other 2 systems, {OTHERS}, significantly ahead of the other system.",
+                "By m2, B ranks first: significantly ahead of every other system.",
+            ],
+        ),
+        (
+            [("m1", "ABCD", 1, "abcc")],
+            "A",
+            [f"{WRONG} Of the other 3 systems, {OTHERS}, significantly ahead of the other 2."],
+        ),
+        (
+            [("m1", "ABCD", 1, "abcb")],
+            "A",
+            [f"{WRONG} Of the other 3 systems, {OTHERS}, not significantly ahead of D."],
+        ),
+    ],
+)
+def test_the_best_systems_by_each_metric(systems: list[Any], constant: str, texts: list[str]) -> None:
+    rows = pl.DataFrame([row for metric in systems for row in ranked(*metric)])
+    decisions = [("A", "B", "+"), ("A", "C", "+"), ("B", "C", "+")]
+    pairs = [(f"m{k}", *pair) for k in range(1, len(systems) + 1) for pair in decisions] + [("m1", "C", "D", "=")]
+    if len(systems) == 3:
+        pairs[5:] = [("m2", "B", "C", "-"), ("m3", "A", "B", "+"), ("m3", "A", "C", "=")]
+    columns = ["rater", "system_a", "system_b", "decision"]
+    tables = {
+        "cycles": pl.DataFrame(schema={"aspect": pl.String, "rater": pl.String, "cycle": pl.String}),
+        "pairs": pl.DataFrame(pairs, schema=columns, orient="row").with_columns(aspect=pl.lit("")),
+    }
+    board: Any = SimpleNamespace(to_frame=lambda name: tables[name], notes=())
+    found = [*_best(board, "", rows, {*constant})]
+    start = "Do not trust the ranking by m1: A ranks first, but gave the same text for all items. Either this text "
+    expected = [start + text if text.startswith("misleads ") else text for text in texts]
+    if len(systems) > 1:
+        agreed = "4 pairs of systems, all metrics decide 3 equally, and no two metrics"
+        if len(systems) == 3:
+            agreed = "3 pairs of systems, all metrics decide 1 equally, and on 1 pair two metrics"
+        expected.append(f"Of {agreed} contradict each other significantly (each metric tested separately).")
+    assert found == expected
 
 
 @pytest.mark.parametrize("below", [[], ["m2"], ["m1", "m2"]])
@@ -342,24 +476,54 @@ def test_faults_of_many_raters_are_counted_and_leaders_come_first() -> None:
     assert not texts[0].endswith("assuming random orders.")
 
 
+def test_failures_of_one_percent_and_half_answered_comparisons_are_reported() -> None:
+    rates = {"a": 0.01, "b": 0.009, "c": 0.3, "d": 0.0, "e": 0.02}
+    columns = {"factor": ALL, "level": "", "queried": 100}
+    rows = [columns | {"rater": rater} | estimate("failure_rate", rate, 0.0, 1.0) for rater, rate in rates.items()]
+    rows += [rows[2] | {"factor": REASON, "level": level, "failure_rate": 0.1} for level in ("refusal", "label")]
+    missing = pl.DataFrame(rows, schema_overrides={f"failure_rate{end}": pl.Float64 for end in BOUNDS})
+    orders = pl.DataFrame({"rater": [*"abcd"], "n_half_answered": [0, 0, 0, 1]})
+
+    def texts(frame: pl.DataFrame) -> list[str]:
+        tables = {("consistency", "missing"): frame, ("consistency", "orders"): orders}
+        return [*_failure_sentences(view_of(tables))]
+
+    assert texts(missing) == [
+        "c gave no verdict in 30 % [0 %, 100 %] of 100 questions (refusal 10 %, label 10 %).",
+        "e gave no verdict in 2 % [0 %, 100 %] of 100 questions.",
+        "a gave no verdict in 1 % [0 %, 100 %] of 100 questions.",
+    ]
+    *others, last = texts(missing.filter(~pl.col("rater").is_in(["c"])))
+    assert len(others) == 2
+    assert last == (
+        "d gave no verdict in 0 % [0 %, 100 %] of 100 questions. Of the comparisons queried in both orders, 1 "
+        "comparison has a verdict in only one order. Questions that combine both orders into one verdict exclude such "
+        "comparisons."
+    )
+
+
 @pytest.mark.parametrize(
-    ("low", "high", "start", "is_chance", "is_unclear"),
+    ("low", "high", "expected"),
     [
-        (-0.2, 0.0, "On single outputs, the annotators agree no better than by chance", True, False),
-        (-0.2, 0.001, "On single outputs, the annotators do not agree significantly better", False, True),
-        (0.0, 0.5, "On single outputs, the annotators do not agree significantly better", False, True),
-        (-0.1, 0.667, "It is inconclusive", False, False),
-        (0.001, 0.666, "A single human rating is not reliable", False, False),
-        (0.1, 0.667, "It is inconclusive", False, False),
-        (0.667, 0.9, "Single human ratings are reliable enough for tentative", False, False),
-        (0.8, 0.9, "Single human ratings are reliable.", False, False),
-        (0.799, 0.9, "Single human ratings are reliable enough", False, False),
-        (None, None, "Without an interval", False, False),
+        (-0.2, 0.0, annotators.BY_CHANCE),
+        (-0.2, 0.001, annotators.UNCLEAR),
+        (0.0, 0.5, annotators.UNCLEAR),
+        (-0.1, 0.667, "It is inconclusive whether single human ratings are reliable."),
+        (
+            0.001,
+            0.666,
+            "A single human rating is not reliable, so conclusions need means over many items or annotators.",
+        ),
+        (0.1, 0.667, "It is inconclusive whether single human ratings are reliable."),
+        (0.667, 0.9, "Single human ratings are reliable enough for tentative conclusions."),
+        (0.8, 0.9, "Single human ratings are reliable."),
+        (0.799, 0.9, "Single human ratings are reliable enough for tentative conclusions."),
+        (None, None, "Without an interval, the agreement of the annotators cannot be judged."),
     ],
 )
 @pytest.mark.parametrize("scale", ["ordinal", "nominal"])
 def test_the_agreement_of_annotators_is_graded_by_both_bounds(
-    low: float | None, high: float | None, start: str, scale: str, *, is_chance: bool, is_unclear: bool
+    low: float | None, high: float | None, expected: str, scale: str
 ) -> None:
     other = "nominal" if scale == "ordinal" else "ordinal"
     row = {"answer_type": "scores", "annotators": 1} | estimate(f"alpha_{scale}", 0.5, low, high)
@@ -368,12 +532,9 @@ def test_the_agreement_of_annotators_is_graded_by_both_bounds(
     undefined |= estimate("alpha_nominal", None, None, None)
     view = view_of({("annotators", "agreement"): pl.DataFrame([undefined, row])})
     (text,) = annotators.reliability(view)
-    assert text.startswith(start)
-    assert f"({scale}; 1: perfect agreement, 0: agreement by chance; 1 annotator)." in text
-    assert "α of the scores is 0.50" in text
-    (grade,) = annotators.grades(view)
-    assert text.startswith(f"{grade} Krippendorff's α")
-    assert ((grade == annotators.BY_CHANCE), (grade == annotators.UNCLEAR)) == (is_chance, is_unclear)
+    assert annotators.grades(view) == [expected]
+    assert text.startswith(f"{expected} Krippendorff's α of the scores is 0.50")
+    assert text.endswith(f" ({scale}; 1: perfect agreement, 0: agreement by chance; 1 annotator).")
 
 
 def aspect_view(aspect: str, best: str, others: str = "", **changes: Any) -> Any:
@@ -534,6 +695,15 @@ def test_findings_on_every_aspect_come_with_top_metrics_first_and_by_size() -> N
         "m1 over-rates A on both aspects.",
     ]
     assert texts[3:] == ["In all, 5 metrics over-rate or under-rate some system on every aspect."]
+    for copies, end in (
+        (["m4"], ", and so does its near copy m4."),
+        (["m4", "m5"], ", and so do its near copies m4 and m5."),
+    ):
+        for row in second.partial:
+            row["near_copies"] = copies if row["metric"] == "m1" else []
+        near = [*overall.favours([first, second])]
+        assert near[:3] == [*texts[:2], f"m1 over-rates A on both aspects{end}"]
+        assert near[3:] == texts[3:] * (len(copies) == 1)  # more than three groups
     other = aspect_view("y", "A", metrics=names, leaders=["m2"], partial=rows(8, -1, -9))
     assert [*overall.favours([first, other])] == [
         "m3 under-rates A on both aspects.",

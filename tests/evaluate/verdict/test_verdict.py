@@ -16,6 +16,7 @@ from custodes.answers.wording import estimate_with_interval, p_value_phrase, per
 from custodes.data.notes import Note
 from custodes.evaluate.verdict.verdict import HEADINGS, Verdict, best_metrics, verdict_of
 from custodes.evaluate.verdict.view import leaders
+from tests.messages import exactly
 
 Ends = tuple[float | None, float | None, float | None]
 ASPECTS = ("coherence", "fluency")
@@ -154,6 +155,16 @@ def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
     kinds = result.verdict.filter(aspect="fluency")["kind"].unique(maintain_order=True).to_list()
     assert kinds == [kind for kind in HEADINGS if kind in kinds]
     assert next(result.lines()).startswith("Which system is best: ")
+    study, alpha = cu.read("demo"), {"alpha": 0.4}
+    shared: dict[str, Any] = {"human": ["ann1", "ann2"], "systems": ["Aster", "Birch", "Fir"], "aspect": "fluency"}
+    rated = {**shared, "confidence": 0.8, "resamples": 30, "rng": 5}
+    preferred = {**rated, "ties": 0.5, "metrics": ["judge", "noise"]}
+    answers = {name: getattr(cu, name)(study, **preferred, **alpha) for name in BASIS[1:]}
+    answers["annotators"] = cu.annotators(study, method="majority", **rated)
+    answers["check"] = cu.check(study, **{name: preferred[name] for name in (*shared, "rng", "ties", "metrics")})
+    best = best_metrics(answers["agreement"])
+    answers["leaderboard"] = cu.leaderboard(study, **{**preferred, "metrics": best})
+    assert cu.verdict(study, **preferred, **alpha).verdict.equals(verdict_of(answers).verdict)
 
 
 def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, Any], trusted: list[str]) -> None:
@@ -163,6 +174,10 @@ def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, A
     assert text_of(result, "fluency", "trust") == trust
     assert "agrees best with the annotators (" not in " ".join(result.lines())
     assert leaders(agreement) == {"coherence": [], "fluency": []}
+    none = make_verdict(results, agreement=standing(results["agreement"], {}))
+    assert text_of(none, "fluency", "trust") == (
+        "No metric can be compared with the annotators: agreement is undefined."
+    )
     agreement = standing(results["agreement"], dict.fromkeys(trusted, (0.5, None, None)))
     result = make_verdict(results, agreement=agreement)
     assert "Without intervals, this agreement cannot be compared with chance." in text_of(result, "fluency", "trust")
@@ -192,6 +207,10 @@ def test_the_best_is_clearly_best_only_by_its_tests(
     largest = p_value_phrase(max(p for names, p in differences.items() if len(names) == 1))
     first = result.verdict.filter(aspect="coherence", kind="trust")["text"][0]
     assert first.endswith(phrase.format(**p_values, largest=largest))
+    if worse:
+        two = standing(results["agreement"], dict(list(values.items())[:2]), worse)
+        text = make_verdict(results, agreement=two).verdict.filter(aspect="coherence", kind="trust")["text"][0]
+        assert text.endswith(f"). judge is significantly better than the other metric ({largest}).")
     level = [name for name in ("learned", "overlap") if name not in (worse or ())]
     assert leaders(agreement)["coherence"] == ["judge", *level]
     uncertain = text_of(result, "coherence", "uncertain")
@@ -266,9 +285,19 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     assert len(metrics) == len({*metrics}) == 3
     assert "noise" not in metrics  # It is not recommended in any case.
     # noise is neither in the count nor in its total.
-    assert "In all, 6 of 6 metrics that are significantly better than chance over-rate or under-rate some" in text_of(
-        make_verdict(results, favoritism=favoured), "coherence", "favours"
+    text = text_of(make_verdict(results, favoritism=favoured), "coherence", "favours")
+    assert "In all, 6 of 6 metrics that are significantly better than chance over-rate or under-rate some sys" in text
+    overall = replace(favoured, metrics=favoured.metrics.with_columns(overall=pl.lit(True)))
+    lines = make_verdict(results, favoritism=overall).verdict.filter(aspect="coherence", kind="favours")["text"]
+    assert lines[3] == (
+        "Every metric has one score for all aspects, so a system may seem over-rated or under-rated because of its "
+        "quality on another aspect."
     )
+    of_two = favoured.metrics.with_columns(overall=pl.col("metric").is_in(metrics[:2]))
+    lines = make_verdict(results, favoritism=replace(favoured, metrics=of_two)).verdict.filter(
+        aspect="coherence", kind="favours"
+    )["text"]
+    assert lines[3].startswith(f"{metrics[0]} and {metrics[1]} have one score for all aspects, so")
     inconclusive = finding("inconclusive", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
     assert text_of(make_verdict(results, favoritism=inconclusive), "coherence", "favours") == (
         "Whether a metric over-rates or under-rates a system is inconclusive: too few."
@@ -443,11 +472,17 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     text = text_of(
         make_verdict(results, leaderboard=board(results["leaderboard"], systems, rater=rater, **few)), "fluency", "best"
     )
-    assert text.startswith(f"Annotators {best}d 40 of the 400 comparisons that {best} {best}d.")
-    assert "A is better than B" in text
+    assert text.startswith(
+        f"Annotators judged 40 of the 400 comparisons that {best} judged. Preferences of {best} replace the missing "
+        "human preferences. These preferences are corrected for the errors of the metric on the annotated part, which "
+        "is assumed to be a random part. A is better than B"
+    )
     # Human ratings are not few, or do not cover a random part, so nothing is corrected.
-    many = board(results["leaderboard"], systems, **{**few, "labels": 300})
-    assert "People judged" not in text_of(make_verdict(results, leaderboard=many), "fluency", "best")
+    for labels, is_few in ((200, True), (201, False)):
+        half = board(results["leaderboard"], systems, rater=rater if is_few else "human", **{**few, "labels": labels})
+        text = text_of(make_verdict(results, leaderboard=half), "fluency", "best")
+        assert text.startswith(f"Annotators judged {labels} of the 400 comparisons") is is_few
+        assert "A is better than B" in text
     uneven = board(results["leaderboard"], systems, **{**few, "reason": "labels are no random part"})
     text = text_of(make_verdict(results, leaderboard=uneven), "fluency", "best")
     assert (
@@ -468,9 +503,11 @@ def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[st
             text = text_of(result, "fluency", "best")
             assert ("A is best" in text) is named
             assert (
-                f"annotators judged {labels} of the 400 comparisons that {best} judged, and the" in text
+                "Which system is best cannot be estimated: annotators judged "
+                f"{labels} of the 400 comparisons that {best} judged, and the human comparisons are not a random part "
+                "(p = .002). A system may win because of how its comparisons were selected; let annotators judge a "
+                "random part of all comparisons." == text
             ) is not named
-            assert ("p = .002" in text) is not named
             assert bool(text_of(result, "", "best")) is named
 
 
@@ -605,8 +642,10 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
     changed = board(results["leaderboard"], {"A": (1, True), "B": (2, False), "C": (3, False)})
     equal_board = replace(changed, systems=changed.systems.with_columns(group=pl.lit("a"), may_be_first=pl.lit(True)))
     labels_text = text_of(make_verdict(results, check=check, leaderboard=equal_board), "coherence", "labels")
-    assert "exclude the reference (--systems '!A')" in labels_text
-    assert "To learn which" not in labels_text
+    assert labels_text.endswith(
+        "Which of the other systems is best is undecided; exclude the reference (--systems '!A') to rank the other "
+        "systems alone."
+    )
     texts = make_verdict(results, leaderboard=equal_board).verdict.filter(aspect="", kind="labels")["text"].to_list()
     assert texts[-1] == (
         "To learn which of the candidates is best on both aspects, collect more human ratings of these systems. These "
@@ -639,18 +678,38 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
         weaknesses = text_of(make_verdict(results, check=check, agreement=overlap_first), "", "weaknesses")
         assert "overlap uses the reference, which is one of the systems here" in weaknesses
         next_text = text_of(verdict, "", "labels")
-        assert next_text.startswith(
-            "First solve the problems under 'Read this first'. Then exclude the reference (--systems"
+        assert next_text == (
+            "First solve the problems under 'Read this first'. Then exclude the reference (--systems '!A') and "
+            "summarise again, to learn which of the other systems is best and which metric agrees best on them. Until "
+            "then, the metric named above is provisional."
         )
+        assert (
+            "The following choice is provisional, because the reference is among the systems. If one metric is needed "
+            "for both aspects, use judge."
+        ) in text_of(verdict, "", "trust")
         without_reference = make_verdict(results, leaderboard=leaderboard)
         assert "looks like" not in " ".join(without_reference.verdict.filter(kind="best")["text"])
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.68])
+@pytest.mark.parametrize(("effect", "is_marked"), [(1.49, False), (1.5, True)])
+def test_a_design_effect_of_the_human_decisions_is_reported(
+    results: dict[str, Any], effect: float, *, is_marked: bool
+) -> None:
+    rows = results["ranking"].decisions.with_columns(design_effect=pl.lit(effect))
+    text = text_of(make_verdict(results, ranking=replace(results["ranking"], decisions=rows)), "fluency", "design")
+    assert text == (
+        "Items of one cluster (such as a document) may be correlated: the estimated variance of human margins is 1.5 "
+        "times the variance with independent items. Tests and intervals account for this correlation."
+        if is_marked
+        else ""
+    )
+
+
+@pytest.mark.parametrize("rate", [0.49, 0.5])
 def test_many_ties_of_the_best_metric_are_reported(results: dict[str, Any], rate: float) -> None:
     check = replace(results["check"], raters=results["check"].raters.with_columns(ties=pl.lit(rate)))
     text = text_of(make_verdict(results, check=check), "coherence", "weaknesses")
-    assert ("gives equal scores in 68 % of comparisons." in text) is (rate > 0.5)
+    assert text.startswith("judge gives equal scores in 50 % of comparisons. ") is (rate == 0.5)
 
 
 def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank(results: dict[str, Any]) -> None:
@@ -721,9 +780,18 @@ def test_agreement_of_annotators_by_chance_is_reported_first(
         alpha_ordinal=pl.lit(sum(bounds) / 2), alpha_ordinal_low=pl.lit(low), alpha_ordinal_high=pl.lit(high)
     )
     text = text_of(make_verdict(results, annotators=replace(results["annotators"], agreement=agreement)), "", "design")
-    assert ("On both aspects, annotators agree no better than by chance on single outputs: check" in text) is (high < 0)
-    unclear_text = "On both aspects, annotators do not agree significantly better than by chance on single outputs"
-    assert (unclear_text in text) is (low < 0 < high < 0.667)
+    expected = ""
+    if high < 0:
+        expected = (
+            "On both aspects, annotators agree no better than by chance on single outputs: check the scale and the "
+            "names of items and systems before you report results of such an aspect."
+        )
+    elif low < 0 < high < 0.667:
+        expected = (
+            "On both aspects, annotators do not agree significantly better than by chance on single outputs, so "
+            "conclusions need means over many items or annotators."
+        )
+    assert text == expected
 
 
 def test_the_best_metric_of_each_aspect_is_named(results: dict[str, Any]) -> None:
@@ -778,7 +846,7 @@ def test_partiality_of_the_best_metric_is_a_weakness(
 def test_partiality_that_agrees_with_annotators_has_an_uncertain_size(results: dict[str, Any]) -> None:
     favoritism, (best, *_) = results["favoritism"], results["agreement"].standing.filter(aspect="coherence")["metric"]
     rows = partiality_of(favoritism, [(best, "Aster", 20.0, 0.001)], copies={})
-    for rank, rank_without in ((1, 6), (4, 1)):
+    for rank, rank_without in ((1, 6), (4, 1), (4, 4)):
         changed = rows.with_columns(
             rank_human=pl.lit(1, pl.Int64), rank=pl.lit(rank, pl.Int64), rank_without=pl.lit(rank_without, pl.Int64)
         )
@@ -812,6 +880,11 @@ def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: d
         assert (expected in text_of(verdict, "coherence", "decisions")) is (correct == undecided_rate)
         advice = f"{expected} on coherence: use human ratings there."
         assert (advice in text_of(verdict, "", "weaknesses")) is (correct == undecided_rate)
+    is_missing = (pl.col("rater") == best) & (pl.col("system_a") == "Aster")
+    fewer = replace(ranking, decisions=ranking.decisions.filter(~is_missing))
+    text = text_of(make_verdict(results, ranking=fewer), "coherence", "decisions")
+    assert " of 10 system pairs. " in text
+    assert " The metric has no decision on 5 other pairs that annotators compared." in text
     undecided = replace(ranking, decisions=ranking.decisions.with_columns(decision=pl.lit("=")))
     assert expected not in text_of(make_verdict(results, ranking=undecided), "coherence", "decisions")
 
@@ -829,7 +902,11 @@ def test_the_best_metric_of_an_aspect_may_be_no_better_than_none_either(results:
         verdict = make_verdict(results, agreement=agreement, ranking=replace(ranking, errors=errors))
         text = text_of(verdict, "", "weaknesses")
         assert text.startswith("In these data, decisions by judge are no better than no decision on both aspects: use")
-        assert ("The same holds for decisions by the metric with the highest" in text) is is_best_useless
+        same = (
+            "both aspects: use human ratings there. The same holds for decisions by the metric with the highest "
+            "agreement there. judge"
+        )
+        assert (same in text) is is_best_useless
 
 
 def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results: dict[str, Any]) -> None:
@@ -851,6 +928,20 @@ def test_a_metric_below_chance_on_an_aspect_is_not_said_to_be_only_unclear(resul
         "overlap is not significantly better than chance on any aspect, and agrees with the annotators significantly "
         "less than by chance on coherence and fluency.",
     ]
+    values = {"judge": (0.5, 0.4, 0.6), "noise": (-0.3, -0.4, -0.2), "overlap": (-0.4, -0.5, -0.3)}
+    for lower, hint in (
+        ([], " If lower scores of these metrics are better, declare this in a raters file."),
+        (["noise"], " If lower scores of this metric are better, declare this in a raters file."),
+        (["noise", "overlap"], ""),
+    ):
+        raters = results["check"].raters.with_columns(higher_is_better=~pl.col("rater").is_in(lower))
+        changes = {
+            "agreement": standing(results["agreement"], values),
+            "check": replace(results["check"], raters=raters),
+        }
+        assert text_of(make_verdict(results, **changes), "fluency", "chance") == (
+            f"noise and overlap agree with the annotators significantly less than by chance.{hint}"
+        )
 
 
 def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -> None:
@@ -893,6 +984,16 @@ def test_positive_ratings_and_the_sampling_of_labels_reach_the_verdict_and_the_r
         assert page.verdict.verdict.equals(cu.verdict(partly_labelled, sampling=sampling).verdict)
         texts.add(tuple(page.verdict.verdict["text"]))
     assert len(texts) == 3
+    options: dict[str, Any] = {"sampling": "by-judge", "confidence": 0.8, "alpha": 0.5, "rng": 3}
+    sliced = cu.read(labels.with_columns(topic=pl.col("item").hash() % 2))
+    answers = {"check": cu.check(sliced, rng=3), "rates": cu.rates(sliced, by="topic", **options)}
+    assert cu.verdict(sliced, by="topic", **options).verdict.equals(verdict_of(answers).verdict)
     for ask in (cu.verdict, cu.report):
-        with pytest.raises(cu.OptionError, match="demo has scores or preferences; name the scores that count as succ"):
+        with pytest.raises(
+            cu.OptionError,
+            match=exactly(
+                "sampling='by-judge' is for rates of labels, but demo has scores or preferences; name the scores that "
+                "count as success, such as positive='>=4', or leave out sampling"
+            ),
+        ):
             ask(cu.read("demo"), sampling="by-judge")

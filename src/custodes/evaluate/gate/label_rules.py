@@ -251,7 +251,7 @@ def _notes(
         rates_of_system = judge.rates_by_system(outputs, **settings)
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         notes += rate_notes(outputs, judge, rates_of_system, settings["sampling"])
-        notes += judge_notes(outputs, judge, overall_rates, settings["sampling"], "", "within")
+        notes += judge_notes(outputs, judge, overall_rates, settings["sampling"])
     return notes
 
 

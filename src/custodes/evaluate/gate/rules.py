@@ -99,8 +99,8 @@ class GateRule:
         n: int,
         estimate_bounds_and_p: Sequence[float] = (np.nan,) * 4,
         *,
-        system: str = "",
-        label: str = "",
+        system: str | None = None,
+        label: str | None = None,
         outcome: str = "",
         reason: str = "",
     ) -> dict[str, Any]:
@@ -414,7 +414,7 @@ def _rows(
     table_of_name: dict[str, pl.DataFrame] = {}
     notes: list[Note] = []
     if JUDGE_RATE in statistic_names:
-        rates_result = rates(study, positive=positive, confidence=confidence, rng=options["rng"])
+        rates_result = rates(study, positive=positive, confidence=confidence)
         label_names = rates_result.rates["label"].unique().sort().to_list()
         reject(
             (
@@ -450,8 +450,8 @@ def _rows(
                 statistic_name,
                 int(metric_row[n_column_name] or 0),
                 (estimate, low, high, np.nan),
-                system=metric_row.get("system", ""),
-                label=metric_row.get("label", ""),
+                system=metric_row.get("system"),
+                label=metric_row.get("label"),
                 reason=missing_text if np.isnan(estimate) else reason,
             )
             rows_of_aspect.setdefault(metric_row["aspect"], []).append(rule_row)

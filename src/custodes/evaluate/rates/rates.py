@@ -421,7 +421,10 @@ def _answer(
                 overall_rates = judge.threshold_judge.rates(binary_view, **settings)
                 rows_of_table["judges"].append(judge_row(binary_view, judge, overall_rates, confidence=confidence))
                 rows_of_table["confusion"] += confusion_rows(binary_view, judge.name, overall_rates)
-                notes += judge_notes(binary_view, judge, overall_rates, sampling, method, calibration)
+                is_sharing_rejected = calibration == "shared" and "shared" not in method
+                notes += judge_notes(
+                    binary_view, judge, overall_rates, sampling, is_sharing_rejected=is_sharing_rejected
+                )
                 rows_of_table["roc"] += roc_rows(binary_view, judge)
                 rows_of_table["calibration"] += calibration_rows(binary_view, judge, confidence=confidence)
     for judge in () if is_binary else comparable_judges(relabelled_outputs):

@@ -48,7 +48,7 @@ def _estimated_rows(view: AspectResults) -> Iterator[tuple[Row, str]]:
 def _grade(agreement_row: Row, alpha_column: str) -> str:
     """Return the statement on the reliability of single ratings that both bounds of the interval support."""
     low, high = agreement_row[f"{alpha_column}_low"], agreement_row[f"{alpha_column}_high"]
-    if low is None or high is None:
+    if low is None:
         return "Without an interval, the agreement of the annotators cannot be judged."
     return next(
         applicable(

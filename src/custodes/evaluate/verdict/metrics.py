@@ -387,7 +387,7 @@ def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[
     consistency_result = results["consistency"]
     length_rows = consistency_result.to_frame("length")
     p_adjusted = adjust(length_rows["raw_p_value"].cast(pl.Float64).fill_null(np.nan).to_numpy(), correction="holm")
-    depends_on_length = pl.Series(p_adjusted <= consistency_result.provenance.options.get("alpha", 0.05))
+    depends_on_length = pl.Series(p_adjusted <= consistency_result.provenance.options["alpha"])
     significant_length_rows = length_rows.filter(depends_on_length, pl.col("aspect").is_in([aspect, ""])).sort(
         pl.col("raw_effect").abs(), descending=True
     )

@@ -73,13 +73,13 @@ class AspectResults:
         self.standing: list[Row] = standing_rows.to_dicts()
         self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
         self.bounded = any(standing_row["value_low"] is not None for standing_row in self.standing)
-        self.alpha = results["agreement"].provenance.options.get("alpha", 0.05)
+        self.alpha = results["agreement"].provenance.options.get("alpha")
         self.leaders = leaders(results["agreement"]).get(aspect, [])  # type: ignore[arg-type]
         self.partiality = self.rows("favoritism", "partiality")
         # Findings of partiality, with the most significant finding first.
         finding_rows = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = finding_rows.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
-        self.correction = results["ranking"].provenance.options.get("correction", "none")
+        self.correction = results["ranking"].provenance.options.get("correction")
         self.decisions = self.rows("ranking", "decisions").filter(pl.col("decision").is_not_null())
         self.design_effects = self.rows("ranking", "decisions").filter(rater=HUMAN)["design_effect"].drop_nulls()
         has_annotator_clusters = any(
