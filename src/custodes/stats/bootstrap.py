@@ -163,7 +163,7 @@ def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int
 
     Source: Fisher 1935.
     """
-    return (2 * rng.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1).astype(np.int8)
+    return 2 * rng.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1
 
 
 def smallest_p_value(n_units: NDArray[Any] | float) -> Any:

@@ -220,10 +220,9 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
                 ratio((influences**2 * cell_totals)[..., cell_slice].sum(-1), cell_totals[..., cell_slice].sum(-1))[
                     ..., None
                 ],
-                cell_shape,
+                influences[..., cell_slice].shape,
             )
             for cell_slice in (slice(9), slice(9, 12), slice(12, 15))
-            if (cell_shape := influences[..., cell_slice].shape)[-1]
         ],
         axis=-1,
     )

@@ -140,7 +140,7 @@ def letters(is_different: Bools, order: Sequence[int]) -> list[str]:
     cliques.
     """
     ranked_nodes = np.asarray(order, dtype=np.intp)
-    is_not_different = ~np.asarray(is_different, dtype=bool)[np.ix_(ranked_nodes, ranked_nodes)]
+    is_not_different = ~is_different[np.ix_(ranked_nodes, ranked_nodes)]
     np.fill_diagonal(is_not_different, True)
     is_uncovered_pair = is_not_different.copy()
     ranks_of_group: list[list[int]] = []

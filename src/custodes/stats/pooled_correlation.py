@@ -145,7 +145,7 @@ class _Levels:
     """
 
     def __init__(self, scores: Floats, group_of_output: Ints, n_groups: int) -> None:
-        self.level_of_output = np.unique(scores, return_inverse=True)[1].reshape(-1)
+        self.level_of_output = np.unique(scores, return_inverse=True)[1]
         self.group_of_output, self.shape = group_of_output, (int(self.level_of_output.max()) + 1, n_groups)
 
     @cached_property
@@ -424,9 +424,8 @@ def _bin_levels(level_of_output: Ints) -> Ints:
     if len(n_outputs_of_level) <= _BINS:
         return level_of_output
     middle_rank_of_level = np.cumsum(n_outputs_of_level) - n_outputs_of_level / 2
-    return np.unique(
-        (middle_rank_of_level * (_BINS / len(level_of_output))).astype(np.intp)[level_of_output], return_inverse=True
-    )[1].reshape(-1)
+    bin_of_level = (middle_rank_of_level * (_BINS / len(level_of_output))).astype(np.intp)
+    return np.unique(bin_of_level[level_of_output], return_inverse=True)[1]
 
 
 def _iter_weight_columns(resample_weights: NDArray[Any], elements_per_resample: int) -> Iterator[tuple[slice, Floats]]:
