@@ -79,13 +79,13 @@ def test_the_effect_is_that_of_items_one_by_one(n_cells: int, kept: float) -> No
     rows = clusters.cluster_rows(table, cell, cluster, n_cells=n_cells, n_tables=2, multiplicity=copies)
     for statistic in (wins_of_both, all_kinds):
         found = clusters.design_effect(statistic, rows)
-        for t in (0, 1):
-            items = np.flatnonzero((table == t) & (cell < n_cells))
+        for k in (0, 1):
+            items = np.flatnonzero((table == k) & (cell < n_cells))
             repeated = np.repeat(items, copies[cluster[items]])
             copy = np.concatenate([np.arange(copies[c]) for c in cluster[items]])
             expected = effect_by_items(statistic, cell[repeated], 10 * cluster[repeated] + copy, n_cells)
-            assert found.effect[t] == pytest.approx(expected[0], abs=6e-5)
-            assert found.clusters[t] == pytest.approx(expected[1])
+            assert found.effect[k] == pytest.approx(expected[0], abs=6e-5)
+            assert found.clusters[k] == pytest.approx(expected[1])
 
 
 def test_influence_is_the_jackknife() -> None:
