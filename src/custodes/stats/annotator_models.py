@@ -68,9 +68,7 @@ class AnnotatorLabels:
         [1, 2]
         """
         sorted_answer_indices = np.lexsort((label, worker, task))
-        task, worker, label = (
-            np.asarray(answer_column, dtype=np.int64)[sorted_answer_indices] for answer_column in (task, worker, label)
-        )
+        task, worker, label = (answer_column[sorted_answer_indices] for answer_column in (task, worker, label))
         return cls(
             task=task,
             worker=worker,

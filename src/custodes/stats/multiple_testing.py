@@ -78,7 +78,7 @@ class Flips:
             return cls(first=np.ones((0, n_blocks), dtype=np.int8), exact=False)
         if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= max(n_flips, MOST_FLIPS):
             bit_patterns = np.arange(1, 2 ** (n_blocks - 1))[:, np.newaxis] >> np.arange(n_blocks - 1) & 1
-            is_flipped = np.concatenate([np.zeros((len(bit_patterns), 1), dtype=np.int64), bit_patterns], axis=1)
+            is_flipped = np.concatenate([np.zeros((len(bit_patterns), 1)), bit_patterns], axis=1)
             return cls(first=(1 - 2 * is_flipped).astype(np.int8), exact=True)
         return cls(first=sign_flips(n_blocks, n_flips, np.random.default_rng(STREAM)), exact=False)
 
@@ -411,8 +411,7 @@ def _family(
             [
                 np.count_nonzero(hypothesis_draws >= observed_value)
                 for hypothesis_draws, observed_value in zip(draws, observed_statistic[hypotheses].tolist(), strict=True)
-            ],
-            dtype=np.int64,
+            ]
         )
 
     def record(hypotheses: Ints, draws: Floats) -> None:

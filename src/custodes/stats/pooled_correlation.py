@@ -281,10 +281,7 @@ def _pooled_kendall(
         for scores in (human, metrics)
     )
     n_ordered_pairs = (
-        weighted_sums(
-            resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1]).astype(np.float64)
-        )
-        ** 2
+        weighted_sums(resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1])) ** 2
     )
     n_untied_ordered_pairs = n_ordered_pairs - _level_power_sums(
         [*levels_of_human, *levels_of_metric], resample_weights, 2
@@ -396,9 +393,7 @@ def _binned_concordance(
             (np.ones(len(group_of_output)), (cell_of_output, group_of_output)),
             shape=(math.prod(table_shape), len(weight_of_group)),
         )
-        bin_signs = [
-            np.sign(np.arange(n_bins)[:, np.newaxis] - np.arange(n_bins)).astype(np.float64) for n_bins in table_shape
-        ]
+        bin_signs = [np.sign(np.arange(n_bins)[:, np.newaxis] - np.arange(n_bins)) for n_bins in table_shape]
         exact_concordance = concordance(
             human_level_of_output[np.newaxis], metric_levels.level_of_output[np.newaxis], weights=output_weights
         )[0]

@@ -57,7 +57,7 @@ def resampled_ridge(
     columns = np.column_stack([scores, targets, presence])
     level_of_row = np.unique(y, return_inverse=True)[1]
     for group_weights in weights:
-        row_weights, is_drawn = group_weights[group_of_row].astype(np.float64), group_weights > 0
+        row_weights, is_drawn = group_weights[group_of_row], group_weights > 0
         n_present = row_weights @ is_present
         means, mean_squares = (
             np.nan_to_num(ratio(row_weights @ values, n_present)) for values in (scores, squared_scores)
