@@ -352,7 +352,7 @@ def bootstrap_tests(
     is_defined = (
         np.isfinite(estimate) & (n_defined_resamples > 0) & (2 * n_defined_resamples >= n_draws) & (n_units > 1)
     )
-    standard_error = np.sqrt(np.where(is_defined, resample_variance, 0.0) * (n_effective / max(1, n_effective - 1)))
+    standard_error = np.sqrt(resample_variance * (n_effective / max(1, n_effective - 1)))
     is_varying = standard_error > _SAME
     is_testable = (
         is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & (smallest_p_value(n_units) <= 1 - confidence)
