@@ -309,9 +309,8 @@ def influence_design_effect(
     expected_squared_influences = np.nan_to_num(mean_squared_influence_of_kind)[kind_of_output]
     if np.bincount(units[expected_squared_influences > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
-    variance_by_cluster = unit_sums(
-        (expected_squared_influences + squared_influences) / 2, units=units, n_units=n_units
-    )
+    # Up to a factor, which cancels, the variance by cluster is the mean of the expected and the observed variance.
+    variance_by_cluster = unit_sums(expected_squared_influences + squared_influences, units=units, n_units=n_units)
     n_effective_clusters = ratio(
         np.array((variance_by_cluster * multiplicity_of_unit).sum() ** 2),
         np.array((variance_by_cluster**2 * multiplicity_of_unit).sum()),
