@@ -98,9 +98,9 @@ def test_thousands_of_votes_on_one_task_leave_the_others_alone(name: str) -> Non
 
 
 def test_a_tie_of_votes_is_no_label() -> None:
-    rows = np.array([[0, 0, 0], [0, 1, 1], [0, 2, 2], [1, 0, 0], [1, 1, 0], [1, 2, 2], [2, 0, 0], [2, 1, 2]])
-    labels = AnnotatorLabels.from_labels(*rows.T, n_tasks=3, n_workers=3, n_labels=3)
-    assert majority_label(labels.votes).tolist() == [UNKNOWN, 0, UNKNOWN]
+    rows = np.array([[0, 0, 0], [0, 1, 1], [0, 2, 2], [1, 0, 0], [1, 1, 0], [1, 2, 2], [2, 0, 0], [2, 1, 2], [3, 0, 2]])
+    labels = AnnotatorLabels.from_labels(*rows.T, n_tasks=4, n_workers=3, n_labels=3)
+    assert majority_label(labels.votes).tolist() == [UNKNOWN, 0, UNKNOWN, 2]
 
 
 def test_a_weight_counts_a_task_so_often() -> None:
