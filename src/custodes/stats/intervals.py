@@ -87,9 +87,11 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
     half_width = np.sqrt(squared_quantile_over_n * proportion * (1 - proportion) + squared_quantile_over_n**2 / 4) / (
         1 + squared_quantile_over_n
     )
-    return np.minimum(interval_centre - half_width, proportion).clip(0, 1), np.maximum(
-        interval_centre + half_width, proportion
-    ).clip(0, 1)
+    low, high = (
+        np.minimum(interval_centre - half_width, proportion),
+        np.maximum(interval_centre + half_width, proportion),
+    )
+    return low.clip(0, None), high.clip(None, 1)  # rounding error
 
 
 def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

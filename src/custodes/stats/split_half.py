@@ -61,9 +61,7 @@ def attainable_tau(
 
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
-    split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(
-        ratings, splits, rng, np.maximum(tau[np.isfinite(tau)], 0.0)
-    )
+    split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(ratings, splits, rng, tau[np.isfinite(tau)])
     if np.isnan(split_tau_by_reliability[-1] + truth_tau_by_reliability[-1]):
         return np.full_like(tau, np.nan)
     # Near 0, tau is proportional to the reliability, and the attainable tau-b is proportional to the root of tau.
