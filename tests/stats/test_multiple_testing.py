@@ -159,6 +159,8 @@ def test_flips_of_few_blocks_are_all_there_are() -> None:
         exact = (np.abs(everything @ values[:, k]) >= abs(values[:, k].sum()) - 1e-9).mean()
         assert result.p_value[k] == pytest.approx(exact, abs=1e-12)
     assert not result.at_threshold.any()
+    for n_blocks, n_flips, exact in ((14, 1, True), (15, 16_382, False), (15, 16_383, True), (15, 1, False)):
+        assert Flips.from_block_count(n_blocks, n_flips).exact == exact  # 2^14 - 1 = 16,383
     assert len(Flips.from_block_count(1, 1000).first) == len(Flips.from_block_count(9, 0).first) == 0
 
 
