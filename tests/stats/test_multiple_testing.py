@@ -295,16 +295,3 @@ def test_the_interval_of_blocks_of_unequal_size_inverts_the_test() -> None:
         assert bounds[1] - bounds[0] < 0.5  # .65 if the variance of the sizes counts as an error of .5
     low, high = interval(np.full(len(size), 0.5))  # equal means have no sampling error
     assert low == pytest.approx(0.5) == high
-
-
-def test_equal_means_have_no_error_although_one_block_has_nearly_all_units() -> None:
-    size, flips = np.array([[1000]] + [[1]] * 20), sign_flips(21, 499, np.random.default_rng(0))
-    result = flip_tests(
-        np.array([0.5]),
-        np.full((21, 1), 0.5),
-        block_sizes=size,
-        flips=Flips(first=flips, exact=True),
-        confidence=0.95,
-        alpha=0.05,
-    )
-    assert (result.low[0], result.high[0]) == pytest.approx((0.5, 0.5))
