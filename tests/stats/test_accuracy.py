@@ -102,6 +102,14 @@ def test_acc_eq_compares_tiny_scores() -> None:
     assert (accuracy.item(), epsilon.item()) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("pairs", [([1e6, 1e6 + 0.2], [0, 0.2 + 1e-8]), ([0, 0.2 - 1e-8], [1e6, 1e6 + 0.2])])
+def test_acc_eq_allows_for_the_larger_rounding_error_of_two_differences(pairs: tuple[list[float], list[float]]) -> None:
+    # Differences of .2 count as equal if either has large scores. Then no threshold is right for a tie and a win by .2.
+    human, metrics = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 2.0]]), np.array([[[0, 0.1], *pairs]])
+    accuracy, epsilon = acc_eq(human, metrics, units=np.arange(3), weights=np.ones((1, 3)), human_tie=TIE)
+    assert (accuracy.item(), epsilon.item()) == pytest.approx((2 / 3, 0.1))
+
+
 @pytest.mark.parametrize("level", [0, -5000, 10**6])
 @pytest.mark.parametrize("seed", range(4))
 def test_acc_eq_of_rounded_decimals_is_that_of_whole_numbers(seed: int, level: int) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -41,6 +43,49 @@ def test_the_effect_is_the_ratio_of_variances_of_statsmodels() -> None:
         # One pseudo-item in 401 shifts this estimate; statsmodels multiplies by G / (G - 1) and (n - 1) / (n - k) = 1.
         expected = fit.bse[0] ** 2 / (signs.var() / signs.size)
         assert effect == pytest.approx(max(expected, 1), rel=0.04)
+
+
+def effect_by_items(
+    statistic: Callable[[np.ndarray], np.ndarray], cell: np.ndarray, cluster: np.ndarray, n_cells: int
+) -> tuple[float, float]:
+    """Return the design effect and the effective number of clusters, item by item."""
+    influence = clusters.influence(statistic, np.bincount(cell, minlength=n_cells))[cell]
+    kind = np.digitize(cell, [9, 12])  # rated by both, by annotators alone, by the metric alone
+    expected = np.array([np.mean(influence[kind == k] ** 2) for k in kind])
+    inside = [cluster == c for c in np.unique(cluster)]
+    size = np.array([(expected[c] > 0).sum() for c in inside])
+    independent = np.array([((expected + influence**2) / 2)[c].sum() for c in inside])
+    ratio = sum(influence[c].sum() ** 2 for c in inside) / independent.sum()
+    rho = np.clip((ratio - 1) / ((independent * size).sum() / independent.sum() - 1), 0, 1)
+    variance = independent * (1 + (size - 1) * rho)
+    effective = variance.sum() ** 2 / (variance**2).sum()
+    return max(ratio * effective / (effective - 1), 1.0), effective
+
+
+@pytest.mark.parametrize("n_cells", [3, 15])
+@pytest.mark.parametrize("kept", [0.0, 0.6, 1.0])  # probability that an item has the cell of its cluster
+def test_the_effect_is_that_of_items_one_by_one(n_cells: int, kept: float) -> None:
+    def wins_of_both(counts: np.ndarray) -> np.ndarray:
+        both = counts[..., [0, 1]].sum(-1) / counts[..., :9].sum(-1)
+        return both if n_cells == 3 else both + 2 * counts[..., 9] / counts[..., 9:12].sum(-1)
+
+    def all_kinds(counts: np.ndarray) -> np.ndarray:
+        return wins_of_both(counts) - (0 if n_cells == 3 else counts[..., 14] / counts[..., 12:].sum(-1))
+
+    rng = np.random.default_rng(n_cells)
+    cluster, copies = np.sort(rng.integers(0, 12, 200)) * 3, rng.integers(1, 4, 36)
+    table = rng.integers(0, 2, 200)
+    cell = np.where(rng.random(200) < kept, rng.integers(0, n_cells, 36)[cluster], rng.integers(0, n_cells + 1, 200))
+    rows = clusters.cluster_rows(table, cell, cluster, n_cells=n_cells, n_tables=2, multiplicity=copies)
+    for statistic in (wins_of_both, all_kinds):
+        found = clusters.design_effect(statistic, rows)
+        for k in (0, 1):
+            items = np.flatnonzero((table == k) & (cell < n_cells))
+            repeated = np.repeat(items, copies[cluster[items]])
+            copy = np.concatenate([np.arange(copies[c]) for c in cluster[items]])
+            expected = effect_by_items(statistic, cell[repeated], 10 * cluster[repeated] + copy, n_cells)
+            assert found.effect[k] == pytest.approx(expected[0], abs=6e-5)
+            assert found.clusters[k] == pytest.approx(expected[1])
 
 
 def test_influence_is_the_jackknife() -> None:

@@ -115,9 +115,11 @@ def test_a_cycle_of_each_part_has_the_strongest_weakest_edge(adjacency, random):
     parts = [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
     cycles = clearest_cycles(edge)
     assert len(cycles) == len(parts)
-    for cycle in cycles:
+    parts.sort(key=lambda part: (-len(part), min(part)))  # larger components first
+    for cycle, part in zip(cycles, parts, strict=True):
+        assert {*cycle} <= part
+        assert cycle[0] == min(cycle)
         weakest = min(edge[a, b] for a, b in zip(cycle, cycle[1:] + cycle[:1], strict=True))
-        (part,) = (part for part in parts if {*cycle} <= part)
         strong = nx.DiGraph([(a, b) for a, b in graph.subgraph(part).edges if edge[a, b] > weakest])
         assert weakest > 0
         assert nx.is_directed_acyclic_graph(strong)  # Without the weaker edges no cycle remains.

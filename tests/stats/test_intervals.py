@@ -39,6 +39,8 @@ def test_wilson_is_that_of_statsmodels() -> None:
     np.testing.assert_allclose((low, high), proportion_confint(counts, n, method="wilson"), atol=1e-12)
     assert (low[0], high[-1]) == (0, 1)
     assert np.isnan(wilson_interval(np.array([NAN]), n, quantile=2.0)).all()
+    low, high = wilson_interval(np.array([[0.0], [1.0]]), np.arange(1, 100) / 3, quantile=2.0)
+    assert (low.min(), high.max()) == (0, 1)  # despite rounding errors
 
 
 def test_percentiles_need_half_of_the_draws() -> None:

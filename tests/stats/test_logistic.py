@@ -5,6 +5,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
+from custodes.stats.intervals import wilson_interval
 from custodes.stats.logistic import first_coefficient, rate_at_zero
 
 
@@ -67,6 +68,36 @@ def test_wins_and_losses_are_treated_alike() -> None:
     rate, low, high = rate_at_zero(outcome, covariates, np.arange(60) // 2, weights=np.ones(60), confidence=0.9)
     mirrored = rate_at_zero(1 - outcome, -covariates, np.arange(60) // 2, weights=np.ones(60), confidence=0.9)
     assert mirrored == pytest.approx((1 - rate, 1 - high, 1 - low))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bounds_of_rates_are_those_of_fits_by_statsmodels(*, weighted: bool) -> None:
+    outcome, covariates = reference_study(1, log_odds=1.0)
+    unit, weights = np.arange(60) // 2, np.arange(60) % 3 + 1.0 if weighted else np.ones(60)
+    rate, low, high = rate_at_zero(outcome, covariates, unit * 3, weights=7 * weights, confidence=0.9)
+    weights = weights * weights.sum() / (weights**2).sum()
+    sizes = np.bincount(unit, weights)
+    clusters = sizes.sum() ** 2 / (sizes**2).sum()
+    t = stats.t.ppf(0.95, clusters - 1)
+
+    def fit(y: np.ndarray, x: np.ndarray, w: np.ndarray):
+        return sm.GLM(y, x, family=sm.families.Binomial(), freq_weights=w).fit(tol=1e-12)
+
+    design = np.column_stack([np.ones(60), covariates])
+    plain = fit(outcome, design, weights)
+    # t^2 / 2 more wins and as many losses at a covariate of 0
+    adjusted = fit(np.append(outcome, 0.5), np.vstack([design, [1, 0]]), np.append(weights, t**2))
+    bread, at_zero = adjusted.normalized_cov_params, adjusted.fittedvalues[-1]
+    scores = design * (weights * (outcome - plain.fittedvalues))[:, np.newaxis]
+    sums = np.array([scores[unit == u].sum(axis=0) for u in range(30)])
+    shifts = design * (weights * (plain.fittedvalues - adjusted.fittedvalues[:-1]))[:, np.newaxis]
+    meat = clusters / (clusters - 1) * sums.T @ sums + shifts.T @ shifts
+    meat[0, 0] += t**2 / 2 * ((1 - at_zero) ** 2 + at_zero**2)
+    n_at_zero = 1 / (at_zero * (1 - at_zero) * bread[0, 0]) - t**2
+    n_effective = n_at_zero * bread[0, 0] / (bread @ meat @ bread)[0, 0]
+    expected = wilson_interval(rate, n_effective, quantile=t)
+    assert rate == pytest.approx(1 / (1 + np.exp(-plain.params[0])))
+    assert (low, high) == pytest.approx([float(bound) for bound in expected])
 
 
 def test_equal_outcomes_have_as_many_observations_as_clusters() -> None:

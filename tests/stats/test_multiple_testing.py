@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -73,9 +73,10 @@ def test_stepping_down_by_definition() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_interval_leaves_out_0_exactly_where_p_is_small(seed: int) -> None:
+@pytest.mark.parametrize("digits", [0, 9], ids=["ties", "none"])
+def test_an_interval_leaves_out_0_exactly_where_p_is_small(seed: int, digits: int) -> None:
     rng = np.random.default_rng(seed)
-    values = rng.normal(size=(12, 40)) + rng.normal(size=40) * 0.7
+    values = np.round(rng.normal(size=(12, 40)) + rng.normal(size=40) * 0.7, digits) / 3
     flipped = means(values, sign_flips(12, 199, rng))
     draws = bootstrap_weights(12, 199, rng) @ values / 12
     for result in (flipped, bootstrapped(draws, n_units=12)):
@@ -158,6 +159,8 @@ def test_flips_of_few_blocks_are_all_there_are() -> None:
         exact = (np.abs(everything @ values[:, k]) >= abs(values[:, k].sum()) - 1e-9).mean()
         assert result.p_value[k] == pytest.approx(exact, abs=1e-12)
     assert not result.at_threshold.any()
+    for n_blocks, n_flips, exact in ((14, 1, True), (15, 16_382, False), (15, 16_383, True), (15, 1, False)):
+        assert Flips.from_block_count(n_blocks, n_flips).exact == exact  # 2^14 - 1 = 16,383
     assert len(Flips.from_block_count(1, 1000).first) == len(Flips.from_block_count(9, 0).first) == 0
 
 
@@ -197,6 +200,51 @@ def test_a_block_without_data_needs_no_estimate_and_one_with_data_does() -> None
     assert np.isfinite(whole).all()
     assert with_gap[0] == whole[0]
     assert np.isnan(with_gap[1])
+
+
+@pytest.mark.parametrize(
+    ("n_blocks", "n_flips", "n_hypotheses", "sizes"),
+    [
+        (30, 200, 1, [200, 3000, 10_000]),
+        (30, 2999, 1, [2999, 3000, 10_000]),
+        (30, 3000, 1, [3000, 10_000]),
+        (30, 9999, 1, [9999, 10_000]),
+        (30, 10_000, 1, [10_000]),
+        (100, 200, 5000, [200, 3000, 10_000]),  # 5e9 values are 1e4 flips of 5000 hypotheses and 100 blocks
+        (100, 200, 16_666, [200, 3000, 3000]),
+        (100, 200, 20_000, [200, 2500]),
+        (100, 200, 250_000, [200]),
+        (8, 200, 1, [127]),  # all flips
+        (30, 0, 1, [0]),
+    ],
+)
+def test_stages_have_more_flips_up_to_a_limit_of_work(
+    n_blocks: int, n_flips: int, n_hypotheses: int, sizes: list[int]
+) -> None:
+    stages = list(Flips.from_block_count(n_blocks, n_flips).stages(n_hypotheses))
+    assert [stage.shape for stage in stages] == [(size, n_blocks) for size in sizes]
+    assert all((first[:200] != second[:200]).any() for first, second in pairwise(stages))  # independent flips
+
+
+@pytest.mark.parametrize("n", [199, 200])
+def test_the_bootstrap_by_definition(n: int) -> None:
+    draws = np.random.default_rng(7).normal(1.0, 0.8, size=(1 + n, 6))
+    draws[1 : 1 + n // 2, 1], draws[1 : 2 + n // 2, 2], draws[0, 3] = np.nan, np.nan, np.nan
+    draws[:, 4], draws[:, 5] = 0.0, 1.0
+    result = bootstrap_tests(
+        lambda part: draws[:, part].T, (6, 1 + n), n_units=12, n_effective_units=9.5, confidence=0.9, alpha=0.05
+    )
+    # Half of the resamples are enough. Without variation only an estimate of 0 has a p-value.
+    expected = np.full((4, 6), np.nan)
+    expected[:, 4], expected[0, 5] = (0, 0, 0, 1), 1
+    for k in (0, 1):
+        resamples = draws[1:, k]
+        error = np.nanstd(resamples) * np.sqrt(9.5 / 8.5)
+        null = np.nan_to_num(np.abs(resamples - np.nanmean(resamples)) / error)
+        observed = stats.norm.isf(stats.t.sf(abs(draws[0, k]) / error, 8.5))
+        half = stats.t.isf(stats.norm.sf(np.sort(null)[-20]), 8.5) * error  # 20 is 10 % of 200, and of 201
+        expected[:, k] = draws[0, k], draws[0, k] - half, draws[0, k] + half, (1 + (null >= observed).sum()) / (1 + n)
+    np.testing.assert_allclose([result.estimate, result.low, result.high, result.p_value], expected, atol=1e-12)
 
 
 def test_the_fewest_units_are_those_whose_equal_signs_would_be_significant() -> None:

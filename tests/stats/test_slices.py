@@ -27,32 +27,48 @@ def test_values_are_ratios_of_sums() -> None:
     np.testing.assert_array_equal(tests.n, [[20, 30, 25]] * 2)
 
 
-def test_the_p_value_is_that_of_the_same_statistic_over_scipys_permutations() -> None:
-    from scipy.stats import permutation_test
-
-    hits, size, slices = data((16, 18), ratios=1)
+def test_p_values_and_bounds_by_other_permutations() -> None:
+    hits, size, slices = data((16, 18, 20))
     hits[0, :16] = np.minimum(hits[0, :16] + 1, size[0, :16])
-    overall = hits.sum() / size.sum()
-    spread = np.sum((hits - overall * size) ** 2) / (hits.size - 1) / size.mean() ** 2
+    n_permutations, freedom = 4000, np.array([15, 17, 19])
+    overall = (hits.sum(axis=1) / size.sum(axis=1))[:, np.newaxis]
+    spread = np.sum((hits - overall * size) ** 2, axis=1) / 53 / size.mean(axis=1) ** 2
 
-    def studentized(places: np.ndarray, rest: np.ndarray) -> float:
-        values, variance = [], 0.0
-        for part in (places.astype(int), rest.astype(int)):
-            a, b, n = hits[0, part], size[0, part], len(part)
-            values.append(a.sum() / b.sum())
-            inside = np.sum((a - values[-1] * b) ** 2) / (n - 1) / b.mean() ** 2
-            variance += max(inside, ((n - 1) * inside + spread) / n) / n
-        return abs(values[0] - values[1]) / np.sqrt(variance)
+    def ratio_and_variance(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ratio, n = a.sum(axis=-1) / b.sum(axis=-1), a.shape[-1]
+        inside = np.sum((a - ratio[..., np.newaxis] * b) ** 2, axis=-1) / (n - 1) / b.mean(axis=-1) ** 2
+        return ratio, np.maximum(inside, ((n - 1) * inside + spread) / n) / n
 
-    places = np.arange(34.0)
-    reference = permutation_test(
-        (places[:16], places[16:]), studentized, alternative="greater", n_resamples=4999, rng=np.random.default_rng(1)
-    )
-    freedom = 15
-    observed = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(reference.statistic**2 / freedom))
-    expected = (1 + np.sum(reference.null_distribution >= observed)) / 5000
+    def differences(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return differences and standard errors (permutations, ratios, slices)."""
+        a, b = (np.moveaxis(values[:, order], 0, 1) for values in (hits, size))
+        parts = [
+            [ratio_and_variance(a[..., part], b[..., part]) for part in (slices == k, slices != k)] for k in range(3)
+        ]
+        return (
+            np.stack([inside[0] - outside[0] for inside, outside in parts], axis=-1),
+            np.sqrt(np.stack([inside[1] + outside[1] for inside, outside in parts], axis=-1)),
+        )
+
+    def normal(t: np.ndarray) -> np.ndarray:
+        return (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(t**2 / freedom))
+
+    difference, error = (values[0] for values in differences(np.arange(54)[np.newaxis]))
+    orders = np.random.default_rng(1).permuted(np.tile(np.arange(54), (n_permutations, 1)), axis=1)
+    permuted = np.abs(np.divide(*differences(orders)))
+    observed = normal(difference / error)
+    largest = normal(permuted).max(axis=(1, 2), keepdims=True)
     tests = slice_tests(hits, size, slices, confidence=0.95)
-    assert abs(tests.p_value[0, 0] - expected) <= 4 * np.sqrt(expected * (1 - expected) * (1 / 3000 + 1 / 5000))
+    for found, expected in (
+        (tests.p_value, (permuted >= observed).mean(axis=0)),
+        (tests.p_adjusted, (largest >= normal(observed)).mean(axis=0)),
+    ):
+        tolerance = 0.001 + 4 * np.sqrt(expected * (1 - expected) * (1 / 3000 + 1 / 4000))
+        assert (np.abs(found - expected) <= tolerance).all()
+    assert tests.p_value[0, 0] < 0.05 < 0.5 < tests.p_value[1, 0]
+    quantile = np.quantile(permuted, 0.95, axis=0) * (8 * freedom + 3) / (8 * freedom + 1)
+    half = np.sqrt(freedom * np.expm1(quantile**2 / freedom)) * error
+    np.testing.assert_allclose([difference - tests.low, tests.high - difference], [half, half], rtol=0.06)
 
 
 def test_bounds_exclude_zero_where_the_single_test_rejects() -> None:

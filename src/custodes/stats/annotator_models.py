@@ -68,9 +68,7 @@ class AnnotatorLabels:
         [1, 2]
         """
         sorted_answer_indices = np.lexsort((label, worker, task))
-        task, worker, label = (
-            np.asarray(answer_column, dtype=np.int64)[sorted_answer_indices] for answer_column in (task, worker, label)
-        )
+        task, worker, label = (answer_column[sorted_answer_indices] for answer_column in (task, worker, label))
         return cls(
             task=task,
             worker=worker,
@@ -97,7 +95,7 @@ class AnnotatorLabels:
     def sum_by(self, row_of_answer: Ints, values: Floats, n_rows: int) -> Floats:
         """Sums of `values` by row and label: (n, labels). `row_of_answer` and `values` have one entry for each entry of
         `label`."""
-        return table_sums(row_of_answer, self.label, shape=(n_rows, self.n_labels), weights=values).astype(np.float64)
+        return table_sums(row_of_answer, self.label, shape=(n_rows, self.n_labels), weights=values)
 
     def confusion(self, posterior: Floats) -> Floats:
         """Expected confusion counts (workers, correct label, label), given the probability (tasks, labels) that each
@@ -174,10 +172,7 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int) -> Floats:
         ]
         former_posterior, posterior = (
             posterior,
-            _softmax(
-                np.stack(log_likelihoods_by_label, axis=1).astype(np.float64)
-                + np.log(prior_counts / row_sums(prior_counts))
-            )[0],
+            _softmax(np.stack(log_likelihoods_by_label, axis=1) + np.log(prior_counts / row_sums(prior_counts)))[0],
         )
         if np.abs(posterior - former_posterior).max(initial=0.0) < _CONVERGED:
             break
@@ -197,7 +192,7 @@ class Mace(NamedTuple):
 
     `posterior` (tasks, labels) are the probabilities that a label is correct. `competence` (workers,) is the
     probability that an annotator knows the label, NaN for an annotator without labels. `log_likelihood` is the log
-    likelihood of all labels.
+    likelihood of all labels, up to a constant of the data.
     """
 
     posterior: Floats
@@ -289,5 +284,5 @@ def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator
     return Mace(
         posterior,
         np.where(label_counts_of_worker.sum(axis=1) > 0, p_knowing / (p_guessing + p_knowing), np.nan),
-        float(log_likelihood) - labels.n_tasks * np.log(labels.n_labels),
+        float(log_likelihood),
     )

@@ -58,7 +58,7 @@ def bootstrap_weights(
             resample_weights[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resample_weights))
         else:
             for unit_counts in resample_weights:
-                unit_counts[:] = np.bincount(rng.integers(n_units, size=n_units, dtype=np.int64), minlength=n_units)
+                unit_counts[:] = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)
     return weights
 
 
@@ -163,7 +163,7 @@ def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int
 
     Source: Fisher 1935.
     """
-    return (2 * rng.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1).astype(np.int8)
+    return 2 * rng.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1
 
 
 def smallest_p_value(n_units: NDArray[Any] | float) -> Any:

@@ -118,7 +118,7 @@ class ClusterRows(NamedTuple):
 
     def total(self, values: NDArray[Any]) -> Floats:
         """Sums of `values` (n,) over the clusters of each table: (tables,)."""
-        return np.bincount(self.table, weights=self.number * values, minlength=self.n_tables).astype(np.float64)
+        return np.bincount(self.table, weights=self.number * values, minlength=self.n_tables)
 
 
 def cluster_rows(
@@ -220,10 +220,9 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
                 ratio((influences**2 * cell_totals)[..., cell_slice].sum(-1), cell_totals[..., cell_slice].sum(-1))[
                     ..., None
                 ],
-                cell_shape,
+                influences[..., cell_slice].shape,
             )
             for cell_slice in (slice(9), slice(9, 12), slice(12, 15))
-            if (cell_shape := influences[..., cell_slice].shape)[-1]
         ],
         axis=-1,
     )
@@ -310,9 +309,8 @@ def influence_design_effect(
     expected_squared_influences = np.nan_to_num(mean_squared_influence_of_kind)[kind_of_output]
     if np.bincount(units[expected_squared_influences > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
-    variance_by_cluster = unit_sums(
-        (expected_squared_influences + squared_influences) / 2, units=units, n_units=n_units
-    )
+    # Up to a factor, which cancels, the variance by cluster is the mean of the expected and the observed variance.
+    variance_by_cluster = unit_sums(expected_squared_influences + squared_influences, units=units, n_units=n_units)
     n_effective_clusters = ratio(
         np.array((variance_by_cluster * multiplicity_of_unit).sum() ** 2),
         np.array((variance_by_cluster**2 * multiplicity_of_unit).sum()),

@@ -185,10 +185,10 @@ def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
     n_rows = len(x_levels)
     row_of_output = np.repeat(np.arange(n_rows), n)
     level_counts = table_sums(row_of_output, x_levels.ravel(), y_levels.ravel(), shape=(n_rows, n_x_levels, n_y_levels))
-    n_lower_x_same_y = np.cumsum(level_counts, axis=1) - level_counts
-    n_lower_x_up_to_y = np.cumsum(n_lower_x_same_y, axis=2)
-    # outputs with a lower x and a lower y, minus outputs with a lower x and a higher y
-    net_concordance = 2 * n_lower_x_up_to_y - n_lower_x_same_y - n_lower_x_up_to_y[..., -1:]
+    n_up_to_x_same_y = np.cumsum(level_counts, axis=1)
+    n_up_to_x_up_to_y = np.cumsum(n_up_to_x_same_y, axis=2)
+    # outputs with a lower x and a lower y, minus outputs with a lower x and a higher y; outputs with an equal x cancel
+    net_concordance = 2 * n_up_to_x_up_to_y - n_up_to_x_same_y - n_up_to_x_up_to_y[..., -1:]
     return np.asarray(2 * (level_counts * net_concordance).sum(axis=(1, 2)))
 
 

@@ -28,15 +28,13 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
 
     Source: Deriu et al. 2023, "Correction of Errors in Preference Ratings from Automated Metrics for Text Generation".
     """
-    human_signs = np.asarray(human_decision, dtype=np.float32)
-    other_signs = np.asarray(other_decision, dtype=np.float32)
     type_masks = (
-        human_signs == other_signs,
-        human_signs * other_signs < 0,
-        (human_signs != 0) & (other_signs == 0),
-        (human_signs == 0) & (other_signs != 0),
+        human_decision == other_decision,
+        human_decision * other_decision < 0,
+        (human_decision != 0) & (other_decision == 0),
+        (human_decision == 0) & (other_decision != 0),
     )
-    is_decided_by_both = ~(np.isnan(human_signs) | np.isnan(other_signs))
+    is_decided_by_both = ~(np.isnan(human_decision) | np.isnan(other_decision))
     type_counts = np.stack([(type_mask & is_decided_by_both).sum(axis=-1) for type_mask in type_masks], axis=-1)
     return ratio(type_counts, is_decided_by_both.sum(axis=-1)[..., np.newaxis])
 

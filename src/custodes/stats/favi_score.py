@@ -144,9 +144,7 @@ def _posterior(
     for table_slice in chunks(len(flat_tables), 4 * draws):  # of a size that fits the cache
 
         def gather_cell_draws(cell: tuple[int, int], table_slice: slice = table_slice) -> NDArray[np.float32]:
-            return np.asarray(
-                gamma_draws_of_cell[cell][distinct_counts_and_index_of_cell[cell][1].reshape(-1)[table_slice]]
-            )
+            return np.asarray(gamma_draws_of_cell[cell][distinct_counts_and_index_of_cell[cell][1][table_slice]])
 
         human_margin_draws, metric_margin_draws, error_total_draws = np.zeros(
             (3, table_slice.stop - table_slice.start, draws), dtype=np.float32

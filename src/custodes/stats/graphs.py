@@ -102,9 +102,7 @@ def clearest_cycles(edge_strengths: Floats) -> list[list[int]]:
         weakest_strength = distinct_strengths[n_strengths_with_cycle - 1]
         is_strong_edge = inner_edge_strengths >= weakest_strength
         for source, target in np.argwhere(inner_edge_strengths == weakest_strength):
-            reached_nodes, predecessor_of_node = breadth_first_order(
-                is_strong_edge, target, directed=True, return_predecessors=True
-            )
+            reached_nodes, predecessor_of_node = breadth_first_order(is_strong_edge, target)
             if source in reached_nodes:
                 cycle = [int(source)]
                 while cycle[-1] != target:
@@ -120,7 +118,7 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Strongly connected components with at least two nodes, as masks (components, n)."""
     from scipy.sparse.csgraph import connected_components
 
-    label_of_node = connected_components(adjacency.astype(np.int8), directed=True, connection="strong")[1]
+    label_of_node = connected_components(adjacency.astype(np.int8), connection="strong")[1]
     labels_of_several_nodes = np.flatnonzero(np.bincount(label_of_node) > 1)
     return np.asarray(label_of_node == labels_of_several_nodes[:, np.newaxis])
 
@@ -140,7 +138,7 @@ def letters(is_different: Bools, order: Sequence[int]) -> list[str]:
     cliques.
     """
     ranked_nodes = np.asarray(order, dtype=np.intp)
-    is_not_different = ~np.asarray(is_different, dtype=bool)[np.ix_(ranked_nodes, ranked_nodes)]
+    is_not_different = ~is_different[np.ix_(ranked_nodes, ranked_nodes)]
     np.fill_diagonal(is_not_different, True)
     is_uncovered_pair = is_not_different.copy()
     ranks_of_group: list[list[int]] = []

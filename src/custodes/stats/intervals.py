@@ -82,14 +82,16 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
 
     Source: Wilson 1927; with effective counts: Kish 1965, Korn and Graubard 1998.
     """
-    proportion, squared_quantile_over_n = np.asarray(proportion, dtype=np.float64), quantile**2 / n
+    squared_quantile_over_n = quantile**2 / n
     interval_centre = (proportion + squared_quantile_over_n / 2) / (1 + squared_quantile_over_n)
     half_width = np.sqrt(squared_quantile_over_n * proportion * (1 - proportion) + squared_quantile_over_n**2 / 4) / (
         1 + squared_quantile_over_n
     )
-    return np.minimum(interval_centre - half_width, proportion).clip(0, 1), np.maximum(
-        interval_centre + half_width, proportion
-    ).clip(0, 1)
+    low, high = (
+        np.minimum(interval_centre - half_width, proportion),
+        np.maximum(interval_centre + half_width, proportion),
+    )
+    return low.clip(0, None), high.clip(None, 1)  # rounding error
 
 
 def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -157,7 +159,7 @@ def student_interval(
     standard_error = np.sqrt(
         squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / np.maximum(n_units - 1, 1))
     )
-    degrees_of_freedom = np.maximum(np.asarray(n_units, dtype=np.float64) - 1, 1)
+    degrees_of_freedom = np.maximum(n_units - 1, 1)
     if adjust_for_few_draws and len(draws) > 2:
         degrees_of_freedom = np.maximum(1 / (1 / degrees_of_freedom + 1 / (len(draws) - 2)), 1)
     t_quantile = np.where(has_enough_draws, stdtrit(degrees_of_freedom, (1 + confidence) / 2), np.nan)
@@ -216,7 +218,7 @@ def expanded_interval(
     if t_quantile > largest_z:
         inner_z = max(float(-ndtri(_N_BEYOND / (n_draws + 1))), 1.0) if n_draws > _N_BEYOND else 1.0
         stabilised_estimate, *stabilised_percentiles = (
-            _stabilise_variance(np.asarray(unstabilised_values, dtype=np.float64), bounds)
+            _stabilise_variance(unstabilised_values, bounds)
             for unstabilised_values in (estimate, *percentile_interval(draws, confidence=2 * float(ndtr(inner_z)) - 1))
         )
         with np.errstate(invalid="ignore"):  # for infinite estimates, which have no interval

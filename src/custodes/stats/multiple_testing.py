@@ -78,7 +78,7 @@ class Flips:
             return cls(first=np.ones((0, n_blocks), dtype=np.int8), exact=False)
         if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= max(n_flips, MOST_FLIPS):
             bit_patterns = np.arange(1, 2 ** (n_blocks - 1))[:, np.newaxis] >> np.arange(n_blocks - 1) & 1
-            is_flipped = np.concatenate([np.zeros((len(bit_patterns), 1), dtype=np.int64), bit_patterns], axis=1)
+            is_flipped = np.concatenate([np.zeros((len(bit_patterns), 1)), bit_patterns], axis=1)
             return cls(first=(1 - 2 * is_flipped).astype(np.int8), exact=True)
         return cls(first=sign_flips(n_blocks, n_flips, np.random.default_rng(STREAM)), exact=False)
 
@@ -352,7 +352,7 @@ def bootstrap_tests(
     is_defined = (
         np.isfinite(estimate) & (n_defined_resamples > 0) & (2 * n_defined_resamples >= n_draws) & (n_units > 1)
     )
-    standard_error = np.sqrt(np.where(is_defined, resample_variance, 0.0) * (n_effective / max(1, n_effective - 1)))
+    standard_error = np.sqrt(resample_variance * (n_effective / max(1, n_effective - 1)))
     is_varying = standard_error > _SAME
     is_testable = (
         is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & (smallest_p_value(n_units) <= 1 - confidence)
@@ -411,8 +411,7 @@ def _family(
             [
                 np.count_nonzero(hypothesis_draws >= observed_value)
                 for hypothesis_draws, observed_value in zip(draws, observed_statistic[hypotheses].tolist(), strict=True)
-            ],
-            dtype=np.int64,
+            ]
         )
 
     def record(hypotheses: Ints, draws: Floats) -> None:

@@ -72,7 +72,7 @@ def pair_tests(
     is_tested_pair = (is_varying_difference | (absolute_differences <= _SAME)) & (smallest_p_value(n_units) <= alpha)
     standard_error = np.sqrt(np.where(is_varying_difference, difference_variances, 1.0))
     t_statistics = np.where(is_varying_difference, absolute_differences, 0.0) / standard_error
-    z_scores = np.where(is_tested_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t_statistics)), np.nan)
+    z_scores = np.where(is_tested_pair, -ndtri(stdtr(n_units - 1, -t_statistics)), np.nan)
     pairs_by_ascending_z = np.argsort(z_scores, kind="stable")[: int(is_tested_pair.sum())]
     unadjusted_p, n_estimates = 2 * ndtr(-z_scores[pairs_by_ascending_z]), len(covariance)
     largest_n_directions = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(pairs_by_ascending_z))))

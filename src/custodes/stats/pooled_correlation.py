@@ -145,7 +145,7 @@ class _Levels:
     """
 
     def __init__(self, scores: Floats, group_of_output: Ints, n_groups: int) -> None:
-        self.level_of_output = np.unique(scores, return_inverse=True)[1].reshape(-1)
+        self.level_of_output = np.unique(scores, return_inverse=True)[1]
         self.group_of_output, self.shape = group_of_output, (int(self.level_of_output.max()) + 1, n_groups)
 
     @cached_property
@@ -281,10 +281,7 @@ def _pooled_kendall(
         for scores in (human, metrics)
     )
     n_ordered_pairs = (
-        weighted_sums(
-            resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1]).astype(np.float64)
-        )
-        ** 2
+        weighted_sums(resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1])) ** 2
     )
     n_untied_ordered_pairs = n_ordered_pairs - _level_power_sums(
         [*levels_of_human, *levels_of_metric], resample_weights, 2
@@ -396,9 +393,7 @@ def _binned_concordance(
             (np.ones(len(group_of_output)), (cell_of_output, group_of_output)),
             shape=(math.prod(table_shape), len(weight_of_group)),
         )
-        bin_signs = [
-            np.sign(np.arange(n_bins)[:, np.newaxis] - np.arange(n_bins)).astype(np.float64) for n_bins in table_shape
-        ]
+        bin_signs = [np.sign(np.arange(n_bins)[:, np.newaxis] - np.arange(n_bins)) for n_bins in table_shape]
         exact_concordance = concordance(
             human_level_of_output[np.newaxis], metric_levels.level_of_output[np.newaxis], weights=output_weights
         )[0]
@@ -424,9 +419,8 @@ def _bin_levels(level_of_output: Ints) -> Ints:
     if len(n_outputs_of_level) <= _BINS:
         return level_of_output
     middle_rank_of_level = np.cumsum(n_outputs_of_level) - n_outputs_of_level / 2
-    return np.unique(
-        (middle_rank_of_level * (_BINS / len(level_of_output))).astype(np.intp)[level_of_output], return_inverse=True
-    )[1].reshape(-1)
+    bin_of_level = (middle_rank_of_level * (_BINS / len(level_of_output))).astype(np.intp)
+    return np.unique(bin_of_level[level_of_output], return_inverse=True)[1]
 
 
 def _iter_weight_columns(resample_weights: NDArray[Any], elements_per_resample: int) -> Iterator[tuple[slice, Floats]]:

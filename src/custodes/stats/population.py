@@ -47,7 +47,7 @@ def population_values(human: Floats, metrics: Floats, *, n_units: float) -> tupl
         np.isfinite(human[0]) & np.isfinite(metrics[0]), axis=0, return_inverse=True
     )
     for mask_index, is_rated_system in enumerate(distinct_rated_masks):
-        metric_indices = np.flatnonzero(mask_index_of_metric.reshape(-1) == mask_index)
+        metric_indices = np.flatnonzero(mask_index_of_metric == mask_index)
         rated_system_indices = np.flatnonzero(is_rated_system)[:, np.newaxis]
         for metric_slice in chunks(len(metric_indices), _CACHE * n_samples * max(1, len(rated_system_indices))):
             score_indices = rated_system_indices, metric_indices[metric_slice]

@@ -19,7 +19,7 @@ FEWEST_ANNOTATORS = 10
 
 def pair_coincidences(joint_counts: NDArray[Any]) -> Floats:
     """Coincidence matrices (..., k, k) of two codings of the same things, from their joint counts (..., k, k)."""
-    return np.asarray(joint_counts + np.swapaxes(joint_counts, -1, -2), dtype=np.float64)
+    return np.asarray(joint_counts + np.swapaxes(joint_counts, -1, -2))
 
 
 def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Floats:
@@ -56,14 +56,13 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     ----------
     Krippendorff 1970; 2019, "Content Analysis", chapter 12 (coincidences; differences of nominal and ordinal data).
     """
-    coincidence_counts = np.asarray(coincidences, dtype=np.float64)
-    label_totals = coincidence_counts.sum(axis=-1)
+    label_totals = coincidences.sum(axis=-1)
     if scale == "nominal":
-        squared_differences = 1 - np.eye(coincidence_counts.shape[-1])
+        squared_differences = 1 - np.eye(coincidences.shape[-1])
     else:  # number of labels between two labels, plus half of the number of each
         middle_ranks = np.cumsum(label_totals, axis=-1) - label_totals / 2
         squared_differences = (middle_ranks[..., :, np.newaxis] - middle_ranks[..., np.newaxis, :]) ** 2
-    observed_disagreement = (coincidence_counts * squared_differences).sum(axis=(-1, -2))
+    observed_disagreement = (coincidences * squared_differences).sum(axis=(-1, -2))
     label_total_products = label_totals[..., :, np.newaxis] * label_totals[..., np.newaxis, :]
     expected_disagreement = ratio(
         (label_total_products * squared_differences).sum(axis=(-1, -2)), label_totals.sum(axis=-1) - 1
@@ -101,7 +100,7 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
     ----------
     Krippendorff 2019, chapter 12 (interval data).
     """
-    observed_disagreement, n_ratings, value_sum, square_sum = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
+    observed_disagreement, n_ratings, value_sum, square_sum = np.moveaxis(moments, -1, 0)
     expected_disagreement = ratio(2 * (n_ratings * square_sum - value_sum**2), n_ratings - 1)
     return np.asarray(
         1 - ratio(observed_disagreement, np.where(expected_disagreement > 1e-9 * n_ratings, expected_disagreement, 0.0))

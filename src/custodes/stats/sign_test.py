@@ -54,7 +54,6 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
 
     Source: Holm 1979; Benjamini and Hochberg 1995.
     """
-    p = np.asarray(p, dtype=np.float64)
     if correction == "none":
         return p.copy()
     ascending_order = np.argsort(p, axis=-1)  # NaN is sorted last

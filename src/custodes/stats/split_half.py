@@ -31,9 +31,7 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, H
     [([0], [1, 2]), ([1], [0, 2]), ([2], [0, 1])]
     """
     annotator_indices = np.arange(n)
-    first_halves = (
-        [np.array(first_half, dtype=np.intp) for first_half in combinations(range(n), n // 2)] if n <= 12 else []
-    )
+    first_halves = [np.array(first_half) for first_half in combinations(range(n), n // 2)] if n <= 12 else []
     if n % 2 == 0:
         first_halves = first_halves[
             : len(first_halves) // 2
@@ -63,10 +61,7 @@ def attainable_tau(
 
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
-    tau = np.asarray(tau, dtype=np.float64)
-    split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(
-        np.asarray(ratings, dtype=np.float64), splits, rng, np.maximum(tau[np.isfinite(tau)], 0.0)
-    )
+    split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(ratings, splits, rng, tau[np.isfinite(tau)])
     if np.isnan(split_tau_by_reliability[-1] + truth_tau_by_reliability[-1]):
         return np.full_like(tau, np.nan)
     # Near 0, tau is proportional to the reliability, and the attainable tau-b is proportional to the root of tau.

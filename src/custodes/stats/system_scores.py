@@ -124,9 +124,7 @@ def system_fit(
     scaled_scores = np.where(rated, scores, 0.0) / np.where(largest_score_of_rater > 0, largest_score_of_rater, 1.0)
     mean_score_of_item = scaled_scores.sum(axis=2) / n_systems_of_item
     # Normal equations after eliminating the items' effects: a Laplacian of the graph of common items.
-    laplacian_of_item = -np.einsum(
-        "ia,ib->iab", cell_weights / n_systems_of_item[:, np.newaxis], rated.astype(np.float64)
-    )
+    laplacian_of_item = -np.einsum("ia,ib->iab", cell_weights / n_systems_of_item[:, np.newaxis], rated)
     diagonal_indices = np.arange(rated.shape[1])
     laplacian_of_item[:, diagonal_indices, diagonal_indices] += cell_weights
     weighted_deviations = cell_weights * (scaled_scores - mean_score_of_item[..., np.newaxis])

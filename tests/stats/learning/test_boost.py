@@ -9,6 +9,7 @@ import xgboost
 
 from custodes.errors import MissingExtraError
 from custodes.stats.learning.boost import SETTINGS, Split, Trees, fit_trees
+from tests.messages import exactly
 
 
 def study(n: int = 300, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +39,8 @@ def test_training_without_xgboost_says_what_to_install_and_predicting_needs_none
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[learn\]'"):
+    message = exactly("boosted trees need XGBoost: pip install 'custodes[learn]'")
+    with pytest.raises(MissingExtraError, match=message):
         fit_trees(np.ones((2, 1)), np.ones(2), seed=0, **SETTINGS)
     assert BY_HAND.predict(np.array([[0.0, 0.0]])).tolist() == [3.75]
 

@@ -131,6 +131,40 @@ def test_a_difference_from_itself_is_nothing_and_intervals_need_two_of_a_kind() 
     np.testing.assert_allclose(doubled.interval("blocks", confidence=0.95), doubled.interval("units", confidence=0.95))
 
 
+@pytest.mark.parametrize("folds", [(0, 0), (5, 0), (1, 2), (2, 4)])
+def test_intervals_by_definition(folds: tuple[int, int]) -> None:
+    rng, confidence = np.random.default_rng(0), 0.9
+    value, units, systems, blocks = (rng.normal(size=(*shape, 3)) for shape in ((), (10,), (4,), (3,)))
+    units[:, 1], blocks[:, 1], systems[:, 2] = 9 * units[:, 1], 0, 9 * systems[:, 2]
+    outputs = rng.normal(size=(20, 3)) * [0.1, 1, 1]  # subtracted from the sum, unless this leaves too little
+    result = Moves(value, units, systems, outputs, blocks, np.array([9, 3, 2]))
+    items_factor, others_factor = (1 + n / (n - 1) if n > 1 else 1.0 for n in folds)
+    variance = items_factor * (units**2).sum(axis=0), others_factor * (systems**2).sum(axis=0)
+    both = np.maximum(sum(variance) - (outputs**2).sum(axis=0), np.max(variance, axis=0))
+    freedom = sum(variance) ** 2 / (variance[0] ** 2 / 9 + variance[1] ** 2 / 3)
+    half = {
+        "units": stats.t.ppf(0.95, 9) * np.sqrt(variance[0]),
+        "systems": stats.t.ppf(0.95, freedom) * np.sqrt(both),
+        "blocks": stats.t.ppf(0.95, 2) * np.sqrt(others_factor * (blocks**2).sum(axis=0)),
+    }
+    for over, width in half.items():
+        low, high = result.interval(over, confidence=confidence, folds=folds)  # type: ignore[arg-type]
+        width = np.maximum(width, half["units"])
+        np.testing.assert_allclose([low, high], [value - width, value + width])
+        columns = result.columns("tau", over, confidence=confidence, folds=folds)  # type: ignore[arg-type]
+        assert list(columns) == ["tau", "tau_low", "tau_high"]
+        np.testing.assert_array_equal([*columns.values()], [value, low, high])
+    one_system = result._replace(freedom=np.array([9, 0, 2])).interval("systems", confidence=confidence)
+    assert np.isnan(one_system).all()
+    mean = Moves.mean([result, Moves(*(3 * field for field in result))])
+    for field, expected in zip(mean, result, strict=True):
+        np.testing.assert_allclose(field, 2 * expected)
+    difference = result.contrast(np.array([0, 2]), np.array([1]))
+    np.testing.assert_allclose(difference.outputs, outputs[:, [0, 2]] - outputs[:, [1]])
+    np.testing.assert_allclose(result.contrast(np.array([1])).blocks, blocks[:, [1]])
+    assert difference.freedom.tolist() == [9, 3, 2]
+
+
 def test_where_nothing_can_be_compared_it_is_undefined() -> None:
     human, predicted = study()
     predicted[1] = 7.0

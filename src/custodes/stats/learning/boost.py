@@ -140,13 +140,8 @@ def fit_trees(
             "boosted trees need XGBoost, and XGBoost needs docstrings, which python -OO removes; run python with -O"
         ) from None
     training_matrix = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
-    xgboost_options: dict[str, Any] = {
-        "objective": "reg:squarederror",
-        "tree_method": "hist",
-        "nthread": 1,
-        "verbosity": 0,
-    }
-    xgboost_options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample, "seed": seed}
+    xgboost_options: dict[str, Any] = {"nthread": 1, "verbosity": 0, "seed": seed}
+    xgboost_options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample}
     learner_json = msgspec.json.decode(
         xgboost.train(xgboost_options, training_matrix, num_boost_round=rounds).save_raw("json")
     )["learner"]

@@ -139,9 +139,7 @@ def ordering_accuracy(human_scores: Floats, metric_scores: Floats, *, units: Int
     better_outputs, worse_outputs = ordered_pairs(human_scores.ravel()[rated_output_indices], item_of_output)
     predictions = metric_scores.reshape(len(metric_scores), -1)[:, rated_output_indices]
     predicted_differences = predictions[:, better_outputs] - predictions[:, worse_outputs]
-    correct_and_defined_masks = np.stack([predicted_differences > 0, ~np.isnan(predicted_differences)]).astype(
-        np.float64
-    )
+    correct_and_defined_masks = np.stack([predicted_differences > 0, ~np.isnan(predicted_differences)])
     correct_and_defined_counts = weighted_sums(
         weights,
         unit_sums(correct_and_defined_masks, units=units[item_of_output[better_outputs]], n_units=weights.shape[1]),

@@ -77,7 +77,7 @@ def pair_sums(
     )
     if len(rows) == n_outputs:
         return row_sums, row_sums, np.stack(same_label_sums)
-    row_count_of_output = np.bincount(rows, minlength=n_outputs).astype(np.float64)
+    row_count_of_output = np.bincount(rows, minlength=n_outputs)
     column_sums = compute_sums(human_and_predicted_scores, single_label, row_count_of_output)
     return row_sums, column_sums, np.stack(same_label_sums)
 
@@ -116,10 +116,7 @@ def _sign_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output
     n)."""
     n_outputs = human_and_predicted_scores.shape[1]
     rank_codes = np.stack(
-        [
-            np.unique(scores_of_rater, return_inverse=True)[1].reshape(n_outputs)
-            for scores_of_rater in human_and_predicted_scores
-        ]
+        [np.unique(scores_of_rater, return_inverse=True)[1] for scores_of_rater in human_and_predicted_scores]
     )
     rank_codes += n_outputs * label_of_output  # two outputs with different labels are then always concordant
     weight_of_label = np.bincount(label_of_output, output_weights)

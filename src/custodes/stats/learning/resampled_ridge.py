@@ -57,7 +57,7 @@ def resampled_ridge(
     columns = np.column_stack([scores, targets, presence])
     level_of_row = np.unique(y, return_inverse=True)[1]
     for group_weights in weights:
-        row_weights, is_drawn = group_weights[group_of_row].astype(np.float64), group_weights > 0
+        row_weights, is_drawn = group_weights[group_of_row], group_weights > 0
         n_present = row_weights @ is_present
         means, mean_squares = (
             np.nan_to_num(ratio(row_weights @ values, n_present)) for values in (scores, squared_scores)
@@ -89,7 +89,7 @@ def _products(moments: Floats, n_columns: int, fold_sizes: list[float], data_sca
     """The products of all rows and of each fold. `moments` (folds, k, k) are sums of products of k variables: the
     columns, the two targets, and the indicators of present values."""
     n_folds, n_values = len(moments), n_columns + 2
-    is_training_fold = 1.0 - np.eye(n_folds + 1, n_folds, -1)[: n_folds + 1 if n_folds > 1 else 1]
+    is_training_fold = 1.0 - np.eye(n_folds + 1 if n_folds > 1 else 1, n_folds, -1)
     training_sums, held_out_sums = (
         np.tensordot(is_fold_in_use, moments, 1) for is_fold_in_use in (is_training_fold, 1.0 - is_training_fold)
     )

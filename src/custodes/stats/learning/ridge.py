@@ -113,7 +113,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     fold_starts = np.cumsum(fold_sizes) - fold_sizes
     n_folds, n_rows = len(fold_starts), len(sorted_rows)
     # In the first part, no fold is held out; (parts, folds)
-    is_training_fold = 1.0 - np.eye(n_folds + 1, n_folds, -1)[: n_folds + 1 if n_folds > 1 else 1]
+    is_training_fold = 1.0 - np.eye(n_folds + 1 if n_folds > 1 else 1, n_folds, -1)
     # The rows are on the last axis, along which NumPy is fastest. All parts share one array of deviations, because new
     # arrays of this size would take most of the time.
     column_values = np.concatenate([np.take(columns, sorted_rows, axis=1) for columns in (x.T, np.atleast_2d(y))])
