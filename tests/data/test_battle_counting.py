@@ -17,11 +17,13 @@ from custodes.data.battle_counting import count_battles
 from custodes.data.comparisons import HUMAN
 from custodes.data.counting import count_pairs
 from custodes.data.outcome_counts import BY_ORDER, OutcomeCounts
+from custodes.data.readers.verdict_words import ALLOWED
 from custodes.data.table_engines import convert_engine_errors
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.clusters import counts_by_aspect
 from custodes.evaluate.rater_comparison import compare_any_raters
 from tests.data.equal_counts import assert_equal_counts
+from tests.messages import exactly
 
 duckdb = pytest.importorskip("duckdb")
 SYSTEMS = ("M", "m", "Ä", "b10")
@@ -144,42 +146,114 @@ def test_an_aspect_and_some_systems() -> None:
 
 
 PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winner": ["A", "B"]}
+CORRECT = "; correct them, or remove them from the table"
+
+
+def unreadable(number: str, words: str, exception: str = "") -> str:
+    """Return the message on words that are no verdicts."""
+    return (
+        f"{number} verdicts cannot be read ({words}); allowed: {ALLOWED}, or empty{exception}. Correct them, or remove "
+        "them from the table"
+    )
 
 
 @pytest.mark.parametrize(
     ("frame", "options", "error", "message"),
     [
-        ({"item": ["1"]}, {}, InputError, "the table needs the columns item, model_a, model_b .* its columns are item"),
-        (PLAIN | {"winner": ["A", "nobody"]}, {}, InputError, r"1 of 2 verdicts cannot be read \('nobody' 1 times\)"),
-        (PLAIN | {"winner": ["left", "A"]}, {}, InputError, r"1 of 2 .*left.*, except words for the position shown"),
-        (PLAIN | {"item": ["1", None]}, {}, InputError, "1 rows have no item"),
-        (PLAIN | {"model_b": ["B", "A"]}, {}, InputError, "1 rows compare a system with itself"),
-        (PLAIN | {"order": ["ab", "up"]}, {}, InputError, "column 'order' holds 'up'; allowed: ab, ba"),
-        (PLAIN | {"item": ["1", "1"]}, {}, InputError, "1 verdicts occur twice .* give the order in 'order'"),
-        (PLAIN | {"rater": ["x", "y"]}, {}, OptionError, "name the annotators, as in human='ann', .* Raters: x, y"),
+        (
+            {"item": ["1"]},
+            {},
+            InputError,
+            "the table needs the columns item, model_a, model_b (or system_a, system_b) and winner (or preference); "
+            "its columns are item",
+        ),
+        (PLAIN | {"winner": ["A", "nobody"]}, {}, InputError, unreadable("1 of 2", "'nobody' 1 times")),
+        (
+            PLAIN | {"winner": ["left", "A"]},
+            {},
+            InputError,
+            unreadable("1 of 2", "'left' 1 times", ", except words for the position shown"),
+        ),
+        (
+            {name: 1002 * cells for name, cells in PLAIN.items()} | {"winner": [*"xyyzzzwwww", *1994 * "?"]},
+            {},
+            InputError,
+            unreadable("2,004 of 2,004", "'?' 1,994 times, 'w' 4 times, 'z' 3 times and 2 more"),
+        ),
+        (PLAIN | {"item": ["1", None]}, {}, InputError, f"1 rows have no item{CORRECT}"),
+        (PLAIN | {"item": ["1", ""]}, {}, InputError, f"1 rows have no item{CORRECT}"),
+        (PLAIN | {"item": [1, None]}, {}, InputError, f"1 rows have no item{CORRECT}"),
+        (PLAIN | {"model_a": ["", "A"]}, {}, InputError, f"1 rows name no system{CORRECT}"),
+        (PLAIN | {"model_b": ["B", None]}, {}, InputError, f"1 rows name no system{CORRECT}"),
+        (PLAIN | {"rater": ["ann", ""]}, {}, InputError, f"1 rows name no rater{CORRECT}"),
+        (PLAIN | {"model_b": ["B", "A"]}, {}, InputError, f"1 rows compare a system with itself{CORRECT}"),
+        (
+            PLAIN | {"order": ["ab", "up"]},
+            {},
+            InputError,
+            "column 'order' holds 'up'; allowed: ab, ba, or empty",
+        ),
+        (
+            PLAIN | {"item": ["1", "1"]},
+            {},
+            InputError,
+            "1 verdicts occur twice (same item, systems, rater, repeat and order). If the outputs were shown in both "
+            "orders, give the order in 'order' (ab, ba); if verdicts are repeats, number the repeats in 'repeat'",
+        ),
+        (
+            PLAIN | {"rater": ["x", "y"]},
+            {},
+            OptionError,
+            "no rater is known to be human; name the annotators, as in human='ann', or give a column 'kind'. Raters: "
+            "x, y",
+        ),
         (
             PLAIN | {"rater": ["grace", "y"]},
             {"human": "grase"},
             OptionError,
-            r"human='grase': no such rater.*did you mean 'grace'",
+            "human='grase': no such rater; raters: grace, y (did you mean 'grace'?)",
         ),
-        (PLAIN, {"aspect": "q"}, OptionError, "aspect='q' has no verdict; aspects: ''"),
-        (PLAIN, {"systems": ["C"]}, OptionError, "systems='C': no such system"),
-        (PLAIN | {"model_a": ["A ", "A"]}, {}, InputError, "1 rows have a label with a space before or after it"),
-        (PLAIN | {"kind": ["human", "boss"]}, {}, InputError, "1 rows have a kind that is neither human nor metric"),
-        (PLAIN | {"invalid": ["cut", ""]}, {}, InputError, "1 rows have both a verdict and a reason in 'invalid'"),
+        (PLAIN | {"aspect": ["y", "x"]}, {"aspect": "q"}, OptionError, "aspect='q' has no verdict; aspects: 'x', 'y'"),
+        (PLAIN, {"systems": ["C"]}, OptionError, "systems='C': no such system; systems: A, B"),
+        (PLAIN | {"winner": ["", None]}, {}, InputError, "all 2 verdicts are empty; give at least one verdict"),
+        (PLAIN | {"winner": ["", "N/A"]}, {}, InputError, "all 2 verdicts are empty; give at least one verdict"),
+        (
+            PLAIN | {"winner": [0.5, 1.0]},
+            {},
+            InputError,
+            "1 values of 'winner' are not allowed; allowed: 1, 0, -1",
+        ),
+        ({name: cells[:0] for name, cells in PLAIN.items()}, {}, InputError, "no rows; give at least one verdict"),
+        (
+            PLAIN | {"model_a": ["A ", "A"]},
+            {},
+            InputError,
+            f"1 rows have a label with a space before or after it{CORRECT}",
+        ),
+        (
+            PLAIN | {"kind": ["human", "boss"]},
+            {},
+            InputError,
+            f"1 rows have a kind that is neither human nor metric{CORRECT}",
+        ),
+        (
+            PLAIN | {"invalid": ["cut", ""]},
+            {},
+            InputError,
+            f"1 rows have both a verdict and a reason in 'invalid'{CORRECT}",
+        ),
         (
             PLAIN | {"rater": ["ann", "human"], "kind": ["human", "metric"]},
             {},
             InputError,
-            "a metric is named 'human', the name reserved for",
+            "a metric is named 'human', the name reserved for the combined annotators; rename it in the table",
         ),
     ],
 )
 def test_mistakes_are_named(
     frame: dict[str, Any], options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=f"^count_battles: .*{message}"):
+    with pytest.raises(error, match=exactly(f"count_battles: {message}")):
         count_battles(pl.DataFrame(frame), **options)
 
 
@@ -212,7 +286,8 @@ def test_what_was_left_out_is_told_by_every_question_of_the_counts() -> None:
     for ask in (cu.favoritism, cu.ranking, cu.correction, cu.leaderboard):
         notes = {note.rule: note for note in ask(counts).notes}
         assert notes["missing-verdict"].count == notes["no-battle"].count == 1
-        assert notes["no-battle"].message.endswith(": j2")
+        assert notes["missing-verdict"].message == "1 verdicts are empty and count as not rated"
+        assert notes["no-battle"].message == "raters without a valid verdict are missing from all tables: j2"
 
 
 def test_items_stand_in_one_order() -> None:
@@ -247,7 +322,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     rows = {"item": [1, 2, 3], "model_a": ["x", "x", "y"], "model_b": ["y", "y", "x"], "winner": ["a", "b", "a"]}
     counts = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in counts.notes] == [("place-or-column", 2)]
-    assert counts.notes[0].message.startswith(
+    assert counts.notes[0].message == (
         "verdicts such as a, b are read as names of columns, whatever the presentation order; if the verdicts mean "
         "positions, write the names of the systems"
     )
@@ -259,10 +334,39 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
 @pytest.mark.parametrize(
     ("problem", "way"),
     [
-        (duckdb.OutOfMemoryException("failed to pin block"), "raise its memory_limit, or set temp_directory"),
-        (duckdb.IOException("could not write: No space left on device"), "raise its memory_limit, or set temp"),
-        (pl.exceptions.ComputeError("memory allocation failed"), r"count with DuckDB \(--engine duckdb\), which"),
-        (pl.exceptions.SchemaError("extra column"), "check that the table is complete and still exists"),
+        (
+            duckdb.OutOfMemoryException("failed to pin block"),
+            "duckdb failed: failed to pin block; raise its memory_limit, or set temp_directory (--spill) to a disk "
+            "with room",
+        ),
+        (
+            duckdb.IOException("\n no space LEFT on device \n then more"),
+            "duckdb failed: no space LEFT on device; raise its memory_limit, or set temp_directory (--spill) to a disk "
+            "with room",
+        ),
+        (
+            pl.exceptions.ComputeError("memory allocation failed"),
+            "polars failed: memory allocation failed; count with DuckDB (--engine duckdb), which writes to disk, or "
+            "count scores in more batches",
+        ),
+        (
+            pl.exceptions.SchemaError("x" * 301),
+            f"polars failed: {'x' * 300}; check that the table is complete and still exists",
+        ),
+        (
+            pl.exceptions.SchemaError("at line 1\nCaused by: the first\n Caused by:  the last\nat line 2"),
+            "polars failed: the last; check that the table is complete and still exists",
+        ),
+        (
+            pl.exceptions.SchemaError(""),
+            "polars failed: SchemaError; check that the table is complete and still exists",
+        ),
+        (
+            MemoryError(),
+            "out of memory: MemoryError; give the engine more memory, or read the table with DuckDB, which writes to "
+            "disk",
+        ),
+        (OSError("y" * 301), f"{'y' * 300}; check that all files of the table still exist"),
     ],
 )
 def test_only_who_has_no_room_is_told_to_make_some(problem: Exception, way: str) -> None:
@@ -270,5 +374,5 @@ def test_only_who_has_no_room_is_told_to_make_some(problem: Exception, way: str)
     def failing() -> None:
         raise problem
 
-    with pytest.raises(InputError, match=f"^here: [a-z]+ failed: {problem}; {way}"):
+    with pytest.raises(InputError, match=exactly(f"here: {way}")):
         failing()
