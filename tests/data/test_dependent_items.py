@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.dependent_items import CLEAR, LEVEL, items_by_annotator, merge_clusters, repeated_items
+from custodes.data.dependent_items import CLEAR, LEVEL, dependent_items, items_by_annotator, merge_clusters
 from custodes.data.items import Items
+from custodes.data.notes import Note
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
@@ -59,9 +62,10 @@ def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) 
     study = assigned(0, taste=1.0, verdicts=verdicts)
     board = cu.leaderboard(study, resamples=200)
     message = next(note.message for note in board.notes if note.rule == "annotators-differ")
-    assert message.startswith(
+    assert re.sub("p = [0-9.e-]+", "p", message) == (
         "most items were rated by only one of 5 annotators, and the annotators differ in their preferences among "
-        "systems"
+        "systems (permutation test, p). Items of one annotator are resampled as one cluster, so results generalise to "
+        "further annotators. More annotators narrow the intervals; more items have little effect"
     )
     summary = cu.check(study).summary
     assert summary["clusters"][0] == 5
@@ -156,16 +160,29 @@ def test_a_declared_cluster_of_items_of_two_annotators_leaves_the_clusters_as_th
 
 
 def test_equal_texts_count_if_two_systems_gave_them_and_the_source_is_equal_or_the_texts_are_long() -> None:
-    long = "word " * 12  # two systems: 120 characters
     rows = [
         (item, system, f"{text}{system}", source)
-        for items, systems, text, source in (("ab", "AB", "yes", "q"), ("cd", "AB", "no", ""), ("ef", "AB", long, ""))
+        for items, text, source in (
+            *(
+                ("abijk", "yes", "q"),
+                ("cd", "x" * 48, ""),
+                ("ef", "x" * 49, ""),
+            ),  # 98 and 100 characters of two systems
+            *(("lmno", "yes", "r"), ("pq", "no", "q"), ("r", "no", "s")),
+        )
         for item in items
-        for system in systems
+        for system in "AB"
     ]
-    rows += [(item, "A", long * 2, "s") for item in "gh"]  # one output each
+    rows += [(item, "A", "word " * 24, "s") for item in "gh"]  # one output each
     study = cu.read(pl.DataFrame(rows, schema=["item", "system", "text", "source"], orient="row"))
-    assert repeated_items(study, []) == [("a", "b"), ("e", "f")]
+    groups, notes = dependent_items(study, [])
+    assert groups == [tuple(items) for items in ("abijk", "ef", "lmno", "pq")]
+    message = (
+        "9 items repeat another item under a different name, with equal texts or scores (a = b = i = j = ..., e = f, "
+        "l = m = n = o and 1 more). Each group of equal items is resampled as one cluster, but estimates count each "
+        "item of the group; keep one item of each group"
+    )
+    assert notes == [Note(rule="repeated-items", message=message, count=9)]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -3,7 +3,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from custodes.data.items import Items
+from custodes.data.items import Items, merge_item_rows
+from custodes.data.notes import Note
 from tests.data.input_errors import input_error
 
 
@@ -52,10 +53,36 @@ def test_rows_of_some_items_in_their_order() -> None:
             )
             for value in (1e308, 1e13, 1e-13)
         ),
+        *(
+            (
+                {"item": ["a", "b"], "n_outputs": [1.0, value]},
+                f"items.csv: n_outputs {value} in row 2; allowed: a positive whole number",
+            )
+            for value in (0.0, 1.5, -1.0)
+        ),
     ],
 )
 def test_bad_rows_raise(columns: dict[str, list[object]], message: str) -> None:
     assert input_error(Items.make, pl.DataFrame(columns), where="items.csv") == message
+
+
+def test_items_that_the_table_lacks_are_counted_unless_it_lacks_all() -> None:
+    items, _ = Items.make(pl.DataFrame({"item": ["a1", "b1", "c1", "d1"]}))
+    data = pl.Series(["A1", "B2", "a1", "C2", "D2", "E2"])
+    assert items.coverage_notes(data, where="items.csv") == [
+        Note(
+            rule="items-not-described",
+            message="items.csv: the table lacks 5 of 6 items of the data (A1, B2, C2 and 2 more)",
+            count=5,
+        )
+    ]
+    assert items.coverage_notes(pl.Series(["a1", "d1"]), where="items.csv") == []
+    data = data.filter(data != "a1")
+    message = "items.csv: no item of this table is in the data (table: {}; data: A1, B2, C2 and 2 more){}"
+    assert input_error(items.coverage_notes, data, where="items.csv") == message.format(
+        "a1, b1, c1 and 1 more", " (did you mean 'A1'?)"
+    )
+    assert input_error(Items().coverage_notes, data, where="items.csv") == message.format("", "")
 
 
 def test_what_two_inputs_say_of_items_adds_up() -> None:
@@ -71,3 +98,6 @@ def test_two_inputs_that_do_not_agree_of_an_item_raise() -> None:
     one, other = (Items.make(pl.DataFrame({"item": ["a"], "group": [group]}))[0] for group in ("news", "sport"))
     message = "item 'a' has several values of group in two inputs ('news', 'sport'); give each item one group"
     assert input_error(one.merge_with, other) == message
+    rows = pl.DataFrame({"item": [*"abbbb"], "weight": [1, 2, 3, 4, 5]})
+    message = "t: item 'b' has several values of weight (2, 3, 4 and 1 more); give each item one weight"
+    assert input_error(merge_item_rows, rows, where="t") == message

@@ -57,7 +57,18 @@ def test_of_two_inputs_what_is_not_empty_counts_and_what_differs_is_told(tmp_pat
     both, notes = first.merge_with(second)
     assert both.texts.rows() == [("1", "A", "x"), ("2", "A", "y"), ("1", "B", "b")]
     assert both.sources.rows() == [("1", "s", [], ["i.png"], "c", ""), ("2", "", ["r"], [], "", '{"a": "1"}')]
-    assert [(note.rule, note.count) for note in notes] == [("texts-differ", 1), ("sources-differ", 1)]
+    assert [(note.rule, note.count, note.message) for note in notes] == [
+        (
+            "texts-differ",
+            1,
+            "two inputs: 1 outputs have several texts; the first text of each output is used",
+        ),
+        (
+            "sources-differ",
+            1,
+            "two inputs: 1 items have several values of source; the first value of each item is used",
+        ),
+    ]
     assert both.merge_with(both)[1] == []
 
 

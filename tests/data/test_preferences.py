@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 
 from custodes.data.notes import Note
 from custodes.data.preferences import SCHEMA, Preferences
-from custodes.errors import InputError
 from tests.data.input_errors import input_error
 
 VERDICTS = ("item", "system_a", "system_b", "preference", "order", "repeat")
@@ -74,8 +74,34 @@ def test_bad_rows_raise(row: tuple[object, ...], message: str) -> None:
 
 
 def test_a_doubled_verdict_raises_whichever_way_it_is_written() -> None:
-    with pytest.raises(InputError, match="the same verdict occurs twice, in rows 1, 2"):
-        verdicts_of(("1", "A", "B", 1, "ab", 0), ("1", "B", "A", 1, "ba", 0))
+    frame = pl.DataFrame({"item": "1", "system_a": ["A", "B"], "system_b": ["B", "A"], "rater": "j", "preference": 1})
+    frame = frame.with_columns(order=pl.Series(["ab", "ba"]))
+    message = (
+        "v.csv: the same verdict occurs twice, in rows 1, 2 (item '1', system_a 'A', system_b 'B', rater 'j', repeat "
+        "'0', order 'ab'); {}if pairs were rated in both presentation orders, give a column 'order' (ab, ba{}), or "
+        "name the systems in the displayed order; if pairs were rated repeatedly, number the runs in a column 'repeat'"
+        "{}"
+    )
+    make = partial(Preferences.make, frame, where="v.csv")
+    assert input_error(make) == message.format("", "; or --column order=NAME", "")
+    assert input_error(make, unused=["note"]) == message.format(
+        "", "; or --column order=NAME", "; columns not used: note"
+    )
+    assert input_error(make, unused=["swapped", "judge", "run"]) == message.format(
+        "try --column rater=judge --column order=swapped --column repeat=run; ",
+        "",
+        "; columns not used: swapped, judge, run",
+    )
+
+
+def test_a_table_without_rows_and_a_negative_time_raise() -> None:
+    frame = pl.DataFrame({"item": "1", "system_a": "A", "system_b": "B", "rater": "j", "preference": 1, "seconds": -1})
+    assert input_error(Preferences.make, frame.clear()) == ("preferences: no rows; a study needs at least one verdict")
+    assert input_error(Preferences.make, frame) == (
+        "preferences: seconds -1.0 in row 1; allowed: a number of seconds of at least 0, or empty"
+    )
+    frame = frame.with_columns(seconds=0.0, repeat=pl.lit(" "), aspect=pl.lit("x"))
+    assert Preferences.make(frame)[0].frame.row(0) == ("1", "A", "B", "j", "x", "0", "", 1, None, None, None, 0.0)
 
 
 def test_what_is_torn_is_counted() -> None:

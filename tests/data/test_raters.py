@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from custodes.data.notes import Note
 from custodes.data.raters import Raters, Scale, rater_kinds
 from custodes.errors import InputError
 from tests.data.input_errors import input_error
@@ -60,23 +61,47 @@ def test_what_is_no_date_is_refused(date: str) -> None:
 
 
 def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
-    _, notes = described([{"rater": "an", "kind": ""}, {"rater": "bleu", "kind": "human"}])
-    assert notes == [
-        "raters.csv: 'an' matches no rater (did you mean 'ann'?)",
-        "raters.csv: 'bleu' is human in this table and metric in the data; this table takes precedence",
+    rows = [{"rater": "an", "kind": "", "made": 1}, {"rater": "b[l]*", "kind": "human", "made": 1}]
+    _, notes = RATERS.merge_side_table(pl.DataFrame(rows))
+    assert [(note.rule, note.count, note.message) for note in notes] == [
+        ("idle-rater-row", 1, "raters: 'an' matches no rater (did you mean 'ann'?)"),
+        ("unused-columns", 1, "raters: columns not used: made"),
+        (
+            "kind-overruled",
+            1,
+            "raters: 'bleu' is human in this table and metric in the data; this table takes precedence",
+        ),
     ]
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"rater": "x"}], "no rater of this table is in the data (x); raters: ann, bob, bleu, bert[x]"),
+        (
+            [{"rater": "BOP"}, {"rater": "x*"}],
+            "no rater of this table is in the data (BOP, x*); raters: ann, bob, bleu, bert[x] (did you mean 'bob'?)",
+        ),
+        ([{"kind": "human"}], "column 'rater' is missing; columns: kind; needed: rater"),
+        ([{"rater": ""}], "column 'rater' is empty in row 1; fill in a label"),
         (
             [{"rater": "ann", "kind": "boss"}],
             "kind 'boss' in row 1; allowed: human, metric, or words such as annotator, expert, llm, judge",
         ),
         ([{"rater": "ann", "higher_is_better": "maybe"}], "higher_is_better 'maybe' in row 1; allowed: true, false"),
-        ([{"rater": "ann", "low": 5, "high": 1}], "low is not below high in row 1; correct the bounds of the scale"),
+        *(
+            (
+                [{"rater": "ann", "low": low, "high": 1}],
+                "low is not below high in row 1; correct the bounds of the scale",
+            )
+            for low in (5, 1)
+        ),
+        *(
+            (
+                [{"rater": "ann", "truncated": value}],
+                f"truncated {value} in row 1; allowed: a proportion from 0 to 1",
+            )
+            for value in (-0.1, 1.1)
+        ),
         ([{"rater": "ann"}] * 2, "the same rater occurs twice, in rows 1, 2 (rater 'ann'); one row per rater"),
     ],
 )
@@ -85,10 +110,11 @@ def test_bad_side_tables_raise(rows: list[dict[str, object]], message: str) -> N
 
 
 def test_kinds_of_a_data_file() -> None:
-    frame = pl.DataFrame({"rater": ["a", "a", "b", "c"], "kind": ["human", "", "METRIC", ""]})
-    assert rater_kinds(frame, where="t") == {"a": "human", "b": "metric", "c": ""}
-    both = pl.DataFrame({"rater": ["a", "a"], "kind": ["human", "metric"]})
-    message = "t: rater 'a' is both human and metric in column 'kind'; give each rater one kind"
+    frame = pl.DataFrame({"rater": ["a", "a", "b", "c", "gpt-4"], "kind": ["human", "", "METRIC", "", None]})
+    assert rater_kinds(frame, where="t") == {"a": "human", "b": "metric", "c": "", "gpt-4": "metric"}
+    assert list(rater_kinds(frame, where="t")) == ["a", "b", "c", "gpt-4"]
+    both = pl.DataFrame({"rater": [*"baab"], "kind": [*("human", "metric") * 2]})
+    message = "t: rater 'b', 'a' is both human and metric in column 'kind'; give each rater one kind"
     assert input_error(rater_kinds, both, where="t") == message
 
 
@@ -129,8 +155,11 @@ def test_joined_raters_know_what_either_knows() -> None:
     assert raters.select_kind("metric") == ("bleu", "bert[x]")
     row = raters.select_raters(["bleu"]).frame.row(0, named=True)
     assert (row["higher_is_better"], row["low"], row["high"], row["cost"], row["signature"]) == (False, 0, 1, 2, "v1")
-    assert [(note.rule, note.count) for note in notes] == [("signatures-differ", 1)]
-    assert "bleu (v1, v2)" in notes[0].message
+    message = (
+        "raters with the same name in two inputs are treated as one rater, although their signatures differ: bleu (v1, "
+        "v2). If the raters differ, rename one of them"
+    )
+    assert notes == [Note(rule="signatures-differ", message=message, count=1)]
     assert raters.merge_with(raters)[0].frame.equals(raters.frame)
     assert raters.merge_with(raters)[1] == []
 

@@ -23,6 +23,11 @@ def test_rows_without_a_score_are_absent_and_counted() -> None:
     assert notes[0].message == "r.csv: 1 rows have no score and count as not rated"
 
 
+def test_scores_whose_squares_are_numbers_are_kept() -> None:
+    for scores in ([-1e100, 0, None], [1e-100, 0, None], [0, 0, 0]):
+        assert ratings_of(score=scores).frame["score"].to_list() == [score for score in scores if score is not None]
+
+
 def test_repeats_and_aspects_make_keys_unlike() -> None:
     ratings = ratings_of(
         item=["1"] * 3, system=["A"] * 3, score=[1, 2, 3], repeat=["", "2", "2"], aspect=["x", "x", "y"]
@@ -38,6 +43,14 @@ def test_repeats_and_aspects_make_keys_unlike() -> None:
             "r.csv: score 'good' in row 2, 3 is not a number; if nothing was rated, leave the cell empty",
         ),
         ({name: [] for name in GOOD}, "r.csv: no rows; a study needs at least one rating"),
+        *(
+            (
+                {"score": [0.0, score, None]},
+                f"r.csv: scores of 'ann' are {extent} (largest absolute value {abs(score)}); rescale the scores, or "
+                "take logarithms",
+            )
+            for score, extent in ((-1.5e100, "beyond 1e+100"), (9e-101, "all below 1e-100"))
+        ),
         (
             {"item": ["1", "1", "1"]},
             "r.csv: the same rating occurs twice, in rows 1, 3 (item '1', system 'A', rater 'ann', repeat '0'); "
@@ -61,9 +74,9 @@ def test_scores_that_a_file_calls_invalid_are_told_by_their_reasons() -> None:
     )
     ratings, notes = Ratings.make(frame, where="r.csv")
     assert ratings.frame.height == 1
-    assert [note.message for note in notes] == [
-        "r.csv: 1 rows have no score and count as not rated",
-        "r.csv: 2 scores are invalid and count as not rated (label 2)",
+    assert [(note.rule, note.count, note.message) for note in notes] == [
+        ("missing-score", 1, "r.csv: 1 rows have no score and count as not rated"),
+        ("invalid-score", 2, "r.csv: 2 scores are invalid and count as not rated (label 2)"),
     ]
     with pytest.raises(
         InputError,

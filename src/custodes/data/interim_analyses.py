@@ -68,7 +68,7 @@ def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     0
     """
     return (
-        interim_analyses.sort("system_a", "system_b", "look", nulls_last=True)
+        interim_analyses.sort("system_a", "system_b", "look")
         .with_columns(looks=pl.len().over("system_a", "system_b"))
         .unique(["system_a", "system_b"], keep="last", maintain_order=True)
     )
