@@ -188,13 +188,60 @@ def test_what_cannot_be_counted_is_named(change: dict[str, pl.Expr], error: str)
     columns = {"item": "id", "score": ["human:{rater:expert}", "metric:{rater:judge_a}"]}
     with pytest.raises(InputError, match=exactly(error)):
         cu.count_labels(traces().with_columns(**change).lazy(), columns=columns)
+    numbers = pl.int_range(pl.len())
+    table = (
+        traces()
+        .with_columns(
+            numbers.alias("n_outputs"),
+            (numbers % 2).alias("repeat"),
+            *((numbers % n).alias(f"number{n}") for n in (11, 12)),
+            *(pl.format("g{}", numbers % n).alias(f"text{n}") for n in (2, 50, 51)),
+            version=pl.format("v{}", numbers % 2),
+        )
+        .lazy()
+    )
+    reserved = ": this column has a reserved name or another role; leave the column out of by"
     for by, message in (
-        ("topics", r"by='topics': no such column \(did you mean 'topic'\?\)"),
-        ("tokens", "by='tokens' has more than 11 different values; give a column with fewer"),
-        ("judge_a", "by='judge_a': this column has a reserved name or another role"),
+        ("topics", "by='topics': no such column (did you mean 'topic'?)"),
+        *((name, f"by='{name}'{reserved}") for name in ("judge_a", "id", "version", "n_outputs", "repeat")),
+        *(
+            (
+                f"{kind}{n + 1}",
+                f"by='{kind}{n + 1}' has more than {n} different values; give a column with fewer values, such as a "
+                "column of groups",
+            )
+            for kind, n in (("number", 11), ("text", 50))
+        ),
     ):
-        with pytest.raises(OptionError, match=message):
-            cu.count_labels(traces().with_columns(tokens=pl.int_range(pl.len())).lazy(), by=[by])
+        with pytest.raises(OptionError, match=exactly(f"count_labels: {message}")):
+            cu.count_labels(table, by=[by], columns={"system": "version"})
+    by_values = cu.count_labels(table, by=["number11", "text2"], columns={"system": "version"})
+    assert by_values.columns[-3:] == ["n_outputs", "number11", "text2"]
+    message = (
+        "count_labels: more than 500 different combinations of system, labels and number11, text50; give fewer columns "
+        "in by="
+    )
+    with pytest.raises(InputError, match=exactly(message)):
+        cu.count_labels(table, by=["number11", "text50"], columns={"system": "version"})
+
+
+def test_a_table_of_reviews_and_clusters_without_items_are_refused() -> None:
+    table = traces(90)
+    for frame, columns, message in (
+        (
+            pl.concat([table.with_columns(reviewer=pl.lit(name)) for name in "ab"]),
+            {"item": "id", "rater": "reviewer"},
+            "an output has several rows, one per review (column 'reviewer'); keep one row per output, or pass the "
+            "table to the function rates",
+        ),
+        (
+            table.drop("id").with_columns(conversation_id=pl.int_range(pl.len()) // 3),
+            {"cluster": "conversation_id"},
+            "clusters hold several outputs, and no column identifies these outputs; name such a column with item=NAME",
+        ),
+    ):
+        with pytest.raises(InputError, match=exactly(f"count_labels: {message}")):
+            cu.count_labels(frame.lazy(), columns=columns)
 
 
 def test_repeats_are_refused_and_a_single_run_is_counted() -> None:

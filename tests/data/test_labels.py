@@ -88,11 +88,16 @@ def test_a_file_per_version_is_a_system(human: bool, rows: slice, tmp_path: Path
         pl.read_csv(files[0])[: rows.stop].write_csv(files[0])
         pl.read_csv(files[1])[rows.stop :].write_csv(files[1])
     expected = pl.concat([pl.read_csv(file).with_columns(version=pl.lit(file.stem)) for file in files])
+    names = "v1.csv, v2.csv"
     for study in (cu.read(files), cu.read(tmp_path / "v*.csv"), cu.read(*files, columns={"item": "ticket_id"})):
         assert study.systems == ("v1", "v2")
         assert study.ratings.frame.sort(pl.all()).equals(cu.read(expected).ratings.frame.sort(pl.all()))
         (note,) = [note for note in study.notes if note.rule == "systems-of-files"]
-        assert "named v1, v2" in note.message
+        assert (note.count, note.message) == (
+            2,
+            f"{names} have no column of systems, so each of them is one system, named v1, v2; if they are about the "
+            "same system, add a column system with one value",
+        )
 
 
 def test_files_of_human_labels_belong_to_the_only_file_of_a_judge(tmp_path: Path) -> None:
@@ -104,10 +109,18 @@ def test_files_of_human_labels_belong_to_the_only_file_of_a_judge(tmp_path: Path
     assert study.ratings.frame.filter(rater="human").height == human.height
     human.write_csv(tmp_path / "human.csv")
     for files, message in (
-        ([*version_files(tmp_path, human=False), tmp_path / "human.csv"], "only some of them have a rater in common"),
-        ([table, table[:9]], "their names do not distinguish their systems"),
+        (
+            [*version_files(tmp_path, human=False), tmp_path / "human.csv"],
+            "v1.csv, v2.csv, human.csv have no column of systems, and only some of them have a rater in common, so it "
+            "is unknown which of them are about the same system; add a column system",
+        ),
+        (
+            [table, table[:9]],
+            "table, table have no column of systems and have a rater in common, but their names do not distinguish "
+            "their systems; add a column system, or rename the files",
+        ),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=exactly(message)):
             cu.read(files)
     # a constant column of versions names the system
     for number, file in enumerate((first, second), start=1):

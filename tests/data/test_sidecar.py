@@ -215,8 +215,9 @@ def rules(study: Study) -> dict[str, str]:
 def test_metrics_that_it_does_not_name_are_told(tmp_path: Path, scores: Path) -> None:
     write_table(TER.drop("kind").with_columns(rater=pl.lit("a*")), tmp_path / "scores.raters.csv")
     notes = rules(cu.read(scores))
-    assert notes["raters-beside-incomplete"].startswith(
-        "scores.raters.csv, read with scores.csv, does not name ter, so scores."
+    assert notes["raters-beside-incomplete"] == (
+        "scores.raters.csv, read with scores.csv, does not name ter, so scores.raters.csv may belong to another file. "
+        "For these metrics higher counts as better; to change this, give --raters"
     )
     problems = cu.check(cu.read(scores), human="ann").problems
     assert ("warning", "raters-beside-incomplete") in problems.select("severity", "rule").rows()

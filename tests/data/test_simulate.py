@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from custodes.arguments import LARGEST
 from custodes.data.comparisons import Comparisons
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.panel import Panel
@@ -176,6 +177,73 @@ def test_items_share_their_document_and_systems_share_their_item() -> None:
     assert across == pytest.approx(0, abs=0.1)
 
 
+def test_tables_of_items_and_raters() -> None:
+    metrics = [
+        SimulatedMetric(name="unit", favours={"A": 0.5}),
+        SimulatedMetric(name="coarse", levels=3),
+        SimulatedMetric(name="far", higher_is_better=False),
+    ]
+    quality = {"B": [1.0, 2.0], "A": [3.0, 4.0]}
+    request: dict[str, Any] = {"quality": quality, "annotators": {"ann": 1.0}, "metrics": metrics, "rng": 0}
+    simulation = simulate(items=10, documents=4, groups=("a", "b"), aspects=("x", "y"), **request)
+    items = [f"item{k:02}" for k in range(1, 11)]
+    expected = list(zip(items, (f"doc{k}" for k in "1112233344"), "aaabbaaabb", strict=True))
+    assert simulation.study.items.frame.select("item", "cluster", "group").rows() == expected
+    assert simulation.study.raters.frame.select(
+        "rater", "kind", "higher_is_better", "low", "high", "person"
+    ).rows() == [
+        ("ann", "human", True, 1.0, 5.0, True),
+        ("unit", "metric", True, 0.0, 1.0, False),
+        ("coarse", "metric", True, 1.0, 3.0, False),
+        ("far", "metric", False, 0.0, None, False),
+    ]
+    truth = simulation.truth
+    assert (truth.systems, truth.aspects, truth.annotators) == (("A", "B"), ("x", "y"), ("ann",))
+    assert (truth.metrics, truth.items) == (("unit", "coarse", "far"), tuple(items))
+    assert truth.quality.tolist() == [[3, 4], [1, 2]]
+    assert truth.favours.tolist() == [[0.5, 0], [0, 0], [0, 0]]
+    assert truth.latent.shape == (10, 2, 2)
+    plain = simulate(items=2, aspects="x", **request | {"quality": {"A": [0.0]}})
+    assert plain.study.items.frame.select("item", "cluster", "group").rows() == [("item1", "", ""), ("item2", "", "")]
+    assert plain.study.ratings.frame["aspect"].unique().sort().to_list() == ["", "x"]
+
+
+def test_defaults_are_as_documented() -> None:
+    request: dict[str, Any] = {"items": 4, "quality": {"A": [0.0]}, "annotators": {"ann": 0.5}, "rng": 0}
+    metric = SimulatedMetric(
+        name="m",
+        signal=1.0,
+        noise=1.0,
+        favours={},
+        copies="",
+        levels=0,
+        by_aspect=False,
+        higher_is_better=True,
+        missing=0.0,
+    )
+    assert metric == SimulatedMetric(name="m")
+    plain = simulate(metrics=[metric], **request)
+    options = {"aspects": [""], "documents": None, "groups": [""], "difficulty": 0.5, "spread": 0.7, "missing": 0.0}
+    same = simulate(metrics=[metric], name="simulated", **request, **options)
+    assert plain.study.fingerprint() == same.study.fingerprint()
+    assert plain.study.name == "simulated"
+    assert demo_simulation(items=80, rng=0).study.fingerprint() == DEMO.study.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({"missing": value}, f"simulate: missing={value}: must lie between 0 and 1") for value in (-0.1, 1.1)),
+        *(({name: -1}, f"simulate: {name}=-1: must lie between 0 and {LARGEST}") for name in ("noise", "levels")),
+        ({"signal": np.nan}, "simulate: 'signal' of 'm' is nan; give a finite number"),
+        ({"favours": {"A": np.inf}}, "simulate: 'A' of 'm' is inf; give a finite number"),
+    ],
+)
+def test_impossible_metrics_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=exactly(message)):
+        SimulatedMetric(name="m", **options)
+
+
 def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
     def scores(rng: int | np.random.Generator) -> list[float]:
         metric = SimulatedMetric(name="m")
@@ -212,7 +280,18 @@ def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
             ("simulate: reliability 0.0 of 'ann' is not allowed; give a number above 0 and at most 1"),
         ),
         ({"aspects": ("x", "y")}, "simulate: quality['A'] has 1 values for 2 aspects"),
-        ({"documents": 9}, "simulate: 9 documents for 4 items; allowed: 1 to the number of items"),
+        *(
+            ({"documents": n}, f"simulate: {n} documents for 4 items; allowed: 1 to the number of items")
+            for n in (0, 5)
+        ),
+        ({"items": 0}, f"simulate: items=0: must lie between 1 and {LARGEST}"),
+        *(({"missing": value}, f"simulate: missing={value}: must lie between 0 and 1") for value in (-0.1, 1.1)),
+        *(({name: -1}, f"simulate: {name}=-1: must lie between 0 and {LARGEST}") for name in ("difficulty", "spread")),
+        *(({name: []}, f"simulate: {name} is empty; give at least one") for name in ("aspects", "groups")),
+        (
+            {"annotators": {"ann": 1.5}},
+            "simulate: reliability 1.5 of 'ann' is not allowed; give a number above 0 and at most 1",
+        ),
         ({"quality": {}}, "simulate: quality is empty; give at least one"),
         ({"quality": {"A": 0.0, "Be": float("nan")}}, "simulate: '' of quality['Be'] is nan; give a finite number"),
         ({"annotators": {}}, "simulate: there are no raters; give annotators or metrics"),

@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 from custodes.data.joining import join
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
 from custodes.data.reading import read
 from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
 from custodes.errors import InputError, OptionError
@@ -35,6 +37,10 @@ def rules(source: Study) -> dict[str, int]:
     return {note.rule: note.count for note in source.notes}
 
 
+def messages(source: Study) -> list[tuple[str, int, str]]:
+    return [(note.rule, note.count, note.message) for note in source.notes]
+
+
 def test_what_a_study_holds() -> None:
     example = study()
     assert (example.humans, example.metrics) == (("ann", "bob"), ("bleu", "judge"))
@@ -48,15 +54,83 @@ def test_what_a_study_holds() -> None:
 @pytest.mark.parametrize(
     ("options", "raters", "expected"),
     [
-        ({"human": "ann"}, {"ann", "bleu", "judge"}, {"annotators-not-selected": 1}),
-        ({"human": "bob"}, {"bob", "bleu"}, {"annotators-not-selected": 1, "aspect-without-annotators": 1}),
-        ({"aspect": "relevance"}, {"bob", "bleu"}, {}),
+        (
+            {"human": "ann"},
+            {"ann", "bleu", "judge"},
+            [("annotators-not-selected", 1, "annotators not selected: bob")],
+        ),
+        (
+            {"human": "bob"},
+            {"bob", "bleu"},
+            [
+                ("annotators-not-selected", 1, "annotators not selected: ann"),
+                (
+                    "aspect-without-annotators",
+                    1,
+                    "metrics of the aspect 'fluency' are excluded (judge), because no selected annotator rated this "
+                    "aspect",
+                ),
+            ],
+        ),
+        ({"aspect": "relevance"}, {"bob", "bleu"}, []),
+        ({"systems": "A"}, {"ann", "bob", "bleu", "judge"}, [("systems-not-selected", 1, "systems not selected: B")]),
     ],
 )
-def test_selection_notes_what_it_leaves_out(options: Any, raters: set[str], expected: dict[str, int]) -> None:
+def test_selection_notes_what_it_leaves_out(
+    options: Any, raters: set[str], expected: list[tuple[str, int, str]]
+) -> None:
     selection = study().select(**options)
     assert set(selection.ratings.frame["rater"]) == raters
-    assert rules(selection) == expected
+    assert messages(selection) == expected
+
+
+def of_kinds(**kinds: str) -> Study:
+    rows = [{"item": "1", "system": system, "rater": rater, "score": 1} for rater in kinds for system in "AB"]
+    return Study(ratings=Ratings.make(pl.DataFrame(rows))[0], raters=Raters.infer(kinds))
+
+
+def test_raters_that_may_be_read_wrongly_are_noted() -> None:
+    unknown = dict.fromkeys(("human_x", "thing", "gpt-4", "alpha-judge"), "")
+    human = (
+        "annotators-as-metrics",
+        1,
+        "raters that look human are read as metrics: human_x; name them in human, or exclude them",
+    )
+    kind = "nothing shows whether these raters are human, so they are read as metrics: {}; name annotators in human"
+    source = of_kinds(ann="human", **unknown)
+    assert messages(source.select()) == [human, ("unknown-kind", 1, kind.format("thing"))]
+    assert messages(source.select(human="ann")) == messages(source.select(metrics="*")) == [human]
+    assert messages(of_kinds(**unknown).select(one_side=True)) == [
+        human,
+        ("unknown-kind", 2, kind.format("thing, alpha-judge")),
+    ]
+    pooled = of_kinds(human_fluency_1="human", human_coherence_1="human", bleu="metric")
+    assert messages(pooled.select()) == [
+        (
+            "pooled-aspects",
+            2,
+            "ratings of several aspects (fluency, coherence) are combined as if each aspect were an annotator "
+            "(human_fluency_1, human_coherence_1). Name the aspect in the columns, as in --columns "
+            "'human_{aspect}_{rater}', or select one aspect with human",
+        )
+    ]
+
+
+def test_annotators_without_ratings_are_refused_or_noted() -> None:
+    rows = {"rater": [*"abcd"], "kind": "human"}
+    kinds = Raters.infer({"bleu": "metric", **dict.fromkeys("abcd", "human")})
+    source = replace(of_kinds(bleu="metric"), raters=kinds.merge_side_table(pl.DataFrame(rows))[0])
+    message = "annotators have no score or verdict yet (a, b, c and 1 more)"
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            f"study: {message}; add human ratings, or use leaderboard or consistency, which work without human ratings"
+        ),
+    ):
+        source.select()
+    selection = source.select(one_side=True)
+    assert messages(selection) == [("annotators-without-ratings", 4, f"{message}; only metrics are used")]
+    assert (selection.humans, selection.metrics) == ((), ("bleu",))
 
 
 @pytest.mark.parametrize(
@@ -103,6 +177,7 @@ def test_a_choice_of_groups_names_scores_of_whole_systems_that_it_leaves_out() -
         ({"human": "an"}, "human='an': no such rater; raters: ann, bob (did you mean 'ann'?)"),
         ({"metrics": "blue"}, "metrics='blue': no such metric; metrics: bleu, judge (did you mean 'bleu'?)"),
         ({"metrics": "ann"}, "metrics='ann': no such metric; metrics: bleu, judge"),
+        ({"human": "a*,bleu"}, "human='a*,bleu': 'bleu' is a metric; annotators: ann, bob"),
         ({"aspect": "flow"}, "aspect='flow': no such aspect; aspects: fluency, relevance"),
         ({"systems": "Z"}, "systems='Z': no such system; systems: A, B"),
         ({"group": "news"}, "group='news': the items have no groups; give an items file with a column 'group'"),
@@ -125,8 +200,33 @@ def test_a_study_without_people_or_metrics_cannot_be_asked() -> None:
         read(BLEU).select()
     with pytest.raises(OptionError, match=NO_METRIC):
         read(ANN).select()
-    with pytest.raises(OptionError, match=r"^human='\*': every rater is a metric; add human ratings"):
+    with pytest.raises(OptionError, match=exactly("human='*': every rater is a metric; add human ratings")):
         read(BLEU).select(human="*")
+    with pytest.raises(
+        OptionError,
+        match=exactly(
+            "metrics='@aspect' excludes every metric; @aspect selects metrics with an aspect, and @noaspect metrics "
+            "without an aspect"
+        ),
+    ):
+        read(ANN, BLEU).select(metrics="@aspect")
+    for kinds, hint in (({"bob": ""}, ""), ({"h": "", "human_x": "", "m": "metric"}, "; these look human: human_x")):
+        with pytest.raises(
+            OptionError,
+            match=exactly(
+                "no rater is known to be human; name the annotators with human='PATTERN' (or give a column or raters "
+                f"file with 'kind'). Raters: {', '.join(kinds)} (leaderboard and consistency need no annotators){hint}"
+            ),
+        ):
+            of_kinds(**kinds).select()
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "study: a metric is named 'human', the name reserved for the combined annotators; select it with the "
+            "option human, or rename it"
+        ),
+    ):
+        of_kinds(ann="human", human="metric").select()
 
 
 def test_one_side_is_enough_where_a_question_says_so() -> None:
@@ -147,8 +247,9 @@ def test_one_side_is_enough_where_a_question_says_so() -> None:
 def test_a_partial_join_is_counted_on_both_sides() -> None:
     assert read(ANN, BLEU).notes == ()
     joined = read(ANN, table("bleu", "metric", items="23"))
-    assert [(note.rule, note.count) for note in joined.notes] == [("partial-join", 2), ("partial-join", 2)]
-    assert joined.notes[0].message == "table: 2 of 4 outputs have no match in the other input"
+    assert messages(joined) == 2 * [
+        ("partial-join", 2, "table: 2 of 4 outputs have no match in the other input"),
+    ]
 
 
 OTHER_ITEMS = replace(read(table("bleu", "metric", items="34")), name="b.csv")
@@ -270,9 +371,14 @@ def test_rows_of_an_aspect_are_those_of_the_rater_under_it_or_without_any() -> N
 
 
 def test_sides_of_a_pair_stay_sides_in_a_joined_study() -> None:
-    rows = pl.DataFrame({"item": ["1", "2"], "model_a": "A", "model_b": "B", "kind": "metric", "winner": "tie"})
+    rows = pl.DataFrame({"item": "1", "model_a": "A", "model_b": [*"BCDE"], "kind": "metric", "winner": "tie"})
     first, second, third = (read(rows.with_columns(rater=pl.lit(name))) for name in "jkl")
     sides = replace(first, sides=True)
+    message = (
+        "the names of systems (A, B, C, D and 1 more) are the sides of a pair, so favoritism, rankings and "
+        "leaderboards have no meaning; use the sample accuracy (agreement) instead"
+    )
+    assert messages(sides.select(one_side=True)) == [("sides", 0, message)]
     assert [join(studies).sides for studies in ([sides, second], [second, sides], [second, third])] == [
         True,
         True,

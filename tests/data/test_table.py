@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -19,6 +22,7 @@ from custodes.data.table import (
     to_polars,
 )
 from custodes.errors import InputError
+from tests.data.input_errors import input_error
 
 
 def test_labels_are_stripped_strings_and_integers_that_a_dataframe_made_float_are_integers_again() -> None:
@@ -66,8 +70,17 @@ def test_infinite_text_raises(value: str) -> None:
 
 def test_rows_of_a_doubled_key_are_shown() -> None:
     frame = pl.DataFrame({"a": ["x", "y", "x", "x"], "b": ["", "", "", "z"], "score": [1.0, None, 2.0, 3.0]})
-    with pytest.raises(InputError, match=r"^t: the same thing occurs twice, in rows 1, 3 \(a 'x'\); mend it$"):
-        check_unique(frame, ["a", "b"], where="t", what="thing", hint="mend it")
+    check = partial(check_unique, where="t", what="thing", hint="mend it")
+    check(frame, ["a", "score"])
+    assert input_error(check, frame, ["a", "b"]) == ("t: the same thing occurs twice, in rows 1, 3 (a 'x'); mend it")
+    twice = pl.DataFrame({"a": ["", "y", "", "y"], "b": "z"})
+    assert input_error(check, twice, ["a", "b"]) == (
+        "t: 2 things occur several times, such as in rows 1, 3 (b 'z'); mend it"
+    )
+    many = pl.DataFrame({"a": ["x"] * 7})
+    assert input_error(check, many, ["a"]) == (
+        "t: the same thing occurs twice, in rows 1, 2, 3, 4, 5 and 2 more (a 'x'); mend it"
+    )
 
 
 def test_unknown_columns_are_told_unless_they_look_like_a_slip() -> None:
@@ -79,9 +92,42 @@ def test_unknown_columns_are_told_unless_they_look_like_a_slip() -> None:
         check_columns(slip, where="t", required=("item",), optional=("aspect",))
 
 
-def test_what_is_no_table_raises() -> None:
-    with pytest.raises(InputError, match="^t: a dict is not a table; give a path or a dataframe"):
-        to_polars({"a": [1]}, where="t")
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"a": [1]}, "a dict is not a table; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"),
+        *(
+            (
+                pl.DataFrame({"b": [1], name: [1]}),
+                f"the column name '{name}' is not allowed, because '*' and '^...$' are patterns that select columns; "
+                "rename the column",
+            )
+            for name in ("*", "^$", "^a.*$")
+        ),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "a column name occurs twice; rename one, or remove it"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "a column name occurs twice; rename one, or remove it"),
+        (
+            pd.DataFrame({"a": [1, 2], "b": ["x", "\ud800"]}, dtype=object),
+            "column 'b' holds an unpaired surrogate, which is not valid text; correct the cell",
+        ),
+    ],
+)
+def test_what_is_no_table_raises(table: Any, message: str) -> None:
+    assert input_error(to_polars, table, where="t") == f"t: {message}"
+
+
+def test_column_names_may_begin_or_end_as_patterns_do() -> None:
+    frame = pl.DataFrame({"^a": [1], "b$": [2], "**": [3]})
+    assert to_polars(frame, where="t").equals(frame)
+
+
+def test_cells_of_pandas_of_several_types_become_text() -> None:
+    table = pd.DataFrame({"a": [1, "x", None], "b": [1.5, None, 2.0], "c": [1, 2, 3]}, dtype=object)
+    assert to_polars(table, where="t").to_dict(as_series=False) == {
+        "a": ["1", "x", None],
+        "b": [1.5, None, 2.0],
+        "c": [1, 2, 3],
+    }
 
 
 TEXT = {"x": pl.String, "y": pl.String}

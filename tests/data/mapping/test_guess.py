@@ -317,7 +317,9 @@ def test_what_looks_human() -> None:
 def test_an_order_that_has_another_name_is_told_of() -> None:
     base = pl.DataFrame({"item": [1, 2], "model_a": "X", "model_b": "Y", "winner": "model_a", "swapped": [0, 1]})
     notes = {note.rule: note.message for note in cu.read(base).notes}
-    assert "not used: swapped; map one of them to the role order" in notes["unused-order"]
+    assert notes["unused-order"] == (
+        "table: columns that look like the presentation order are not used: swapped; map one of them to the role order"
+    )
     assert "unused-order" not in {note.rule for note in cu.read(base, columns={"order": "swapped"}).notes}
     with pytest.raises(cu.InputError, match="the same verdict occurs twice.*; try .*--column order=swapped "):
         cu.read(base.with_columns(item=pl.lit(1)))
