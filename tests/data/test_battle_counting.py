@@ -180,6 +180,12 @@ def unreadable(number: str, words: str, exception: str = "") -> str:
             InputError,
             unreadable("2,004 of 2,004", "'?' 1,994 times, 'w' 4 times, 'z' 3 times and 2 more"),
         ),
+        (
+            PLAIN | {"model_a": ["Abc", "B"], "model_b": ["B", "Abc"], "winner": ["abc", "abc"]},
+            {},
+            InputError,
+            "verdicts 'abc' match no system name exactly; write model_a, model_b or tie",
+        ),
         (PLAIN | {"item": ["1", None]}, {}, InputError, f"1 rows have no item{CORRECT}"),
         (PLAIN | {"item": ["1", ""]}, {}, InputError, f"1 rows have no item{CORRECT}"),
         (PLAIN | {"item": [1, None]}, {}, InputError, f"1 rows have no item{CORRECT}"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
@@ -14,7 +16,8 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.data.counts import is_counts
-from custodes.errors import InputError, OptionError
+from custodes.data.table_engines import scan_sources
+from custodes.errors import CustodesError, InputError, OptionError
 from tests.data.equal_counts import assert_equal_counts
 from tests.messages import exactly
 
@@ -180,6 +183,83 @@ def test_other_json_is_no_counts(tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(b"\x1f\x8bbroken")
     (tmp_path / "b.json").write_text('[{"item": "custodes"}]')
     assert not any(map(is_counts, [tmp_path / "a.json.gz", tmp_path / "b.json", tmp_path / "c.json", "demo", 3]))
+
+
+def test_a_name_of_another_form_is_refused_and_notes_are_kept(tmp_path: Path) -> None:
+    counts = cu.count_battles(BATTLES.with_columns(winner=pl.Series(["", *BATTLES["winner"][1:]])))
+    message = (
+        f"cannot write {tmp_path / 'x.json'}: the name of a counts file must end in .counts.json; choose such a name"
+    )
+    with pytest.raises(OptionError, match=exactly(message)):
+        cu.write_counts(counts, tmp_path / "x.json")
+    again = cu.read_counts(cu.write_counts(counts, tmp_path / "x.counts.json"))
+    assert again.notes == counts.notes
+    assert [(note.rule, note.count) for note in again.notes] == [("missing-verdict", 1)]
+    assert again.origin == replace(counts.origin, name="x.counts.json", digest=again.origin.digest)
+
+
+ONLY_DUCKDB = "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches"
+KINDS = "files of different kinds; give files of one kind: .parquet, .csv, .jsonl, .ndjson"
+COLUMNS = "item, system, rater, score"
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "message"),
+    [
+        ("no.csv gone*.csv", {}, "no.csv, gone*.csv: no such file; give Parquet, CSV or JSON Lines"),
+        ("s.csv s.parquet", {}, f"s.csv, s.parquet: {KINDS}"),
+        ("t.txt", {}, f"t.txt: {KINDS}"),
+        ("s.csv t.CSV", {}, "s.csv and t.CSV differ in columns judge, rater; count these files separately"),
+        (
+            "s.csv t.CSV",
+            {"engine": "duckdb"},
+            "s.csv and t.CSV differ in columns judge, rater; count these files separately",
+        ),
+        ("s.csv", {"columns": {"item": "x"}}, f"--column item=x: no such column; columns: {COLUMNS}"),
+        (
+            "s.csv",
+            {"columns": {"item": "rater"}},
+            "--column item=rater: the table already has a column 'item'; remove it",
+        ),
+        ("s.csv", {"memory_limit": "1GB"}, ONLY_DUCKDB),
+        ("s.csv", {"spill": "x"}, ONLY_DUCKDB),
+        (
+            "s.csv",
+            {"engine": "duckdb", "memory_limit": "1 gb!"},
+            "--memory-limit '1 gb!': not a size; give one such as 500MB or 2GB",
+        ),
+        (
+            "s.csv",
+            {"engine": "duckdb", "spill": "s.csv"},
+            "--spill s.csv: not writable: File exists; give a folder on a disk with free space",
+        ),
+    ],
+)
+def test_files_that_no_engine_scans_are_refused(
+    sources: str,
+    options: dict[str, Any],
+    message: str,
+    scores: pl.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("duckdb")
+    monkeypatch.chdir(tmp_path)
+    Path("t.txt").touch()
+    scores.write_csv("s.csv")
+    scores.rename({"rater": "judge"}).write_csv("t.CSV")
+    scores.write_parquet("s.parquet")
+    defaults: dict[str, Any] = {"engine": "polars", "columns": {}, "memory_limit": None, "spill": None}
+    with pytest.raises(CustodesError, match=exactly(message)), scan_sources(sources.split(), **defaults | options):
+        pass
+    for engine in ("polars", "duckdb"):
+        same = {"engine": engine, "columns": {"item": "item"}}
+        with scan_sources(["s.csv", "s.csv"], **defaults | same) as table:
+            assert nw.from_native(table).lazy().collect("polars").shape == (240, 4)
+    limits = {"engine": "duckdb", "memory_limit": " 1.5 gib ", "spill": "new"}
+    with scan_sources(["*.parquet"], **defaults | limits) as table:
+        assert len(table.fetchall()) == 120
+    assert Path("new").is_dir()
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,20 @@ def test_items_that_the_table_lacks_are_counted_unless_it_lacks_all() -> None:
     assert input_error(Items().coverage_notes, data, where="items.csv") == message.format("", "")
 
 
+def test_properties_of_items_or_of_their_clusters() -> None:
+    items, _ = Items.make(pl.DataFrame({"item": ["a", "b", "c"], "cluster": ["q", "q", "r"], "group": "old"}))
+    table = pl.DataFrame({"item": ["q", "c", "z"], "group": ["x", "y", "z"]})
+    assert items.with_properties(table, where="t").frame.select("item", "cluster", "group").rows() == [
+        *(("a", "q", "x"), ("b", "q", "x"), ("c", "r", "y")),
+    ]
+    message = (
+        "t: the column of items names no item of the data (column: d, e and 1 more; data: a, b and 1 more); give the "
+        "properties in a table of items (--items)"
+    )
+    unknown = table.with_columns(item=pl.Series(["d", "e", "f"]))
+    assert input_error(items.with_properties, unknown, where="t") == message
+
+
 def test_what_two_inputs_say_of_items_adds_up() -> None:
     one, _ = Items.make(pl.DataFrame({"item": ["a", "b"], "group": ["news", ""], "weight": [2, None]}))
     other, _ = Items.make(pl.DataFrame({"item": ["b", "c", "a"], "cluster": ["x", "y", ""], "weight": [3, None, 2]}))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import date as day
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pytest
 
-from custodes.data.outputs import SCHEMA, SOURCES, Outputs
+from custodes.data.outputs import SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns
 from custodes.data.reading import read
 
 
@@ -70,6 +73,39 @@ def test_of_two_inputs_what_is_not_empty_counts_and_what_differs_is_told(tmp_pat
         ),
     ]
     assert both.merge_with(both)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "turns"),
+    [
+        (' [{"role": "user", "text": "Hi"}]', [("user", "Hi")]),
+        (pl.Series([{"role": "user", "text": "Hi"}]), [("user", "Hi")]),
+        (
+            [
+                {"from": "a", "content": "x"},
+                {"speaker": "b", "value": "y"},
+                {"author": "c", "text": None, "value": "z"},
+            ],
+            [("a", "x"), ("b", "y"), ("c", "z")],
+        ),
+        ([{"role": 1, "from": "a", "text": None}], [("a", "")]),
+        ([{"role": "a", "content": [{"text": "x"}, {"image": "i"}, "y", 3, {"text": 4}]}], [("a", "x\ny")]),
+        (
+            [{"role": "a", "content": {"ä": day(2020, 1, 2)}}, {"role": "b", "text": 5}],
+            [("a", '{"ä": "2020-01-02"}'), ("b", "5")],
+        ),
+        *(
+            (cell, None)
+            for cell in (
+                *("[]", "{}", "text", "[broken", "[" * 100_000, "[1]", [], 3, None, ["x"]),
+                *([{"role": "a", "text": "x"}, "y"], [{"role": "", "text": "x"}], [{"text": "x"}], [{"role": "a"}]),
+            )
+        ),
+    ],
+)
+def test_turns_of_dialogues(cell: Any, turns: list[tuple[str, str]] | None) -> None:
+    assert parse_turns(cell) == turns
+    assert turns is None or parse_turns(format_dialogue(turns)) == turns
 
 
 def test_texts_are_part_of_the_digest_of_a_study_that_came_from_dataframes() -> None:

@@ -147,12 +147,20 @@ def test_a_unit_is_that_of_the_cost_beside_it() -> None:
         assert units(first.merge_with(second)[0])[0] == expected
 
 
+HALVES = ({"low": 3}, {"high": 1})  # a scale with one known bound
+
+
 def test_joined_raters_know_what_either_knows() -> None:
     first = RATERS.merge_side_table(pl.DataFrame({"rater": ["bleu"], "low": [0], "high": [1], "signature": ["v1"]}))[0]
     rows = [{"rater": "bleu", "higher_is_better": "no", "low": 5, "high": 9, "cost": 2.0, "signature": "v2"}]
     second, _ = Raters.infer({"bleu": "metric", "new": ""}).merge_side_table(pl.DataFrame(rows))
     raters, notes = first.merge_with(second)
     assert raters.select_kind("metric") == ("bleu", "bert[x]")
+    halves = [
+        Raters.infer({"m": ""}).merge_side_table(pl.DataFrame({"rater": ["m"], **bounds}))[0] for bounds in HALVES
+    ]
+    for one, other in (halves, halves[::-1]):
+        assert one.merge_with(other)[0].frame.select("low", "high").row(0) == one.frame.select("low", "high").row(0)
     row = raters.select_raters(["bleu"]).frame.row(0, named=True)
     assert (row["higher_is_better"], row["low"], row["high"], row["cost"], row["signature"]) == (False, 0, 1, 2, "v1")
     message = (

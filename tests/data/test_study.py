@@ -29,6 +29,11 @@ BLEU, JUDGE = table("bleu", "metric"), table("judge", "metric", aspect="fluency"
 NO_METRIC = r"^no metric, as every rater is human; add scores of a metric \(leaderboard and consistency need"
 
 
+VERDICTS = read(
+    pl.DataFrame({"item": ["1"], "model_a": "A", "model_b": "B", "rater": "j", "kind": "llm", "winner": "A"})
+)
+
+
 def study() -> Study:
     return read(pl.concat([ANN, BOB, BLEU, JUDGE]))
 
@@ -49,6 +54,8 @@ def test_what_a_study_holds() -> None:
     assert repr(example) == (
         "<Study table: 2 items, 2 systems, 2 annotators, 2 metrics, 16 ratings; aspects fluency, relevance>"
     )
+    judged = replace(VERDICTS, name="a\x1b", second=VERDICTS.preferences, second_ratings=example.ratings)
+    assert repr(judged) == "<Study a\\x1b: 1 items, 2 systems, 1 metrics, 1 verdicts, 17 second opinions>"
 
 
 @pytest.mark.parametrize(
@@ -290,21 +297,50 @@ def test_side_tables() -> None:
     assert [note.message for note in described.notes] == ["items: the table lacks 1 of 2 items of the data (2)"]
 
 
+TEXTS = {"item": ["1"], "system": ["A"], "text": ["x"]}
+
+
 def test_the_fingerprint_depends_on_every_part() -> None:
     base = study()
+    timed = replace(VERDICTS.preferences, frame=VERDICTS.preferences.frame.with_columns(seconds=pl.lit(2.0)))
     variants = [
         read(pl.concat([ANN, BOB, BLEU])),
         base.describe(raters=pl.DataFrame({"rater": ["bleu"], "higher_is_better": [False]})),
         base.describe(items=pl.DataFrame({"item": ["1", "2"], "cluster": ["x", "x"]})),
+        replace(base, preferences=VERDICTS.preferences),
+        replace(base, preferences=timed),
+        replace(base, preferences=replace(timed, missing=timed.frame.select("item"))),
+        replace(base, second=VERDICTS.preferences),
+        replace(base, second_ratings=base.ratings),
+        replace(base, looks=pl.DataFrame({"look": [1]})),
+        replace(base, probes=pl.DataFrame({"look": [2]})),
+        *(replace(base, outputs=read(pl.DataFrame(TEXTS | change)).outputs) for change in ({}, {"source": "q"})),
     ]
     prints = {variant.fingerprint() for variant in [base, *variants]}
-    assert len(prints) == 4
+    assert len(prints) == len(variants) + 1
     assert study().fingerprint() == base.fingerprint()
     from_file = replace(base, digest="0123456789abcdef")
     assert from_file.fingerprint() == "0123456789abcdef"
     assert (
         from_file.describe(items=pl.DataFrame({"item": ["1", "2"], "cluster": ["x", "x"]})).digest != from_file.digest
     )
+
+
+def test_columns_of_outputs_are_taken_from_both_inputs() -> None:
+    first, second = (
+        pl.DataFrame({"item": [*items], "system": "A", "size": sizes, **more})
+        for items, sizes, more in (("12", [1, None], {}), ("23", [5, 6], {"kind": ["p", "q"]}))
+    )
+    source, other = read(ANN), read(BLEU)
+    joined = join([replace(source, attributes=first), replace(other, attributes=second)]).attributes
+    assert joined is not None
+    assert joined.columns == ["item", "system", "size", "kind"]
+    assert joined.rows() == [("1", "A", 1, None), ("2", "A", 5, "p"), ("3", "A", 6, "q")]
+    for studies in ([replace(source, attributes=first), other], [other, replace(source, attributes=first)]):
+        assert join(studies).attributes is first
+    other = replace(other, attributes=second.with_columns(size=pl.lit([1])))
+    with pytest.raises(InputError, match=r"^the inputs have different types in a common column \(size\): "):
+        join([replace(source, attributes=first), other])
 
 
 def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None:

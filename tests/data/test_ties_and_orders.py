@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from custodes.data import ties_and_orders
+from custodes.data.notes import Note
 from custodes.data.ties_and_orders import (
     combine_annotators,
     compare_in_memory,
@@ -167,10 +168,17 @@ def test_thresholds_of_people_add_the_rounding_error_of_the_scale() -> None:
 
 
 def test_notes_count_half_and_contradictory_comparisons() -> None:
-    (half, torn) = merging_notes(3, 2, "consistent", half_advice="; repeat them")
-    assert (half.count, torn.rule, torn.count) == (3, "torn-verdicts", 2)
-    assert half.message.startswith("3 comparisons are excluded because they were queried in both orders")
-    assert half.message.endswith("; repeat them")
-    assert "2 comparisons are excluded because verdicts" in torn.message
-    (torn,) = merging_notes(0, 2, "mean")
-    assert torn.message.endswith("the sign of the mean verdict is used")
+    half = (
+        "3 comparisons are excluded because they were queried in both orders and have a verdict in only one order"
+        "; repeat them"
+    )
+    excluded = "2 comparisons are excluded because verdicts of one rater differ between presentation orders or repeats"
+    assert merging_notes(3, 2, "consistent", half_advice="; repeat them") == [
+        Note(rule="half-judged", message=half, count=3),
+        Note(rule="torn-verdicts", message=excluded, count=2),
+    ]
+    used = (
+        "2 comparisons have verdicts of one rater that differ between presentation orders or repeats; the sign of the "
+        "mean verdict is used"
+    )
+    assert merging_notes(0, 2, "mean") == [Note(rule="torn-verdicts", message=used, count=2)]

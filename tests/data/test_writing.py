@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.data.writing import SUFFIXES, check_suffix, long_tables, write_table
+from custodes.data.writing import SUFFIXES, check_suffix, long_tables, table_bytes, write_table
 from custodes.errors import OptionError
 
 FORMS = [*SUFFIXES, ".csv.gz", ".jsonl.gz", ".TSV"]
@@ -60,6 +61,23 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
     table = pl.DataFrame({"a": [1, 2]})
     first, second = (write_table(table, tmp_path / f"{name}{form}").read_bytes() for name in ("one", "other"))
     assert first == second
+
+
+def test_the_bytes_of_each_form() -> None:
+    table = pl.DataFrame({"a": ["=1", "x"], "b": [["p", "ä"], []]})
+    quoted = 'a,b\n\'=1,"[""p"",""ä""]"\nx,[]\n'.encode()
+    assert table_bytes(table, "t.csv", quote_formulas=True) == quoted
+    assert table_bytes(table, "t.csv") == quoted.replace(b"'=", b"=")
+    assert table_bytes(table, "t.TSV", quote_formulas=True) == quoted.replace(b",b", b"\tb").replace(
+        b"1,", b"1\t"
+    ).replace(b"x,", b"x\t")
+    assert table_bytes(table, "t.jsonl", quote_formulas=True) == (
+        '{"a":"=1","b":["p","ä"]}\n{"a":"x","b":[]}\n'.encode()
+    )
+    assert gzip.decompress(table_bytes(table, "t.csv.gz", quote_formulas=True)) == quoted
+    assert pl.read_parquet(table_bytes(table, "t.parquet", quote_formulas=True)).equals(table)
+    long = pl.DataFrame({"a": range(12_001)})
+    assert table_bytes(long, "t.csv") == long.write_csv().encode()
 
 
 @pytest.mark.parametrize(

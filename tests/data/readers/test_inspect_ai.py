@@ -229,7 +229,9 @@ def test_human_labels_by_sample_join_the_log_of_one_task(tmp_path: Path) -> None
     label_file.write_text("\n".join(["sample_id,label", *(f"{k},{'pass' if k % 3 else 'fail'}" for k in range(20))]))
     study = read(log, label_file)
     assert study.humans == ("label",)
-    assert "column label is read as human labels" in " ".join(note.message for note in study.notes)
+    assert [note.message for note in study.notes if note.rule == "human-labels"] == [
+        f"{label_file.name}: column label is read as human labels, because the other inputs have only metrics"
+    ]
     assert rates(study).rates["n_labelled"].to_list() == [20]
     assert read(label_file).humans == ()
     passed = tmp_path / "passed.csv"  # this name may denote the result of a program
