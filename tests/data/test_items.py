@@ -14,6 +14,18 @@ def test_what_is_not_said_is_empty() -> None:
     assert notes == []
 
 
+def test_the_extreme_values_of_each_column_are_allowed() -> None:
+    columns = {"cluster": ["", "", "x", "x"], "weight": [1e-12, 1e12, 1, None], "probability": [1e-12, 1, None, 0.5]}
+    table = pl.DataFrame({"item": [*"abcd"], **columns, "n_outputs": [1, 2, 1, None], "notes": 1}, strict=False)
+    items, notes = Items.make(table)
+    assert items.frame.select("weight", "probability", "n_outputs").rows() == [
+        *((1e-12, 1e-12, 1), (1e12, 1, 2), (1, None, 1), (None, 0.5, None)),
+    ]
+    assert notes == [Note(rule="unused-columns", message="items: columns not used: notes", count=1)]
+    assert items.has_equal_outputs
+    assert not Items.make(table.filter(item="a"))[0].has_equal_outputs
+
+
 def test_rows_of_some_items_in_their_order() -> None:
     columns = {"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5], "probability": [None, 0.1]}
     items, _ = Items.make(pl.DataFrame(columns))
@@ -37,6 +49,12 @@ def test_rows_of_some_items_in_their_order() -> None:
             {"item": ["a", "b"], "weight": [1, 0]},
             "items.csv: weight in row 2 is not positive; to exclude an item, use --group",
         ),
+        (
+            {"item": ["a", "b"], "weight": [1, -2]},
+            "items.csv: weight in row 2 is not positive; to exclude an item, use --group",
+        ),
+        ({"item": ["a", ""]}, "items.csv: column 'item' is empty in row 2; fill in a label"),
+        ({"group": ["a", "b"]}, "items.csv: column 'item' is missing; columns: group; needed: item"),
         *(
             (
                 {"item": ["a", "b"], "probability": [1.0, value]},

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from custodes.data.outputs import SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns
+from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns
 from custodes.data.reading import read
 
 
@@ -106,6 +106,18 @@ def test_of_two_inputs_what_is_not_empty_counts_and_what_differs_is_told(tmp_pat
 def test_turns_of_dialogues(cell: Any, turns: list[tuple[str, str]] | None) -> None:
     assert parse_turns(cell) == turns
     assert turns is None or parse_turns(format_dialogue(turns)) == turns
+
+
+def test_images_of_an_output_are_those_of_the_first_input(tmp_path: Path) -> None:
+    texts, sources = (pl.DataFrame(schema=schema) for schema in (SCHEMA, {"item": pl.String}))
+    (tmp_path / "c").touch()
+    first, second = (
+        Outputs.from_sources(texts, sources, pl.DataFrame(rows, schema=IMAGES, orient="row"))
+        for rows in ([("1", "A", "a"), ("1", "A", "b")], [("1", "A", "c"), ("1", "B", "c"), ("2", "A", "d")])
+    )
+    both = first.merge_with(second)[0].resolve_images(tmp_path)
+    images = [("1", "A", "a"), ("1", "A", "b"), ("1", "B", str(tmp_path / "c")), ("2", "A", "d")]
+    assert both.images.rows() == images
 
 
 def test_texts_are_part_of_the_digest_of_a_study_that_came_from_dataframes() -> None:

@@ -125,6 +125,23 @@ def test_own_systems_are_kept_as_patterns_and_nobody_has_any_unless_said() -> No
     assert notes == []
 
 
+def test_of_several_globs_the_first_wins_column_by_column() -> None:
+    rows = [{"rater": "b*", "cost": 1, "date": None}, {"rater": "bl*", "cost": 2, "date": "2020"}]
+    assert described(rows)[0].frame.select("rater", "cost", "date").rows() == [
+        *(("ann", None, None), ("bob", 1, None), ("bleu", 1, "2020"), ("bert[x]", 1, None)),
+    ]
+
+
+def test_metrics_with_names_of_error_metrics_are_noted_unless_their_direction_is_declared() -> None:
+    raters = Raters.infer({"ter@best": "metric", "wer:x": "", "js": "human", "terse": "metric", "edit": "metric"})
+    rows = {"rater": ["edit", "wer*"], "higher_is_better": [True, None], "low": [None, 0]}
+    (note,) = raters.merge_side_table(pl.DataFrame(rows))[0].undeclared_directions()
+    assert (note.rule, note.count) == ("undeclared-direction", 2)
+    assert note.message.startswith("`custodes score` has metrics named ter@best, wer:x, for which lower is better, ")
+    lower = {"rater": ["*er*"], "higher_is_better": [False]}
+    assert [note.count for note in raters.merge_side_table(pl.DataFrame(lower))[0].undeclared_directions()] == [1]
+
+
 def test_a_unit_is_that_of_the_cost_beside_it() -> None:
     def units(raters: Raters) -> list[tuple[float | None, str | None]]:
         return raters.select_raters(["bleu", "bob"]).frame.select("cost", "cost_unit").rows()
@@ -145,6 +162,28 @@ def test_a_unit_is_that_of_the_cost_beside_it() -> None:
     priced, _ = Raters.infer({"bleu": "metric"}).merge_side_table(pl.DataFrame({"rater": ["bleu"], "cost": [3.0]}))
     for first, second, expected in ((scored, priced, (0.5, "cpu-s")), (priced, scored, (3, None))):
         assert units(first.merge_with(second)[0])[0] == expected
+
+
+def test_joined_raters_have_the_first_declared_value_of_each_column() -> None:
+    declared = [
+        {"higher_is_better": "yes", "low": 0, "high": 1, "person": "no", "date": None, "cost": None},
+        {"higher_is_better": "no", "low": 5, "high": 9, "person": "yes", "date": "2021", "cost": 2, "cost_unit": "usd"},
+    ]
+    declared[0] |= {"own_system": "A", "signature": None, "truncated": 0.5}
+    declared[1] |= {"own_system": "B", "signature": "v2", "truncated": 0.25}
+    one, other = (
+        Raters.infer({"a": "", "x": kind}).merge_side_table(pl.DataFrame({"rater": ["x"], **values}))[0]
+        for kind, values in zip(("metric", ""), declared, strict=True)
+    )
+    for first, second, values in ((one, other, (0, 1, "A", 0.5)), (other, one, (0, 1, "A", 0.5))):
+        low, high, own, truncated = values
+        merged, notes = first.merge_with(second)
+        assert merged.frame.filter(rater="x").row(0) == (
+            *("x", "metric", False, low, high, True, "2021", 2, "usd", own, "v2", truncated),
+        )
+        assert notes == []
+        assert merged.directed == {"x"}
+        assert list(merged.kind) == (["x", "a"])
 
 
 HALVES = ({"low": 3}, {"high": 1})  # a scale with one known bound
