@@ -300,6 +300,13 @@ def test_side_tables() -> None:
 TEXTS = {"item": ["1"], "system": ["A"], "text": ["x"]}
 
 
+def test_items_of_a_study_of_texts_are_described() -> None:
+    texts = read(pl.DataFrame({"item": ["2", "1", "2"], "system": [*"AAB"], "text": "x"}))
+    described = texts.describe(items=pl.DataFrame({"item": ["1"], "group": ["g"]}), items_name="i.csv")
+    assert messages(described) == [("items-not-described", 1, "i.csv: the table lacks 1 of 2 items of the data (2)")]
+    assert texts.item_labels().is_empty()
+
+
 def test_the_fingerprint_depends_on_every_part() -> None:
     base = study()
     timed = replace(VERDICTS.preferences, frame=VERDICTS.preferences.frame.with_columns(seconds=pl.lit(2.0)))

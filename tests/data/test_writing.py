@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from custodes.data.preferences import Preferences
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.writing import SUFFIXES, check_suffix, long_tables, table_bytes, write_table
@@ -50,6 +51,18 @@ def test_what_is_written_is_read_back(study: Study, tmp_path: Path, form: str) -
     assert again.outputs is not None
     assert again.outputs.texts.sort("item", "system").equals(study.outputs.texts.sort("item", "system"))
     assert again.outputs.sources.sort("item").equals(study.outputs.sources.sort("item"))
+
+
+def test_second_opinions_follow_the_first_with_their_role(study: Study) -> None:
+    second = replace(study, second=study.preferences, second_ratings=study.ratings)
+    for name in ("ratings", "battles"):
+        first_rows, rows = (long_tables(source)[name] for source in (study, second))
+        n = first_rows.height
+        assert rows["role"].to_list() == ["primary"] * n + ["second"] * n
+        assert rows.drop("role").head(n).equals(rows.drop("role").tail(n))
+        assert rows.drop("role").head(n).equals(first_rows)
+    alone = replace(second, preferences=Preferences())
+    assert long_tables(alone)["battles"]["role"].to_list() == ["second"]
 
 
 def test_tables_without_rows_are_left_out() -> None:
@@ -159,5 +172,8 @@ def test_labels_are_written_as_words(columns: dict[str, list[str | None]], tmp_p
     assert again.unlabelled.select("item").equals(study.unlabelled.select("item"))
     keys = ["item", "rater", "score"]
     assert again.ratings.frame.select(keys).sort(keys).equals(study.ratings.frame.select(keys).sort(keys))
+    unlabelled = pl.read_csv(file, infer_schema=False).filter(pl.col("label").is_null())
+    assert set(unlabelled["rater"]) <= {"judge"}  # the first metric
+    assert set(unlabelled["item"]) == set(map(str, range(4))) - set(study.ratings.frame["item"])
     written = set(pl.read_csv(file, infer_schema=False)["label"].drop_nulls())
     assert written >= {word for scale in study.labels.values() for word in scale.words if word in columns["human"]}

@@ -80,8 +80,13 @@ def test_the_note_gives_a_mapping_that_reads_the_same() -> None:
     frame = pl.DataFrame(LAYOUTS["in brackets"])
     note = cu.read(frame).notes[0].message
     columns = {"item": "key", "source": "src", "text": "Response ({system})"}
-    assert "--column item=key --column 'text=Response ({system})' --column source=src" in note
-    assert outputs_of(cu.read(frame, columns=columns)).texts.equals(outputs_of(cu.read(frame)).texts)
+    assert note == (
+        "table: read as texts with --column item=key --column 'text=Response ({system})' --column source=src; give "
+        "other columns if this is wrong"
+    )
+    for reader in (None, "outputs"):
+        texts = outputs_of(cu.read(frame, columns=columns, reader=reader)).texts
+        assert texts.equals(outputs_of(cu.read(frame)).texts)
 
 
 PROPOSED = {
