@@ -9,7 +9,14 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.dependent_items import CLEAR, LEVEL, dependent_items, items_by_annotator, merge_clusters
+from custodes.data.dependent_items import (
+    CLEAR,
+    LEVEL,
+    dependent_items,
+    items_by_annotator,
+    merge_clusters,
+    repeated_items,
+)
 from custodes.data.items import Items
 from custodes.data.notes import Note
 from custodes.data.raters import Raters
@@ -93,7 +100,11 @@ def test_the_verdict_names_the_clusters(cluster_noun: str, taste: float, effect:
 
 
 def test_results_of_two_annotators_hold_for_these() -> None:
+    three = assigned(0, annotators=3, taste=1.0)
+    groups, _, n_annotators = items_by_annotator(three, three.humans, [])
+    assert len(groups) == n_annotators == 3
     study = assigned(0, annotators=2, taste=1.0)
+    assert items_by_annotator(study, study.humans, [])[0] == []
     assert cu.check(study).summary["clusters"][0] == 100
     message = next(
         note.message for note in cu.leaderboard(study, resamples=20).notes if note.rule == "annotators-differ"
@@ -107,15 +118,16 @@ def test_who_rates_the_same_items_is_no_cluster() -> None:
     assert cu.check(study).summary["clusters"][0] == 100
 
 
-def test_a_few_items_of_two_annotators_change_nothing() -> None:
+@pytest.mark.parametrize(("n_items", "n_groups"), [(10, 5), (50, 5), (51, 0)])
+def test_a_few_items_of_two_annotators_change_nothing(n_items: int, n_groups: int) -> None:
     both = assigned(1, taste=1.0).ratings.frame
-    again = both.filter(pl.col("item").is_in([f"i{k}" for k in range(10)])).with_columns(
+    again = both.filter(pl.col("item").is_in([f"i{k}" for k in range(n_items)])).with_columns(
         rater=pl.when(pl.col("rater") == "a0").then(pl.lit("a1")).otherwise(pl.lit("a0"))
     )
     study = assigned(1, taste=1.0)
     frame = pl.concat([both, again]).unique(["item", "system", "rater"], maintain_order=True)
     study = Study(ratings=Ratings(frame=frame), raters=study.raters)
-    assert len(items_by_annotator(study, study.humans, [])[0]) == 5
+    assert len(items_by_annotator(study, study.humans, [])[0]) == n_groups
 
 
 def test_declared_clusters_of_several_annotators_stay() -> None:
@@ -157,6 +169,57 @@ def test_a_declared_cluster_of_items_of_two_annotators_leaves_the_clusters_as_th
     assert p_value(study) < LEVEL
     items = pl.DataFrame({"item": ["i0", second_item], "cluster": ["c", "c"]})
     assert np.isnan(p_value(study.describe(items=items)))
+
+
+RNG = np.random.default_rng(0)
+FINE = RNG.random((21, 6))  # six different scores of each item
+COARSE = np.where(np.arange(6) == 1, FINE[:, :1], FINE)  # five
+BITS = np.array([[item >> cell & 1 for cell in range(6)] for item in range(21)], dtype=float)
+TENS = np.array([[item // 10, item % 10, 5] for item in range(21)], dtype=float)
+
+
+def changed(row: np.ndarray, n_cells: int) -> np.ndarray:
+    return np.where(np.arange(len(row)) < n_cells, row + 1, row)
+
+
+@pytest.mark.parametrize(
+    ("scores", "groups"),
+    [
+        # a copy counts among enough different items
+        ([*FINE[:10], FINE[0]], ["0 10"]),
+        ([*FINE[:9], FINE[0]], []),
+        ([*COARSE[:20], COARSE[0]], ["0 20"]),
+        ([*COARSE[:19], COARSE[0]], []),
+        # not with few or constant scores
+        ([*COARSE[:20, 1:], COARSE[0, 1:]], []),
+        ([*FINE[:20], *np.ones((2, 6))], []),
+        # unless nearly equal items are as frequent
+        ([*FINE[:10], FINE[0], changed(FINE[0], 3)], []),
+        ([*FINE[:10], FINE[0], FINE[0, :4]], []),
+        ([*FINE[:10], FINE[0], changed(FINE[0], 4)], ["0 10"]),
+        ([*FINE[:10], FINE[0], FINE[0], changed(FINE[0], 3)], ["0 10 11"]),
+        # every item stands equally often
+        ([*BITS[:20], *BITS[:20]], [f"{k} {k + 20}" for k in range(20)]),
+        ([*BITS[:19], *BITS[:19]], []),
+        ([*BITS[:20], *BITS[:20], BITS[20]], []),
+        ([*BITS[:20], *BITS[:20], *BITS[[0, 0]]], ["0 40", "20 41", *(f"{k} {k + 20}" for k in range(1, 20))]),
+        ([*TENS, *TENS], [f"{k} {k + 21}" for k in range(21)]),
+        ([*TENS[:, :2], *TENS[:, :2]], []),
+    ],
+)
+def test_equal_scores_count_if_a_coincidence_is_unlikely(scores: list[np.ndarray], groups: list[str]) -> None:
+    rows = [(f"{item}", f"{system}", "m", score) for item, row in enumerate(scores) for system, score in enumerate(row)]
+    table = pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
+    study = Study(ratings=Ratings.make(table)[0], raters=Raters.infer({"m": "metric"}))
+    expected = [tuple(group.split()) for group in groups]
+    assert repeated_items(study, []) == expected
+    assert repeated_items(study, ["m"]) == expected
+    items = pl.DataFrame({"item": [f"{k}" for k in range(len(scores))], "cluster": "c"})
+    assert repeated_items(study.describe(items=items), []) == []
+    unique = pl.concat([table, table.unique("item").with_columns(rater=pl.lit("a"), score=pl.col("item").cast(float))])
+    raters = Raters.infer({"m": "metric", "a": "human"})
+    by_metric = repeated_items(Study(ratings=Ratings.make(unique)[0], raters=raters), ["a"])
+    assert by_metric == ([] if len(groups) > 1 else expected)
 
 
 def test_equal_texts_count_if_two_systems_gave_them_and_the_source_is_equal_or_the_texts_are_long() -> None:

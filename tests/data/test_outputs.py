@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns
+from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns, select_first_values
 from custodes.data.reading import read
 
 
@@ -106,6 +106,18 @@ def test_of_two_inputs_what_is_not_empty_counts_and_what_differs_is_told(tmp_pat
 def test_turns_of_dialogues(cell: Any, turns: list[tuple[str, str]] | None) -> None:
     assert parse_turns(cell) == turns
     assert turns is None or parse_turns(format_dialogue(turns)) == turns
+
+
+def test_first_values_are_in_the_order_of_the_rows() -> None:
+    items = [f"i{k * 7 % 40}" for k in range(40)]
+    texts = pl.DataFrame({"item": [*items, *items], "system": "A", "text": [""] * 40 + ["x"] * 40})
+    sources = pl.DataFrame(
+        {"item": [*items, *items], "source": ["", *"s" * 39, *"s" * 40], "images": [[]] * 40 + [["i"]] * 40}
+    )
+    texts, sources, notes = select_first_values(texts, sources, where="f")
+    assert texts.rows() == [(item, "A", "x") for item in items]
+    assert sources.rows() == [(item, "s", ["i"]) for item in items]
+    assert notes == []
 
 
 def test_images_of_an_output_are_those_of_the_first_input(tmp_path: Path) -> None:
