@@ -23,6 +23,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.clusters import counts_by_aspect
 from custodes.evaluate.rater_comparison import compare_any_raters
 from tests.data.equal_counts import assert_equal_counts
+from tests.data.input_errors import input_error
 from tests.messages import exactly
 
 duckdb = pytest.importorskip("duckdb")
@@ -133,6 +134,27 @@ def test_a_column_of_signs_and_one_person() -> None:
     assert counts.outcomes.row(0) == (HUMAN, "A", "B", 0.0, 1, 0, 1)
     assert counts.items == {HUMAN: 2}
     assert [note.rule for note in counts.notes] == ["missing-verdict"]
+
+
+def test_columns_may_have_other_names_and_numbers(connection: Any) -> None:
+    frame = pl.DataFrame(
+        {
+            "item": [7, 7, 8, 9],
+            "system_a": "B",
+            "system_b": "A",
+            "preference": [1.0, 1.0, 0.0, -1.0],
+            "judge": "ann",
+            "order": ["AB", "a, b", "ba", None],
+            "repeat": [1.0, 2.0, None, None],
+            "aspect": [None, "", None, None],
+            "kind": [" Human ", "human", "HUMAN", "Expert"],
+        }
+    )
+    expected = [("human", "A", "B", *row) for row in ((-1.0, 0, 0, 1), (0.0, 1, 0, 0), (1.0, 0, 1, 0))]
+    named = frame.rename({"judge": "rater", "preference": "winner", "system_a": "model_a", "system_b": "model_b"})
+    for table in (frame, named, named.with_columns(judge=pl.lit("x"), preference=pl.lit(0))):
+        assert count_battles(table).outcomes.rows() == expected
+        assert count_battles(connection.from_arrow(table.to_arrow())).outcomes.rows() == expected
 
 
 def test_an_aspect_and_some_systems() -> None:
@@ -261,6 +283,14 @@ def test_mistakes_are_named(
 ) -> None:
     with pytest.raises(error, match=exactly(f"count_battles: {message}")):
         count_battles(pl.DataFrame(frame), **options)
+
+
+def test_rows_of_ambiguous_verdicts_are_those_of_the_distinct_verdicts() -> None:
+    message = input_error(count_battles, pl.DataFrame(PLAIN | {"winner": [0, 1]}))
+    assert message.replace("row 2", "row 1") == (  # engines return rows in any order
+        "count_battles: winner is 0, 1, where 0 (row 1) may be a tie or a system; write model_a, model_b, tie (row "
+        "numbers refer to the list of distinct verdicts, not to the table)"
+    )
 
 
 def test_second_opinions_are_not_counted(connection: Any) -> None:

@@ -123,6 +123,66 @@ def test_rates_of_counts_are_those_of_the_labels(
     assert_frame_equal(other.sort(key), counts.sort(key), check_column_order=False)
 
 
+@pytest.mark.parametrize(
+    ("columns", "options", "expected"),
+    [
+        (
+            {"judge": ["y", "y", "n", None, "n"], "human": ["y", None, None, None, "n"], "p": [0.5, 1, 1, 1, 0.5]},
+            {
+                "columns": {"score": ["human:{rater:human}", "metric:{rater:judge}"], "probability": "p"},
+                "name": "x",
+            },
+            [
+                *((f"x with human label {k}", "x", "human", label, 0.5, 1) for k, label in ((1, "y"), (2, "n"))),
+                *((f"x {k}", "x", "judge", label, None, 1) for k, label in ((1, "n"), (2, "y"), (3, None))),
+                *((f"x with human label {k}", "x", "judge", label, 0.5, 1) for k, label in ((1, "y"), (2, "n"))),
+            ],
+        ),
+        (
+            {
+                "id": [f"t{k}" for k in range(8)],
+                "conversation_id": [*"aabbccd", None],
+                "judge": [*"ynynnyyy"],
+                "human": ["y", *[None] * 7],
+                "topic": [*"uuuvvuuu"],
+            },
+            {"by": ["topic"]},
+            [
+                ("t0", "labels", "human", "y", "a", 1, "u"),
+                ("labels 1.1", "labels", "judge", "y", "labels 1", 2, "u"),  # conversation d, and the last item
+                ("labels 2.1", "labels", "judge", "y", "labels 2", 2, "u"),  # conversations b and c
+                ("labels 2.2", "labels", "judge", "n", "labels 2", 2, "v"),
+                ("t0", "labels", "judge", "y", "a", 1, "u"),
+                ("t1", "labels", "judge", "n", "a", 1, "u"),
+            ],
+        ),
+        (
+            {
+                "id": [1, 1, 2, 2, 3, 3],
+                "version": ["v1", "v2"] * 3,
+                "judge": [*"ynynny"],
+                "human": ["y", *[None] * 5],
+            },
+            {"name": "z"},
+            [
+                ("1", "v1", "human", "y", 1),
+                *((item, "v1", "judge", label, 1) for item, label in (("1", "y"), ("z 1", "y"), ("z 2", "n"))),
+                *((item, "v2", "judge", label, 1) for item, label in (("1", "n"), ("z 1", "n"), ("z 2", "y"))),
+            ],
+        ),
+    ],
+    ids=["no items", "clusters", "systems"],
+)
+def test_rows_of_counts(
+    columns: dict[str, list[Any]], options: dict[str, Any], expected: list[tuple[Any, ...]]
+) -> None:
+    counts = cu.count_labels(pl.LazyFrame(columns), **options)
+    constant = {"kind", "aspect", "repeat", "invalid"}
+    assert counts.select(name for name in counts.columns if name not in constant).rows() == expected
+    assert set(counts.select("rater", "kind").iter_rows()) == {("human", "human"), ("judge", "metric")}
+    assert counts.select(constant - {"kind"}).unique().row(0) == ("", "", "")
+
+
 def test_integers_are_equal_to_the_last_one_and_bounds_have_the_same_seed() -> None:
     table = traces(5000, labelled=0.05)
     whole, from_counts = cu.rates(table, rng=7), cu.rates(cu.count_labels(table.lazy(), name="table"), rng=7)
