@@ -18,6 +18,7 @@ from custodes.data.study import Study
 from custodes.data.writing import write_table
 from custodes.errors import InputError
 from custodes.scoring.metrics import METRICS
+from tests.messages import exactly
 
 SCORES = pl.DataFrame(
     {
@@ -142,9 +143,8 @@ def test_one_that_is_wrong_is_one_line_with_the_way_out(
 def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path, scores: Path) -> None:
     write_table(TER, tmp_path / "scores.raters.csv")
     second_table = write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "scores.raters.jsonl")
-    with pytest.raises(
-        InputError, match=(r"scores\.csv: several raters tables in the same folder \(scores\.raters\.csv, ")
-    ):
+    message = "scores.csv: several raters tables in the same folder (scores.raters.csv, scores.raters.jsonl); keep one"
+    with pytest.raises(InputError, match=exactly(message)):
         cu.read(scores)
     assert traits_of(cu.read(scores, raters=second_table)) == ("metric", False, 9.0, "ter v1")
 

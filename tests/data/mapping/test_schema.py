@@ -89,6 +89,10 @@ def test_invalid_and_reader_are_kept(tmp_path: Path) -> None:
         ),
     ):
         cu.read(battles, schema=path, invalid="error")
+    path.write_text('invalid = "skip"')
+    message = "invalid='skip' is unknown; allowed: error, drop, force"
+    with pytest.raises(CustodesError, match=exactly(message)):
+        cu.read(battles, schema=path)
 
 
 @pytest.mark.parametrize(
