@@ -24,7 +24,8 @@ def test_rows_without_a_score_are_absent_and_counted() -> None:
 
 
 def test_scores_whose_squares_are_numbers_are_kept() -> None:
-    for scores in ([-1e100, 0, None], [1e-100, 0, None], [0, 0, 0]):
+    scores: list[object]
+    for scores in ([-1e100, 0.0, None], [1e-100, 0.0, None], [0.0, 0.0, 0.0]):
         assert ratings_of(score=scores).frame["score"].to_list() == [score for score in scores if score is not None]
 
 

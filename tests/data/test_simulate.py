@@ -223,8 +223,8 @@ def test_defaults_are_as_documented() -> None:
     )
     assert metric == SimulatedMetric(name="m")
     plain = simulate(metrics=[metric], **request)
-    options = {"aspects": [""], "documents": None, "groups": [""], "difficulty": 0.5, "spread": 0.7, "missing": 0.0}
-    same = simulate(metrics=[metric], name="simulated", **request, **options)
+    request |= {"aspects": [""], "documents": None, "groups": [""], "difficulty": 0.5, "spread": 0.7, "missing": 0.0}
+    same = simulate(metrics=[metric], name="simulated", **request)
     assert plain.study.fingerprint() == same.study.fingerprint()
     assert plain.study.name == "simulated"
     assert demo_simulation(items=80, rng=0).study.fingerprint() == DEMO.study.fingerprint()
