@@ -72,6 +72,17 @@ def test_without_them_the_successor_leads() -> None:
     assert 0 < result.number < 250
 
 
+@pytest.mark.parametrize(("wins", "losses"), [(53, 47), (30, 10), (95, 5), (400, 20)])
+def test_the_second_of_two_systems_leads_if_fewer_wins_than_losses_remain(wins: int, losses: int) -> None:
+    rows = battles([0] * (wins + losses), [1] * (wins + losses), [1] * wins + [-1] * losses)
+    assert removal(rows, 2) == Removal(successor=1, number=wins - losses + 1)
+
+
+def test_removals_that_disconnect_the_systems_are_not_used() -> None:
+    rows = battles([2, 2, 2, 0, 1, 2, 1], [0, 0, 0, 1, 0, 1, 0], [-1, -1, 1, 1, 0, 1, -1])
+    assert removal(rows, 3) == Removal(successor=2, number=1)
+
+
 def test_undefined_where_the_leader_won_everything() -> None:
     assert removal(battles([0, 0, 1], [1, 2, 2], [1, 1, 1]), 3) is None
     assert removal(battles([0, 0], [1, 1], [1, -1]), 3) == Removal(successor=1, number=1)

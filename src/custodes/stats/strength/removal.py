@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from custodes.errors import InputError
 from custodes.stats.arrays import Floats, Ints, round_for_sorting
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import BattleCounts, Battles, count_by_kind
@@ -31,7 +33,8 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     found.
 
     The comparisons with the largest influence on the difference between the leader and a candidate are removed in
-    steps. Each step removes half of the number that a linear approximation requires, and then the model is refitted.
+    steps. Each step removes half of the number that a linear approximation requires, or half of all comparisons with
+    an influence if their total influence is too small, and then the model is refitted.
     The true minimum may be lower than the number found. The result is None if the leader's strength is finite only
     because of a penalty, if the leader's component has no other system, or if there are more than `MOST_PAIRS` pairs.
 
@@ -112,10 +115,10 @@ def _search_removal(
         removal_order, n_needed_removals = _select_removals(
             current_fit, mean_weight_of_outcome, n_remaining_of_outcome, leader, rival
         )
-        if not np.isfinite(n_needed_removals):
+        if not len(removal_order):
             return None
-        n_step_removals = max(1, int(n_needed_removals) // 2)
         n_removable_in_order = n_remaining_of_outcome.ravel()[removal_order]
+        n_step_removals = max(1, int(min(n_needed_removals, n_removable_in_order.sum())) // 2)
         n_taken_in_order = np.clip(
             n_step_removals - (np.cumsum(n_removable_in_order) - n_removable_in_order), 0, n_removable_in_order
         )
@@ -139,15 +142,15 @@ def _search_removal(
 
 
 def _refit(battle_counts: BattleCounts, component: Ints, *, ties_are_half: bool) -> Fit | None:
-    """Return the fit, with a penalty if necessary; None if no battle was won or lost."""
+    """Return the fit, with a penalty if necessary; None if no battle was won or lost, or if battles no longer connect
+    the systems."""
     if not battle_counts.outcomes[:, [0, 2]].any():
         return None
-    unpenalised_fit = fit(battle_counts, component=component, ties_are_half=ties_are_half, penalised=False)
-    return (
-        fit(battle_counts, component=component, ties_are_half=ties_are_half, penalised=True)
-        if unpenalised_fit is None
-        else unpenalised_fit
-    )
+    fit_counts = partial(fit, battle_counts, component=component, ties_are_half=ties_are_half)
+    try:
+        return fit_counts(penalised=False) or fit_counts(penalised=True)
+    except InputError:
+        return None
 
 
 def _select_removals(
