@@ -51,7 +51,7 @@ def raters(found: LabelLayout | None) -> str | None:
         ({"human": PAIR, "judge": MANY}, "human | judge"),
         ({"human": PAIR, "judge": TOO_MANY}, "human |"),
         ({"human": PAIR, "judge": SCORES}, "human | judge"),
-        ({"human": PAIR, "judge": PAIR, "llm_tone": WORDS, "llm_score": SCORES, "llm": SCORES}, "human | judge llm_score"),
+        ({"human": PAIR, "judge": PAIR, "llm_x": WORDS, "llm_score": SCORES, "llm": SCORES}, "human | judge llm_score"),
         ({"human": PAIR, "judge": WORDS, "llm": SCORES, "llm_certainty": SCORES}, "human | judge llm"),
         ({"human": PAIR, "llm_confidence": SCORES}, "human | llm_confidence"),
         # flags instead of judges
