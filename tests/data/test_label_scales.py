@@ -21,6 +21,7 @@ from tests.messages import exactly
 
 ELEVEN = [str(k) for k in range(11)]
 TWENTY = [f"w{k:02d}" for k in range(20)]
+ADVICE = "give labels that are words or at most 11 whole numbers"
 
 
 @pytest.mark.parametrize(
@@ -97,20 +98,21 @@ def test_codes_of_labels() -> None:
 @pytest.mark.parametrize(
     ("labels", "human", "message"),
     [
-        ({"h": [*ELEVEN, "11"]}, "h", "human labels are scores (0, 1, 10, 11 and 8 more); give labels that are words or at most 11 whole numbers"),
-        ({"h": ["1", "1.5"]}, "h", "human labels are scores (1, 1.5); give labels that are words or at most 11 whole numbers"),
-        ({"j": ["0.5", "0.7"]}, "", "labels are scores (0.5, 0.7); give labels that are words or at most 11 whole numbers"),
+        ({"h": [*ELEVEN, "11"]}, "h", f"human labels are scores (0, 1, 10, 11 and 8 more); {ADVICE}"),
+        ({"h": ["1", "1.5"]}, "h", f"human labels are scores (1, 1.5); {ADVICE}"),
+        ({"j": ["0.5", "0.7"]}, "", f"labels are scores (0.5, 0.7); {ADVICE}"),
         ({"h": [*TWENTY, "z"]}, "h", "21 different labels (w00, w01, w02, w03 and 17 more); at most 20 are allowed"),
         (
             {"h": ["fail", "pass"], "k": ["z"], "j": ["e", "d", "c", "b", "a"]},
             "h",
-            "the labels of k (z) are not among the human labels (fail, pass), so they cannot be compared; use the same labels for both",
+            "the labels of k (z) are not among the human labels (fail, pass), so they cannot be compared; use the same "
+            "labels for both",
         ),
         (
             {"h": list("654321"), "j": ["e", "d", "c", "b", "a", None]},
             "h",
-            "the labels of j (a, b, c, d and 1 more) are not among the human labels (1, 2, 3, 4, 5 and 1 more), so they cannot be compared; "
-            "use the same labels for both, such as 'e' for human labels of at least 5",
+            "the labels of j (a, b, c, d and 1 more) are not among the human labels (1, 2, 3, 4, 5 and 1 more), so "
+            "they cannot be compared; use the same labels for both, such as 'e' for human labels of at least 5",
         ),
     ],
 )  # fmt: skip

@@ -165,8 +165,8 @@ def test_all_guesses_in_order(table: str, expected: list[str]) -> None:
         (
             [0.5, 0.25] * 2,
             "",
-            "; try --column item=doc --columns '{rater}' (in Python columns={'item': 'doc', 'score': ['{rater}']}), or, "
-            "if each of these columns has the scores of one system, --column item=doc --columns 'metric:{system}'",
+            "; try --column item=doc --columns '{rater}' (in Python columns={'item': 'doc', 'score': ['{rater}']}), "
+            "or, if each of these columns has the scores of one system, --column item=doc --columns 'metric:{system}'",
         ),
         (
             ["0.5", "50%"] * 2,

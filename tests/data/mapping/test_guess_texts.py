@@ -171,6 +171,9 @@ def test_texts_in_tables_of_scores_and_of_verdicts() -> None:
     }
     assert score_text_roles(pl.DataFrame({"text": ["a"], "output": ["one two three"]}), []) == {"text": "text"}
     assert score_text_roles(pl.DataFrame({"x": [1], "output": ["a"]}), []) == {}
+    outputs = pl.DataFrame({"output": O, "answer": P})
+    assert score_text_roles(outputs, []) == {"text": "output", "references": "answer"}
+    assert score_text_roles(outputs, ["output"]) == {"text": "answer"}
     assert pair_text_roles(pl.DataFrame(PAIRS), ["id"]) == {
         "output_a": "output_a",
         "output_b": "output_b",

@@ -107,7 +107,7 @@ def test_columns_of_annotators_and_judges(columns: dict[str, Any], expected: str
         ({"judge": PAIR, "who": NAMES}, {"rater": "who"}, None),
         ({"human": PAIR, "judge": PAIR}, {"score": BOTH}, "human | judge"),
         ({"human": PAIR, "judge": PAIR}, {"score": ["{rater}"]}, None),
-        ({"human": PAIR, "judge": PAIR, "who": MANY}, {"score": ["human:human", BOTH[1]], "rater": "who"}, "human | judge"),
+        ({"human": PAIR, "judge": PAIR, "w": MANY}, {"score": ["human:human", BOTH[1]], "rater": "w"}, "human | judge"),
         ({"human": PAIR, "judge": PAIR, "who": MANY}, {"score": BOTH, "rater": "who"}, None),
         ({"judge": PAIR, "who": MANY}, {"score": [BOTH[1]], "rater": "who"}, None),
         ({"human_A": PAIR, "human_B": PAIR}, {"score": ["human_{system}"]}, None),
