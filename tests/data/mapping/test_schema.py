@@ -125,10 +125,11 @@ def test_invalid_and_reader_are_kept(tmp_path: Path) -> None:
             "study.toml: reader = ['x'] is not a text; write the value in quotes, such as reader = \"...\"",
         ),
         ("human = [3]", 'study.toml: human = [3] is not a text; write the value in quotes, such as human = "..."'),
-        ("human = 'ann*", r"study.toml: not TOML: .*; an example: reader = \"ratings\""),
+        ("human = 'ann*", 'study.toml: not TOML: .*; an example: reader = "ratings"'),
         (
             "columns = 'doc'",
-            "study.toml: columns='doc': give a mapping of role to column, such as {'item': 'doc_id', 'system': 'model'}",
+            "study.toml: columns='doc': give a mapping of role to column, such as {'item': 'doc_id', 'system': "
+            "'model'}",
         ),
         (
             "[columns]\nscore = ['{rter}']",
