@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from custodes.data.mapping import guess
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.guess import suggest_mapping
+from custodes.data.mapping.guess import find_certain_mapping, suggest_mapping
 
 N = 12
 CELLS: dict[str, list[Any]] = {
@@ -182,3 +183,16 @@ def test_advice(cells: list[Any], wrong: str, advice: str) -> None:
     frame = pl.DataFrame({"doc": list("abcd"), "chrf": [1.5, 2.5, 3.5, 4.5], "bleu": cells})
     assert suggest_mapping(frame, Columns(), lambda rows, mapping, n_systems: bool(mapping.patterns), wrong) == advice
     assert suggest_mapping(frame, Columns(), lambda rows, mapping, n_systems: False, wrong) == ""
+
+
+def test_a_certain_mapping_reads_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame({"id": CELLS["pair"], "model": CELLS["two"], "output": CELLS["text"]})
+    mapping = Columns(roles={"item": "id", "system": "model", "text": "output"})
+
+    def find(frame: pl.DataFrame, *heights: int, declared: Columns = Columns()) -> Columns | None:  # noqa: B008
+        return find_certain_mapping(frame, declared, lambda rows, _: rows.height in heights)
+
+    assert (find(frame, N), find(frame, 9), find(frame, N, declared=mapping)) == (mapping, None, None)
+    assert find(frame.rename({"model": "thing"}), N) is None  # uncertain
+    monkeypatch.setattr(guess, "GUESS_ROWS", 9)
+    assert (find(frame, 9, N), find(frame, 9), find(frame, N), find(frame[:9], 9)) == (mapping, None, None, mapping)
