@@ -343,6 +343,13 @@ def test_a_table_of_texts_has_no_ratings() -> None:
         apply(TEXTS, item="id", text="out_{system}", score="metric:chrf")
 
 
+def test_rows_without_an_item_do_not_describe_items() -> None:
+    columns = {"id": ["a", None, "b", ""], "system": list("xyxy"), "word": ["n", "m", "", "k"], "score": [1, 2, 3, 4]}
+    result = apply({**columns, "rater": "r"}, item="id", group="word")
+    assert result.items is not None
+    assert result.items.select("item", "group").rows() == [("a", "n"), ("b", None)]
+
+
 def test_systems_without_a_name() -> None:
     pairs = {"id": [1, 2], "x": ["p", "q"], "y": ["r", "s"], "better": ["A", "B"]}
     result = apply(pairs, item="id", output_a="x", output_b="y", winner="better")
