@@ -185,7 +185,7 @@ def infer_scale(
 
 
 def _are_numbers(words: Iterable[str]) -> bool:
-    return pl.Series(list(words), dtype=pl.String).cast(pl.Float64, strict=False).null_count() == 0
+    return pl.Series(list(words)).cast(pl.Float64, strict=False).null_count() == 0
 
 
 def binary_words(words: Sequence[str]) -> tuple[str, str]:

@@ -169,6 +169,8 @@ def test_kinds_follow_from_the_name_of_the_column_of_raters() -> None:
     frame, notes = with_kinds(pl.DataFrame({"rater": ["bleu", "human"]}), {"rater": "metric"}, where="t.csv")
     assert frame["kind"].to_list() == ["metric", "human"]
     assert notes == []
+    table_with_gap = pl.DataFrame({"rater": ["anna", None]})
+    assert with_kinds(table_with_gap, {"rater": "annotator"}, where="t.csv")[0]["kind"].to_list() == ["human"] * 2
     assert "except" not in with_kinds(table[:1], {"rater": "annotator"}, where="t.csv")[1][0].message
     with_kind = table.with_columns(kind=pl.lit("x"))
     for unchanged, roles in ((table, {"rater": "who"}), (table, {}), (with_kind, {"rater": "user"})):
