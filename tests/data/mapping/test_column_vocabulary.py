@@ -37,7 +37,7 @@ def test_names_are_normalised() -> None:
         ("choices.0.message.content", ["choices_0_message_content", "response", "content"]),
         ("answers.text", ["answers_text", "answers", "answer", "content"]),
         ("input.content", ["input_content", "input", "content"]),
-        ("a.label", ["a_label", "a"]),
+        *((f"a.{last}", [f"a_{last}", "a"]) for last in ("id", "name", "label", "value", "key")),
     ],
 )
 def test_the_parts_of_a_path_that_are_looked_up(name: str, names: list[str]) -> None:
