@@ -87,7 +87,8 @@ def encode(rows: list[tuple[str, str | None]], human: str = "h") -> tuple[list[f
 def test_codes_of_labels() -> None:
     codes, scale = encode([("h", "fail"), ("j", "true"), ("j", "maybe"), ("h", None), ("k", "0.3"), ("k", "2")])
     assert codes == [0, 1, None, None, 0.3, 2]
-    assert (scale.words, scale.scores, scale.binary) == (("fail", "pass"), {"k"}, True)
+    assert scale == LabelScale(words=("fail", "pass"), scores=frozenset("k"))
+    assert scale.binary
     assert encode([("h", "b"), ("h", "a"), ("h", "c"), ("j", "d")])[0] == [1, 0, 2, 3]
     assert encode([("h", "mies"), ("h", "prima"), ("j", "0.5")])[0] == [0, 1, 0.5]
     assert encode([("h", "10"), ("h", "2"), ("j", "2")])[0] == [1, 0, 0]

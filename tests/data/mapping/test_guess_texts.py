@@ -233,7 +233,7 @@ def test_columns_of_texts_and_scores_of_each_system() -> None:
     texts = {"id": UNIQUE, "answer_gpt": O, "answer_llama": P}
     roles = {"item": "id", "text": "answer_{system}"}
 
-    def layouts(**scores: list[float]) -> list[tuple[dict[str, str], tuple[str, ...]]]:
+    def layouts(**scores: Any) -> list[tuple[dict[str, str], tuple[str, ...]]]:
         frame = pl.DataFrame(texts | scores)
         return list(system_column_layouts(frame, frame.columns))
 
@@ -245,7 +245,7 @@ def test_columns_of_texts_and_scores_of_each_system() -> None:
         (roles, ("human:fluency_{system}", "metric:rating_{system}"))
     ]
     assert layouts(lone_gpt=whole) == layouts(xgpt=whole, xllama=whole) == []
-    nested = {"id": UNIQUE, "texts.gpt": O, "texts.llama": P}
+    nested: dict[str, Any] = {"id": UNIQUE, "texts.gpt": O, "texts.llama": P}
     nested |= {f"scores.{system}.{name}": tenth for system in ("gpt", "llama") for name in ("bleu", "comet")}
     frame = pl.DataFrame(nested)
     assert list(system_column_layouts(frame, frame.columns)) == [

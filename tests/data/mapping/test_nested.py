@@ -82,7 +82,7 @@ def test_texts_that_look_like_objects_are_not_opened() -> None:
 @pytest.mark.parametrize(
     ("columns", "n_values", "is_expanded"), [({}, 0, True), ({}, 1, False), ({"id": [1]}, 0, False)]
 )
-def test_a_cell_of_too_many_values_stays(columns: dict[str, list], n_values: int, *, is_expanded: bool) -> None:
+def test_a_cell_of_too_many_values_stays(columns: dict[str, list[int]], n_values: int, *, is_expanded: bool) -> None:
     cell = json.dumps({str(k): k for k in range(MAX_COLUMNS + n_values)})
     assert flatten_nested(pl.DataFrame({**columns, "big": [cell]})).width == (
         MAX_COLUMNS if is_expanded else len(columns) + 1
