@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.labels import LabelScale, binary_words, infer_scale
+from custodes.data.labels import LabelScale
 from custodes.errors import InputError
 from tests.messages import exactly
 
@@ -468,20 +468,6 @@ def test_rating_tables_stay_ratings() -> None:
     study = cu.read(pl.DataFrame(rows, schema=["item", "system", "human", "bleu"], orient="row"))
     assert not study.labels
     assert set(study.raters.kind) == {"human", "bleu"}
-
-
-def test_words_of_both_labels_and_their_scale() -> None:
-    assert binary_words(["pass"]) == ("fail", "pass")
-    assert binary_words(["bad", "good"]) == ("bad", "good")
-    columns = {"human": pl.Series(["a", "c", "b"]), "judge": pl.Series(["a", "a", "d"])}
-    assert infer_scale(columns, human_raters=["human"], where="x").words == ("a", "b", "c", "d")
-    two_words = {"human": pl.Series(["mies", "prima"]), "judge": pl.Series(["0.2", "0.9"])}
-    assert infer_scale(two_words, human_raters=["human"], where="x") == LabelScale(
-        words=("mies", "prima"), scores=frozenset({"judge"})
-    )
-    numbers = {"human": pl.Series(["1", "5", "3"]), "judge": pl.Series(["0.2", "0.9", "0.5"])}
-    scale = infer_scale(numbers, human_raters=["human"], where="x")
-    assert scale == LabelScale(words=("1", "3", "5"), ordered=True, scores=frozenset({"judge"}))
 
 
 def test_bad_labels_have_one_clear_line() -> None:

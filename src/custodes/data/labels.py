@@ -98,10 +98,9 @@ def label_words(column: pl.Series) -> pl.Series:
 def _words(column: pl.Series) -> pl.Series:
     column = restore_integers(column)
     word_series = column.cast(pl.String).str.strip_chars().str.to_lowercase()
-    if not column.dtype.is_numeric():
-        word_series = word_series.zip_with(
-            ~word_series.cast(pl.Float64, strict=False).is_null(), word_series.str.replace_all(r"[\s-]+", "_")
-        )
+    word_series = word_series.zip_with(
+        word_series.cast(pl.Float64, strict=False).is_not_null(), word_series.str.replace_all(r"[\s-]+", "_")
+    )
     word_series = word_series.str.replace(r"^(\d+)\.0+$", "$1")
     return word_series.set(word_series.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
 
@@ -186,7 +185,7 @@ def infer_scale(
 
 
 def _are_numbers(words: Iterable[str]) -> bool:
-    return pl.Series(list(words), dtype=pl.String).cast(pl.Float64, strict=False).null_count() == 0
+    return pl.Series(list(words)).cast(pl.Float64, strict=False).null_count() == 0
 
 
 def binary_words(words: Sequence[str]) -> tuple[str, str]:
@@ -206,7 +205,7 @@ def encode_raters(word_rows: pl.DataFrame, *, human_raters: Sequence[str], where
     common, because judges then cannot be validated.
     """
     word_column_of_rater = {
-        str(rater_name): rater_rows["word"].alias(str(rater_name))
+        str(rater_name): rater_rows["word"]
         for (rater_name,), rater_rows in word_rows.group_by("rater", maintain_order=True)
     }
     scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=where)

@@ -28,6 +28,17 @@ from custodes.data.mapping.annotator_columns import (
         (["human_style", "human_fluency"], ["bleu"], "human_{aspect}"),
         (["human_style", "human_fluency"], ["human_x"], "human_{aspect:style,fluency}"),
         (["expert_1", "turker_1"], ["bleu"], "human:{rater:expert_1,turker_1}"),
+        (["style_r1", "depth_r2"], ["zest_r1"], "human:{aspect:style,depth}_{rater}"),
+        (["style_r1", "depth_r2"], ["zest_r1", "style_x"], "human:{aspect:style,depth}_{rater:r1,r2}"),
+        (["{human}_style_r1", "{human}_depth_r2"], [], "{{human}}_{aspect}_{rater}"),
+        (["human_overall_quality_r1", "human_depth_r1"], [], "human_{aspect}_{rater}"),
+        (["x_style_ann1"], [], "human:x_{aspect}_{rater}"),
+        (["human_x_ann1"], [], "human:{rater:human_x_ann1}"),
+        (["r1.zest", "r2.zest"], [], "human:{rater}.{aspect}"),
+        (["r1.zest", "bob.zing"], [], "human:{rater:r1.zest,bob.zing}"),
+        (["style-r1", "depth_r2"], [], "human:{rater:style-r1,depth_r2}"),
+        (["style_al", "style_bo", "depth_al", "depth_bo"], [], "human:{aspect}_{rater}"),
+        (["style_al", "style_bo", "depth_al"], [], "human:{rater:style_al,style_bo,depth_al}"),
         (["style_human", "depth_human"], ["bleu_x"], "{aspect}_human"),
         (["style.rating.human", "depth.rating.human"], ["x"], "{aspect}.{rater}.human"),
         (["coh_", "flu_"], ["x_"], "human:{aspect:coh,flu}_"),
@@ -158,6 +169,8 @@ def test_kinds_follow_from_the_name_of_the_column_of_raters() -> None:
     frame, notes = with_kinds(pl.DataFrame({"rater": ["bleu", "human"]}), {"rater": "metric"}, where="t.csv")
     assert frame["kind"].to_list() == ["metric", "human"]
     assert notes == []
+    table_with_gap = pl.DataFrame({"rater": ["anna", None]})
+    assert with_kinds(table_with_gap, {"rater": "annotator"}, where="t.csv")[0]["kind"].to_list() == ["human"] * 2
     assert "except" not in with_kinds(table[:1], {"rater": "annotator"}, where="t.csv")[1][0].message
     with_kind = table.with_columns(kind=pl.lit("x"))
     for unchanged, roles in ((table, {"rater": "who"}), (table, {}), (with_kind, {"rater": "user"})):

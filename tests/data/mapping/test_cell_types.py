@@ -22,6 +22,7 @@ from custodes.data.mapping.cell_types import (
     may_be_labels,
     may_be_scores,
     may_be_systems,
+    scored_pairs,
     varies_within_items,
 )
 
@@ -129,7 +130,15 @@ def test_names_of_other_roles() -> None:
     assert has_another_role("model", "item")
     assert not has_another_role("model", "system")
     assert not has_another_role("zzz")
-    assert [has_text_role(name) for name in ("Source", "answer", "x", "a")] == [True, True, False, False]
+    names = ("Source", "answer", "gold", "evidence", "qid", "x", "a", "model")
+    assert [has_text_role(name) for name in names] == [*[True] * 5, *[False] * 3]
+
+
+def test_pairs_of_scores() -> None:
+    pairs = {"rm": (1.5, 0.5), "n_words": (3, 4), "latency": (1, 2), "human": (1, 2), "text": ("a", "b"), "x": (1, "b")}
+    sides = ("chosen", "rejected")
+    frame = {f"{name}_{sides[k]}": [cells[k]] for name, cells in pairs.items() for k in range(2)}
+    assert scored_pairs(pl.DataFrame({**frame, "lone_chosen": [1]})) == ["rm"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +152,13 @@ def test_names_of_other_roles() -> None:
         ("fluency", ["3", "rated by annotator 3", "x", "y"], ""),
         ("fluency", ["3", "one two three four five", "x", "y"], ""),
         ("fluency", ["3", "one two three four", "x", "y"], "fluency 'one two three four' in row 2"),
+        ("fluency", ["w", "x", "y", "z", "by annotator"], "fluency 'w' in row 1"),  # four cells are examined
+        ("bleu", ["x", "y", "z"], "bleu 'x' in row 1"),
+        ("human_1", ["3", "x", "y", "-"], "human_1 'x' in row 2"),
+        ("x", ["+1.234,5", "bad"], "x '+1.234,5' in row 1"),
+        ("x", ["4 - good", "3 (fair)", "bad", "a"], "x '4 - good' in row 1"),
         ("comment", ["1", "50%"], ""),
+        ("doc_id", ["1", "50%"], ""),
         ("x", ["1", "n/a", None], ""),
         ("x", ["1", "2"], ""),
     ],

@@ -64,14 +64,16 @@ def test_verdicts_on_two_systems(verdicts: dict, candidates: dict, expected: lis
     assert layouts(SYSTEMS | verdicts, candidates)[: len(expected)] == [PAIR | roles for roles in expected]
 
 
-@pytest.mark.parametrize(("second", "are_positions"), [(["A", "B"], False), (["B", "A"], True)])
+@pytest.mark.parametrize(("second", "are_positions"), [(["A", "B"], False), (["B", "A"], True), (["A", "A"], False)])
+@pytest.mark.parametrize("pattern", ["winner_{order}", "{order} choice", "{{x}} {order} (best)"])
 def test_letters_of_two_orders_are_positions_if_orders_contradict_each_other(
-    second: list[str], *, are_positions: bool
+    pattern: str, second: list[str], *, are_positions: bool
 ) -> None:
-    columns = SYSTEMS | {"winner_ab": ["A", "b."] * 6, "winner_ba": second * 6}
-    found = layouts(columns, {"winner": ["winner_ab", "winner_ba"]})
-    meanings = [PAIR | {"winner": "winner_{order}"}, PAIR | {"winner": "winner_{order}", "phrase": "{position}"}]
-    assert found[:2] == (meanings[::-1] if are_positions else meanings)
+    orders = ("Original", "swapped") if "x" in pattern else ("ab", "BA")
+    names = [pattern.format(order=order) for order in orders]
+    columns = SYSTEMS | dict(zip(names, (["A", "b."] * 6, second * 6), strict=True))
+    meanings = [PAIR | {"winner": pattern}, PAIR | {"winner": pattern, "phrase": "{position}"}]
+    assert layouts(columns, {"winner": names})[:2] == (meanings[::-1] if are_positions else meanings)
 
 
 def test_tables_without_names_of_systems() -> None:

@@ -55,6 +55,16 @@ def keys(columns: dict[str, Any], **declared: str) -> dict[str, Any]:
         ({"id": UNIQUE, "conversation_id": PAIRED}, {"item": "id", "cluster": "conversation_id"}),
         ({"id": UNIQUE, "user": PAIRED, "cluster_id": FOUR}, {"item": "id", "cluster": "cluster_id"}),
         ({"id": UNIQUE, "user_name": PAIRED}, {"item": "id"}),
+        ({"id": UNIQUE, "attributes.session.id": PAIRED}, {"item": "id", "cluster": "attributes.session.id"}),
+        ({"id": UNIQUE, "user_uuid_id": PAIRED}, {"item": "id", "cluster": "user_uuid_id"}),
+        ({"id": UNIQUE, "judge_session_id": PAIRED, "my_session": PAIRED}, {"item": "id"}),
+        ({"id": UNIQUE, "attributes.app.version": TWO}, {"item": "id", "systems": ("attributes.app.version",)}),
+        ({"id": UNIQUE, "judge_app_version": TWO, "my_release": TWO}, {"item": "id"}),
+        ({"id": UNIQUE, "release": TWO, "branch": TWO[::-1]}, {"item": "id", "systems": ("release",)}),
+        ({"id": UNIQUE, "version": [None] * N}, {"item": "id"}),
+        ({"review_id": UNIQUE, "foo_id": UNIQUE}, {"item": "foo_id"}),
+        ({"question": PAIRED, "foo_id": UNIQUE, "session": UNIQUE[::-1]}, {"item": "foo_id"}),
+        ({"id": PAIRED, "run": [0, 1] * 6, "reviewer": ["ann", "bob"] * 6}, {"item": "id", "repeat": "run"}),
         ({"id": UNIQUE, "session": [*range(N)]}, {"item": "id"}),
         ({"id": UNIQUE, "session": [1] * N}, {"item": "id"}),
     ],
@@ -73,6 +83,12 @@ def test_declared_roles_come_first() -> None:
         "n_outputs": "k",
         "systems": ("s",),
     }
+
+
+def test_a_declared_repeat_identifies_rows() -> None:
+    columns = {"id": PAIRED, "z": [0, 1] * 6, "run": UNIQUE}
+    assert keys(columns, repeat="z") == {"item": "id", "repeat": "z"}
+    assert keys(columns) == {"item": "id", "repeat": "run"}
 
 
 @pytest.mark.parametrize(

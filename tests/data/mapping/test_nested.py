@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.loading.records import find_tables
-from custodes.data.mapping.nested import MAX_COLUMNS, flatten_nested, iter_entry_tables, nested_columns
+from custodes.data.mapping.nested import DEPTH, LONGEST, MAX_COLUMNS, flatten_nested, iter_entry_tables, nested_columns
 from tests.data.input_errors import reading_error
 from tests.data.mapping.tables import proposed, rows
 from tests.data.study_parts import outputs_of
@@ -79,9 +79,73 @@ def test_texts_that_look_like_objects_are_not_opened() -> None:
     )
 
 
-def test_a_cell_of_too_many_values_stays() -> None:
-    frame = pl.DataFrame({"big": [json.dumps({str(k): k for k in range(MAX_COLUMNS + 1)})]})
-    assert flatten_nested(frame).columns == ["big"]
+@pytest.mark.parametrize(
+    ("columns", "n_values", "is_expanded"), [({}, 0, True), ({}, 1, False), ({"id": [1]}, 0, False)]
+)
+def test_a_cell_of_too_many_values_stays(columns: dict[str, list[int]], n_values: int, *, is_expanded: bool) -> None:
+    cell = json.dumps({str(k): k for k in range(MAX_COLUMNS + n_values)})
+    assert flatten_nested(pl.DataFrame({**columns, "big": [cell]})).width == (
+        MAX_COLUMNS if is_expanded else len(columns) + 1
+    )
+
+
+def nested_object(depth: int) -> dict[str, Any]:
+    return {"k": nested_object(depth - 1)} if depth else {"end": 1}
+
+
+TURN = {"role": "user", "content": "c"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (nested_object(DEPTH - 1), {f"x{'.k' * (DEPTH - 1)}.end": "1"}),
+        (nested_object(DEPTH), {f"x{'.k' * DEPTH}": '{"end": "1"}'}),
+        ([*range(LONGEST)], {f"x.{k}": f"{k}" for k in range(LONGEST)}),
+        ([1] * (LONGEST + 1), {"x": json.dumps(["1"] * (LONGEST + 1))}),
+        ([None, 1], {"x.1": "1"}),
+        ([None], {"x": "[null]"}),
+        ([], {"x": "[]"}),
+        ([{"a": 1}, {"a": 2}], {"x.0.a": "1", "x.1.a": "2"}),
+        ([{"a": None}, {"a": 2, "b": {"c": 1}}], {"x": '[{"a": null}, {"a": "2", "b": {"c": "1"}}]'}),
+        ([{"a": "é"}, {"a": "f"}], {"x": '[{"a": "é"}, {"a": "f"}]'}),
+        ([{"a": "f"}], {"x.0.a": "f"}),
+        ([{"a": 1}, {}], {"x": '[{"a": "1"}, {}]'}),
+        ([TURN], {"x": json.dumps([TURN])}),
+        ({"a": {}, "b": True}, {"x.b": "true"}),
+    ],
+)
+def test_values_that_become_columns(cell: Any, expected: dict[str, str]) -> None:
+    frame = flatten_nested(pl.DataFrame({"x": [f" {json.dumps(cell)} "]}))
+    assert dict(zip(frame.columns, frame.row(0), strict=True)) == expected
+
+
+def test_a_column_with_the_name_of_a_path_stays() -> None:
+    frame = pl.DataFrame({"a": [{"b": 1, "c": 2}], "a.b": [3]})
+    assert flatten_nested(frame).to_dicts() == [{"a.c": 2, "a.b": 3}]
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_table"),
+    [
+        ({"model": "A", "t": "x"}, True),
+        ({"model": "A"}, False),
+        ({"agent": {"name": "A"}, "t": "x"}, True),
+        ({"annotator": "A", "t": "x"}, True),
+        ({"name": "x", "score": 1}, True),
+        ({"x": {"name": "x"}, "y": {"rating": 1}}, True),
+        ({"title": "x", "score": 1}, False),
+        ({"name": "x", "source": "y"}, False),
+        ({"role": "user", "content": "x"}, False),
+    ],
+)
+def test_lists_of_objects_that_are_tables(entry: dict[str, Any], *, is_table: bool) -> None:
+    frame = pl.DataFrame({"id": [1, 2, 3], "e": [json.dumps([entry, entry]), None, json.dumps([entry])]})
+    tables = list(iter_entry_tables(frame))
+    assert len(tables) == is_table
+    assert all(table["id"].to_list() == [1, 1, 2, 3] for table in tables)
+    other = frame.with_columns(e=pl.concat([frame["e"][:2], pl.Series([json.dumps([entry, {"x": 1}])])]))
+    assert list(iter_entry_tables(other)) == []
 
 
 @pytest.mark.parametrize("form", ["file", "frame"])

@@ -33,7 +33,11 @@ def test_phrases_are_read_by_patterns(phrase: str, words: list[str]) -> None:
     preferences, reason, notes = read_phrases(pl.Series(PHRASES), phrase, system_names=["Aster"], where="v.csv")
     assert preferences.to_list() == words
     assert reason.to_list() == ["unreadable" if not word else "" for word in words]
-    assert notes[0].count == words.count("")
+    unread = " 1, ".join(cell[:40] for cell, word in zip(PHRASES, words, strict=True) if not word)
+    (note,) = notes
+    assert note.count == words.count("")
+    message = f"v.csv: {note.count} verdicts match no pattern of phrases and count as not rated ({unread} 1)"
+    assert note.message == message
 
 
 def test_double_braces_are_literal() -> None:
@@ -51,21 +55,45 @@ def test_the_name_of_a_system_is_a_word_and_another_word_is_none() -> None:
     assert preferences.to_list() == ["Aster-2", "neither", "", ""]
 
 
-PROPOSALS = {
-    "Response {winner} is better*|{tie:*equally*}": [
-        *(["Response A is better."] * 4 + ["Response B is better because of its end."] * 4),
-        *["They are equally good."] * 2,
+AB = ["Output A is better.", "Output B is better."]
+SEVEN = [f"Point {k}: I prefer {side}." for k in "pqrstuv" for side in "AB"]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "cells"),
+    [
+        (
+            "Response {winner} is better*|{tie:*equally*}",
+            [
+                *(["Response A is better."] * 4 + ["Response B is better because of its end."] * 4),
+                *["They are equally good."] * 2,
+            ],
+        ),
+        ("*[[{winner}]]*", ["First some thoughts. So: [[A]]", "Other thoughts.\n[[B]]", "Much more. [[A]] indeed"]),
+        ("I prefer {winner}*", ["I prefer 1", "I prefer 2, as it is longer", "I prefer 1!"]),
+        ("X: I prefer {winner}*", ["X: I prefer 1", "X: I prefer 2, as it is longer", "X: I prefer 1!"]),
+        ("*Output {winner} is better*", [f"I read both. {cell}" for cell in AB]),
+        ("{winner}:*", ["A: yes.", "'b': no", "B: so", "(A): perhaps"]),
+        ("*{winner}.*", ["So it is. A. Yes.", "Or not! B. No."]),
+        ("", ["Summary A is worse than the other.", "Summary B is worse than the other.", "It depends."]),
+        ("", [AB[0]] * 3),  # one word
+        ("", [AB[0], "Output C is better."]),
+        ("", [f"{{{cell}}}" for cell in AB]),
+        ("", [f"{cell} *" for cell in AB]),
+        ("Output {winner} is better*", [*AB, "It depends.", "Hard to say."]),  # half of the cells
+        ("", [*AB, "It depends.", "Hard to say.", "No idea."]),
+        ("Output {winner} is better*", [*AB, "B", "It depends.", "Hard to say.", "No idea.", None, " "]),
+        (
+            "Output {winner} is better*|{tie:*a tie*}",
+            [*AB * 3, "It is A TIE.", "Here is a tie.", "No difference here."],
+        ),
+        ("Output {winner} is better*", [*AB * 3, "A and B are equally good."]),
+        ("|".join(f"Point {k}: I prefer {{winner}}*" for k in "pqrstu"), SEVEN),
+        ("|".join(f"Point {k}: I prefer {{winner}}*" for k in "vpqrst"), [*SEVEN, SEVEN[-1]]),  # by frequency
     ],
-    "*[[{winner}]]*": ["First some thoughts. So: [[A]]", "Other thoughts.\n[[B]]", "Much more. [[A]] indeed"],
-    "I prefer {winner}*": ["I prefer 1", "I prefer 2, as it is longer", "I prefer 1!"],
-    "X: I prefer {winner}*": ["X: I prefer 1", "X: I prefer 2, as it is longer", "X: I prefer 1!"],
-    "": ["Summary A is worse than the other.", "Summary B is worse than the other.", "It depends."],
-}
-
-
-@pytest.mark.parametrize("phrase", PROPOSALS)
-def test_patterns_are_learnt_from_the_cells(phrase: str) -> None:
-    assert propose_phrases(pl.Series(PROPOSALS[phrase])) == phrase
+)
+def test_patterns_are_learnt_from_the_cells(phrase: str, cells: list[str | None]) -> None:
+    assert propose_phrases(pl.Series(cells)) == phrase
 
 
 def verdicts(cells: list[str], **more: object) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import polars as pl
 import pytest
@@ -15,6 +16,9 @@ from tests.messages import exactly
 def read(frame: pl.DataFrame, roles: dict[str, str], *, systems: dict[str, str] | None = None, ratings: bool = False):
     columns = TextColumns(roles=roles, systems=systems or {})
     table, notes = columns.table(frame, where="folder/alpha.v1.csv", has_rating_rows=ratings)
+    for note in notes:
+        if note.rule == "items-without-output":
+            assert note.message == f"folder/alpha.v1.csv: {note.count} items have no output and are left out"
     return table.to_dicts(), [(note.rule, note.count) for note in notes]
 
 
@@ -41,11 +45,11 @@ def test_without_columns_the_item_is_the_source_and_the_system_the_file() -> Non
 
 
 def test_columns_of_systems_have_a_row_each_and_items_are_numbered() -> None:
-    frame = pl.DataFrame({"A": ["a1", "a2"], "B": ["b1", None], "ref_1": ["r", "s"], "ref_2": ["", "t"]})
+    frame = pl.DataFrame({"A": ["a1", "a2"], "B": ["b1", None], "ref_1": ["r", "é"], "ref_2": ["", "t"]})
     rows, notes = read(frame, {"references": "ref_*"}, systems={"A": "first", "B": "second"})
     assert [(row["item"], row["system"], row["text"], row["references"]) for row in rows] == [
         ("1", "first", "a1", '["r"]'),
-        ("2", "first", "a2", '["s", "t"]'),
+        ("2", "first", "a2", '["é", "t"]'),
         ("1", "second", "b1", '["r"]'),
     ]
     assert notes == []
@@ -98,7 +102,8 @@ def test_conversations_are_split_into_context_source_and_output() -> None:
     rows, _ = read(given, {"item": "id", "messages": "m", "text": "out", "source": "src"})
     assert {(row["text"], row["source"]) for row in rows} == {("o", "s")}
     assert "a2" in {row["item"]: row["context"] or "" for row in rows}["a"]  # the last answer is no output here
-    with pytest.raises(InputError, match=r"row 2: messages must be a list of turns"):
+    message = "folder/alpha.v1.csv, row 2: messages must be a list of turns, each with role and content"
+    with pytest.raises(InputError, match=exactly(message)):
         read(
             pl.DataFrame({"id": ["a", "b"], "m": ['[{"role": "user", "content": "q"}]', "plain"]}),
             {"item": "id", "messages": "m"},
@@ -122,5 +127,7 @@ def test_truth_columns_and_names() -> None:
     assert expand_name("A*", ["ab"]) == expand_name("x", ["ab"]) == []
     assert convert_to_text(pl.Series("x", [1, None]), where="w").to_list() == ["1", None]
     assert convert_to_text(pl.Series("x", [["é"], None]), where="w").to_list() == ['["é"]', None]
+    assert convert_to_text(pl.Series("x", [[date(2024, 1, 2)]]), where="w").to_list() == ['["2024-01-02"]']
+    assert convert_to_text(pl.Series("x", [{1}, None], dtype=pl.Object), where="w").to_list() == ["{1}", None]
     with pytest.raises(InputError, match=exactly("w: column 'x' holds List(String), expected text")):
         convert_to_text(pl.Series("x", [["a"]]), where="w", allows_lists=False)

@@ -154,7 +154,7 @@ def may_be_systems(column: pl.Series) -> bool:
     lowercase_labels = set(stripped_labels.str.to_lowercase().unique())
     return (
         2 <= len(lowercase_labels) <= min(MOST_SYSTEMS, column.len() / 2)
-        and int(stripped_labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
+        and bool((stripped_labels.str.len_chars() <= LABEL).all())
         and not lowercase_labels <= TRUTH
         and not is_prose(column)
     )

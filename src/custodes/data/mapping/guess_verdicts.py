@@ -124,7 +124,7 @@ def _name_layouts(
     If a column such as `is_tie` marks ties, there is no layout with the winner and the loser, because the column of
     winners lacks the ties.
     """
-    first_system_column = column_of_pair_role.get("system_a", "")
+    first_system_column = column_of_pair_role.get("system_a")
     if not first_system_column or any(is_number(frame[name]) for name in column_of_pair_role.values()):
         return
     if WINNER_WORDS.isdisjoint(split_name(first_system_column)):

@@ -190,13 +190,10 @@ def _wide_layout(
         judge_columns = [name for name in judge_columns if name in binary_columns]
         if reviewer_column or not judge_columns:
             return None
-    rater_and_criterion_of_column = _criteria(human_columns, judge_columns)
-    if rater_and_criterion_of_column:
-        judge_columns = [name for name in judge_columns if name in rater_and_criterion_of_column]
     return LabelLayout(
         human=tuple(human_columns),
         metrics=tuple(judge_columns),
-        criteria=rater_and_criterion_of_column,
+        criteria=_criteria(human_columns, judge_columns),
         rater=reviewer_column,
     )
 
