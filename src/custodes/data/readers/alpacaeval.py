@@ -242,7 +242,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 def _rename_by_folder(
     annotation_paths: Sequence[Path], annotation_frames: Sequence[pl.DataFrame]
-) -> tuple[list[pl.DataFrame], list[str]]:
+) -> tuple[list[pl.DataFrame], dict[str, None]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
     system_columns = cs.by_name("generator", "generator_1", "generator_2", require_all=False)
@@ -251,7 +251,7 @@ def _rename_by_folder(
         for frame in annotation_frames
     ]
     common_systems = set.intersection(*system_sets_of_frames) if len(system_sets_of_frames) > 1 else set()
-    renamed_frames, renaming_texts = [], []
+    renamed_frames, renaming_texts = [], dict[str, None]()
     for annotation_path, frame, frame_systems in zip(
         annotation_paths, annotation_frames, system_sets_of_frames, strict=True
     ):
@@ -260,7 +260,7 @@ def _rename_by_folder(
             frame = frame.with_columns(
                 system_columns.cast(pl.String).replace({next(iter(uncommon_systems)): folder_name})
             )
-            renaming_texts.append(f"{next(iter(uncommon_systems))!r} is renamed to {folder_name!r}")
+            renaming_texts[f"{next(iter(uncommon_systems))!r} is renamed to {folder_name!r}"] = None
         renamed_frames.append(frame)
     return renamed_frames, renaming_texts
 
