@@ -60,6 +60,11 @@ def test_a_list_is_the_same_table_as_lines_and_takes_little_memory(monkeypatch: 
         ('[{"a": 1},\n {"a":}]', "malformed JSON at line 2, column 7: Expecting value"),
         ('[{"a": 1}]\n[]', "malformed JSON at line 2, column 1: Extra data"),
         ('[{"a": 1}, {"a": 1, "a": 2}]', "key 'a' occurs twice in one object"),
+        ('{"a": [{"x": 1}], "b": [{"x": 2}]}', "holds 2 lists; select one with x.json::LIST: a, b"),
+        (
+            '[{"a": 1}, 2, 3, 4, 5, 6, 7]',
+            "entry 2, 3, 4, 5, 6 and 1 more is not a JSON object; every entry must be a JSON object",
+        ),
         ('[{"a": 1}, 2]', "entry 2 is not a JSON object; every entry must be a JSON object"),
         (
             json.dumps(dict.fromkeys("abcdef", 1)),

@@ -132,7 +132,10 @@ def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
     assert (table.frame.height, table.name) == (4, "?.*")
     (tmp_path / "a[1]/y/s.csv").write_bytes(b"item\n1\n")
     assert "s.csv: x/s.csv and y/s.csv differ in columns ann, system" in fault(tmp_path / "a[1]/*/s.csv")
-    assert "no such file" in fault(tmp_path / "*/z/s.csv")
+    assert fault(tmp_path / "*/z/s.csv") == f"{tmp_path}/*/z/s.csv: no such file"
+    for name in "xy":
+        (tmp_path / f"a[1]/{name}/s.csv").write_bytes(CSV.replace(b",", b";"))
+    assert [note.rule for note in load_table(tmp_path / "a[1]/*/s.csv").notes] == ["separator"] * 2
 
 
 def test_a_link_to_no_file(tmp_path: Path) -> None:

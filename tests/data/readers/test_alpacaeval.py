@@ -176,6 +176,10 @@ def test_a_system_has_the_name_of_its_folder(tmp_path: Path) -> None:
             "results: systems are named after their folders, not as in the files ('aster-7b' is renamed to 'Aster')",
         )
     ]
+    (tmp_path / "none").mkdir()
+    assert reading_error(tmp_path / "none", reader="alpacaeval_results") == (
+        "none: the folder holds no annotations.json; give a folder with MODEL/ANNOTATOR/annotations.json"
+    )
     assert read(folder / "Aster").systems == ("aster-7b", "reference")  # of one system only, the reference is unknown
 
 

@@ -177,6 +177,15 @@ def test_mapped_raters_of_the_arena_are_separate_raters() -> None:
     assert study.raters.kind == {"arena_user_9": "human", "arena_user_10": "human"}
     assert study.preferences.frame["rater"].to_list() == ["arena_user_9", "arena_user_10", "arena_user_9"]
     assert outputs_of(study).texts.height == 7
+    plain = frame.with_columns(conversation_a=pl.lit("x"), conversation_b=pl.Series(["y", "", None, "x"]))
+    texts = outputs_of(read(plain, columns={"rater": "judge"})).texts
+    assert texts.rows() == [
+        ("aa1", "Aster", "x"),
+        ("aa1", "Birch", "y"),
+        ("bb2", "Birch", "x"),
+        ("cc3", "Aster", "x"),
+        ("dd4", "Cedar", "x"),
+    ]
     voters = frame.rename({"judge": "voter"}).with_columns(voter=pl.Series(["Ann", "Bo", "Ann", "gpt-4"]))
     study = read(voters, columns={"rater": "voter"})
     assert study.raters.kind == {"Ann": "human", "Bo": "human"}

@@ -13,7 +13,7 @@ from tests.data.study_parts import note_counts, note_messages, outputs_of
 
 INSTANCES = [
     helm_instance(
-        "id1", helm_stat("exact_match", 1.0), helm_stat("f1_score", 0.5), helm_stat("f1_score", 1.0, "valid")
+        "id1", helm_stat("f1_score", 1.0, "valid"), helm_stat("exact_match", 1.0), helm_stat("f1_score", 0.5)
     ),
     helm_instance("id1", helm_stat("exact_match", 0.0), perturbation={"name": "typos", "computed_on": "perturbed"}),
     helm_instance("id2", helm_stat("exact_match", 0.0), helm_stat("f1_score", None)),

@@ -24,7 +24,7 @@ SAMPLES = [
     inspect_sample(1, "C"),
     inspect_sample(1, "P", epoch=2),
     inspect_sample(2, "I"),
-    inspect_sample(3, {"style": 4, "facts": 0.5}, scorer="judge"),
+    inspect_sample(3.0, {"style": 4, "facts": 0.5}, scorer="judge"),
 ]
 SCORES = [
     ("qa/1", MODELS[0], "match", "1", 1.0),
@@ -68,20 +68,20 @@ def test_values_stand_for_what_inspect_takes_them_for(tmp_path: Path) -> None:
 
 def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     samples = [*SAMPLES, inspect_sample(4, float("nan")), inspect_sample(5, "maybe" * 9), inspect_sample(6, [1, 2])]
-    samples.append(inspect_sample(8, "B", scorer="topic"))
+    samples += [inspect_sample(8, "B", scorer="topic"), inspect_sample(9, "maybe" * 9)]
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
     assert reading_error(path) == (
-        f"a.json: 1 scores are text although their scorer also gives numbers (match '{'maybe' * 8}'); allowed: numbers "
+        f"a.json: 2 scores are text although their scorer also gives numbers (match '{'maybe' * 8}'); allowed: numbers "
         "and C, P, I, N, yes, true, no, false. To drop and count these scores, use --invalid drop (in Python "
         "invalid='drop')"
     )
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)
-    assert note_counts(study) == {"unfinished-log": 1, "unreadable-score": 1, "score-not-number": 2, "missing-score": 1}
+    assert note_counts(study) == {"unfinished-log": 1, "unreadable-score": 2, "score-not-number": 2, "missing-score": 1}
     assert note_messages(study) == {
         "unfinished-log": "logs of runs that did not finish successfully: a.json (error)",
-        "unreadable-score": "1 scores are text without a numeric meaning and were dropped",
+        "unreadable-score": "2 scores are text without a numeric meaning and were dropped",
         "score-not-number": "2 scores are lists or text, not numbers, and were dropped (match, topic)",
         "missing-score": "1 scores are missing and count as not rated",
     }

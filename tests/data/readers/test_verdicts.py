@@ -104,5 +104,7 @@ def test_the_most_frequent_unreadable_words_are_named_first_and_equal_ones_in_th
     assert "5 of 6 verdicts cannot be read ('q1' 2 times from row 2, 'zz' in row 1, 'aa' in row 3 and 1 more)" in (
         reading_error(frame)
     )
+    long = frame.with_columns(winner=pl.Series(["z" * 41] + ["model_a"] * 5))
+    assert f"1 of 6 verdicts cannot be read ('{'z' * 40}' in row 1)" in reading_error(long)
     same = frame.with_columns(winner=pl.Series(["zz"] * 2 + ["model_a"] * 4))
     assert "2 of 6 verdicts cannot be read (all 2 are 'zz', from row 1)" in reading_error(same)

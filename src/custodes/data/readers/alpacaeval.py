@@ -207,6 +207,8 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """A study of the annotations of all models; `part` is a glob that selects annotators by the names of their
     folders."""
     annotation_paths = _files(path)
+    if not annotation_paths:  # selected with `reader`
+        raise InputError(f"{path.name}: the folder holds no {FILE}; give a folder with MODEL/ANNOTATOR/{FILE}")
     selected_paths = [
         annotation_path
         for annotation_path in annotation_paths
@@ -215,7 +217,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     if not selected_paths:
         annotator_names = sorted({annotation_path.parent.name for annotation_path in annotation_paths})
         raise InputError(
-            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotator_names)}; annotators: "
+            f"{path.name}: no annotator {part!r}{suggestion(str(part), annotator_names)}; annotators: "
             f"{join_labels(annotator_names)}"
         )
     tables = [load_table(annotation_path) for annotation_path in selected_paths]
