@@ -98,12 +98,13 @@ def test_errors_name_the_table_and_the_column(name: str) -> None:
     columns = {column: cells.split("/") for column, cells in (each.split("=") for each in TABLES[name].split())}
     table, reader = pl.DataFrame({column.strip("*?"): cells for column, cells in columns.items()}), name.split()[0]
     assert read(table, reader=reader).name == "table"
-    for bad_cell, is_refused in (("", lambda column: column[0] == "*"), ("x\0", lambda column: column[0] != "?")):
+    required, checked = [name for name in columns if name[0] == "*"], [name for name in columns if name[0] != "?"]
+    for bad_cell, refused in (("", required), ("x\0", checked)):
         messages = {}
         for column in table.columns:
             try:
                 read(table.with_columns(pl.Series(column, [bad_cell, table[column][1]])), reader=reader)
             except InputError as error:
                 messages[column] = str(error)
-        assert list(messages) == [column.strip("*?") for column in columns if is_refused(column)]
+        assert list(messages) == [column.strip("*?") for column in refused]
         assert all(message.startswith(("table: ", "table, row 1: ")) for message in messages.values())
