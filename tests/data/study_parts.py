@@ -15,3 +15,8 @@ def outputs_of(study: Study) -> Outputs:
 def note_counts(study: Study) -> dict[str, int]:
     """Return the count of each note of a study by its rule."""
     return {note.rule: note.count for note in study.notes}
+
+
+def note_messages(study: Study) -> dict[str, str]:
+    """Return the message of each note of a study by its rule, without the name of the table."""
+    return {note.rule: note.message.removeprefix(f"{study.name}: ") for note in study.notes}

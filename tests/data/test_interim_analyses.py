@@ -13,6 +13,7 @@ from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.verdict.verdict import verdict_of
+from tests.messages import exactly
 
 
 def looks(*rows: tuple[str, str, int, int, bool]) -> pl.DataFrame:
@@ -66,8 +67,21 @@ def test_looks_are_selected_with_their_systems(study: Study) -> None:
 def test_a_decision_for_the_second_system_is_read() -> None:
     analyses = cu.read(looks(("A", "B", 1, -1, False), ("A", "C", 1, 1, False))).looks
     assert analyses["decision"].to_list() == [-1, 1]
-    with pytest.raises(InputError, match="decision 2 in row 1; allowed: 1, 0, -1"):
-        cu.read(looks(("A", "B", 1, 2, False)))
+    first, again, second = (looks(("A", "B", number, decision, False)) for number, decision in ((1, 0), (1, 1), (2, 0)))
+    for table, message in (
+        (looks(("A", "B", 1, 2, False)), "decision 2 in row 1; allowed: 1, 0, -1"),
+        (
+            pl.concat([first, again]),
+            "the same interim analysis occurs twice, in rows 1, 2 (system_a 'A', system_b 'B', look 1); one row per "
+            "pair and interim analysis",
+        ),
+        (
+            pl.concat([first, second.with_columns(n=pl.lit(21, pl.Int64))]),
+            "n differs from wins + ties + losses in row 2; export the study again",
+        ),
+    ):
+        with pytest.raises(InputError, match=exactly(f"table: {message}")):
+            cu.read(table)
 
 
 @pytest.mark.parametrize("column", ["system_a", "system_b", "is_open"])

@@ -179,7 +179,7 @@ def test_repeated_rows_of_an_output_are_named() -> None:
     judge, human = versions_with_own_items()
     repeated = pl.concat([judge, judge[:3]]).drop("build_tag")
     (message,) = [note.message for note in cu.read(repeated).notes if note.rule == "repeated-ids"]
-    assert "3 rows repeat a value of trace_id, so row numbers are the items" in message
+    assert message.startswith("table: 3 rows repeat a value of trace_id, so row numbers are the items, and each")
     with pytest.raises(
         InputError,
         match=exactly(
@@ -457,10 +457,54 @@ def test_slices_with_the_labels_of_a_rater_are_named(lacking: str, kind: str) ->
         }
     )
     (message,) = [note.message for note in cu.read(table).notes if note.rule == "labels-as-slices"]
-    assert f"the labels in target are used as slices; if they are the labels of {kind}, give " in message
-    assert f"'{lacking}:{{rater:target}}'" in message
+    patterns = {given: "human" if given == "expert" else "metric", "target": lacking}
+    options = [f" --columns '{patterns[name]}:{{rater:{name}}}'" for name in sorted(patterns, key=patterns.__getitem__)]
+    assert message == (
+        f"table: the labels in target are used as slices; if they are the labels of {kind}, give --column item=id"
+        + "".join(options)
+    )
     both = cu.read(table.with_columns(human=pl.lit("pass"), judge=pl.lit("pass")))
     assert "labels-as-slices" not in {note.rule for note in both.notes}
+
+
+def test_notes_say_how_a_table_of_labels_was_read() -> None:
+    labels = {"judge": ["pass", "fail", "pass", "maybe"], "human": ["pass", "fail", None, None], "tags": [[1]] * 4}
+    topics = {name: ["x", "x", "y", "y"] for name in "abcde"}
+    versions = {"id": [1, 2, 1, 2], "model": ["m", "n", "n", "m"], "version": ["v1", "v1", "v2", "v2"]}
+    mapping = "--columns 'human:{rater:human}' --columns 'metric:{rater:judge}'"
+    unknown = "table: 1 labels of judge are not among fail, pass and count as not labelled (maybe)"
+    for table, message in (
+        (pl.DataFrame(labels), f"{mapping}; item: number of the row"),
+        (
+            pl.DataFrame(labels | topics),
+            f"{mapping}; item: number of the row; other columns are slices (a, b, c, d and 1 more)",
+        ),
+        (
+            pl.DataFrame(labels | versions).with_columns(judge=pl.Series(["pass", "fail"] * 2)),
+            f"--column item=id {mapping}; system: model and version; other columns are slices (model, version)",
+        ),
+    ):
+        messages = [note.message for note in cu.read(table).notes]
+        assert messages[-1] == f"table: read as labels with {message}"
+        assert messages[:-1] == ([] if "version" in table.columns else [unknown])
+    columns = {"item": "id", "score": ["human:human", "metric:judge", "metric:other_judge"]}
+    table = pl.DataFrame(labels).with_columns(id=pl.int_range(4), other_judge=pl.lit(None, pl.String))
+    assert [(note.rule, note.count, note.message) for note in cu.read(table, columns=columns).notes] == [
+        ("unknown-label", 1, unknown),
+        ("rater-without-labels", 1, "table: raters without a label: other_judge"),
+    ]
+    empty = table.with_columns(pl.lit("n/a").alias(name) for name in ("judge", "human", "other_judge"))
+    with pytest.raises(InputError, match=exactly("table: no row has a label; give at least one")):
+        cu.read(empty, columns=columns)
+    rows = {"run": ["1", "2", "1", "2", "2"], "label": ["pass"] * 5, "source": ["LLM"] * 2 + ["HUMAN"] * 3}
+    with pytest.raises(
+        InputError,
+        match=exactly(
+            "table: the same label occurs twice, in rows 4, 5 (item '2', system 'table', rater 'HUMAN', kind 'human', "
+            "repeat '0'); number the runs in a column, and name this column with repeat=NAME"
+        ),
+    ):
+        cu.read(pl.DataFrame(rows))
 
 
 def test_rating_tables_stay_ratings() -> None:

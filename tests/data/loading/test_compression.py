@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import re
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import IO
 import pytest
 
 from custodes.data.loading import compression, load_table
+from custodes.errors import InputError
 from tests.data.loading.files import fault, zipped
+from tests.messages import exactly
 
 TEXT = b"item,score\n1,2\n"
 ROWS = [("1", "2")]
@@ -47,7 +50,11 @@ def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeyp
     path.write_bytes(
         zipped({"s.csv": bomb, "xl/workbook.xml": b""}) if suffix in (".zip", ".xlsx") else PACK[suffix](bomb)
     )
-    assert "unpacks to more than" in fault(path)
+    commands = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz"}
+    advice = f"decompress it with {commands[suffix]}" if suffix in commands else "unzip it"
+    message = fault(path)
+    assert message.startswith(f"s.csv{suffix}: unpacks to more than ")
+    assert message.endswith(f" times its size; if the file is genuine, {advice}")
     assert all(size < len(bomb) / 2 for size in positions)
     assert bool(positions) == (suffix in PACK)  # an archive states its uncompressed size
 
@@ -69,13 +76,51 @@ def test_a_zip_of_one_table(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (zipped({"a.csv": TEXT, "b.csv": TEXT}), "s.zip: holds 2 files; select one with s.zip::FILE: a.csv, b.csv"),
-        (zipped({"readme.md": TEXT}), "s.zip: the archive holds no table file; allowed in an archive: .csv"),
+        (
+            zipped({"readme.md": TEXT}),
+            "s.zip: the archive holds no table file; allowed in an archive: .csv, .tsv, .txt, .jsonl, .ndjson, .json, "
+            ".parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip",
+        ),
         (zipped({"a.csv": TEXT})[:-30], "s.zip: a damaged or truncated zip file; copy or download it again"),
-        (zipped({"a.csv": TEXT}, 0).replace(b"1,2", b"1,3"), "s.zip::a.csv: damaged, or compressed with an"),
-        (zipped({"a.zip": zipped({"a.csv": TEXT})}), "s.zip: a.zip is an archive inside this archive; unzip the"),
+        (
+            zipped({"a.csv": TEXT}, 0).replace(b"1,2", b"1,3"),
+            "s.zip::a.csv: damaged, or compressed with an unsupported method (Bad CRC-32 for file 'a.csv')",
+        ),
+        (
+            zipped({"a.csv": TEXT}, 0).replace(b"PK\x01\x02\x14\x03\x14\0\0", b"PK\x01\x02\x14\x03\x14\0\1"),
+            "s.zip::a.csv: encrypted; unzip it first",
+        ),
+        (
+            zipped({"a.zip": zipped({"a.csv": TEXT})}),
+            "s.zip: a.zip is an archive inside this archive; unzip the outer archive",
+        ),
     ],
 )
 def test_zips_that_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "s.zip"
     path.write_bytes(data)
-    assert fault(path).startswith(message)
+    assert fault(path) == message
+
+
+def test_limits_hold_at_their_exact_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "CHUNK", 2)
+    for compressed, limit, text in (
+        (0, 2**28, "256 MiB, over 268435456 times its size"),
+        (2**21, 200 * 2**21, "400 MiB, over 200 times its size"),
+        (2**30, 2**31, "2,048 MiB"),
+    ):
+        assert compression.max_decompressed_size(compressed) == limit
+        compression.check_decompressed_size(limit, compressed, "x", "stop")
+        with pytest.raises(InputError, match=exactly(f"x: unpacks to more than {text}; stop")):
+            compression.check_decompressed_size(limit + 1, compressed, "x", "stop")
+    assert [compression.read_up_to(io.BytesIO(b"abcdef"), limit) for limit in (1, 2, 5, 6)] == [
+        b"ab",
+        b"abcd",
+        b"abcdef",
+        b"abcdef",
+    ]
+    batches = iter([1, 2, 3, 4])
+    with pytest.raises(InputError, match="^too large$"):
+        compression.limit_total_size(batches, 5, int, InputError("too large"))
+    assert list(batches) == [4]
+    assert compression.limit_total_size([1, 2, 3], 6, int, InputError("too large")) == [1, 2, 3]

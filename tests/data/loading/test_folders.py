@@ -60,8 +60,12 @@ def test_splits_of_a_saved_data_set(tmp_path: Path) -> None:
 
 def test_labels_stored_as_numbers_come_by_their_names(tmp_path: Path) -> None:
     frame = ONE.select("item", "system", winner=pl.Series([1, -1]))
-    features = {"winner": {"names": ["model_a", "tie"], "_type": "ClassLabel"}, "item": {"dtype": "int64"}}
-    assert load_table(saved(tmp_path / "mine", [frame], features)).frame["winner"].to_list() == ["tie", None]
+    label = {"names": ["model_a", "tie"], "_type": "ClassLabel"}
+    other = {"winner": label, "system": label, "gone": label, "item": label | {"_type": "Value"}, "n": [label]}
+    path = saved(tmp_path / "mine", [frame.with_columns(n=0)], other)
+    assert load_table(path).frame.rows() == [(1, "A", "tie", 0), (1, "B", None, 0)]
+    (path / "dataset_info.json").write_text("{}")
+    assert load_table(path).frame["winner"].to_list() == [1, -1]
 
 
 def write(path: Path, **keys: object) -> None:
@@ -70,27 +74,38 @@ def write(path: Path, **keys: object) -> None:
 
 def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     def refused(message: str) -> None:
-        assert fault(path).startswith(message)
+        assert fault(path) == message
         saved(path, [ONE, TWO])
 
     path = saved(tmp_path / "mine", [ONE, TWO])
     (path / "data-00001-of-00002.arrow").unlink()
-    refused("mine: data files are missing: data-00001-of-00002.arrow; copy or download")
+    refused("mine: data files are missing: data-00001-of-00002.arrow; copy or download the folder again")
     write(path / "state.json", _data_files=[{"filename": "../mine/data-00000-of-00002.arrow"}])
     refused("mine: the entry '../mine/data-00000-of-00002.arrow' is not the name of a file in the folder")
     write(path / "state.json", _data_files=[])
-    refused("mine: data files are missing: all")
-    write(path / "state.json", _data_files=7)
-    refused("mine: state.json lists no data files")
-    write(path / "state.json", _indices_data_files=[{"filename": "x"}])
-    refused("mine: the data set was saved with a separate list of selected rows; call flatten_indices()")
+    refused("mine: data files are missing: all; copy or download the folder again")
+    for files in (7, [7], [{"name": "data-00000-of-00002.arrow"}]):
+        write(path / "state.json", _data_files=files)
+        refused("mine: state.json lists no data files; save the data set again with save_to_disk")
+    for key in ("_indices_data_files", "_indices_files"):
+        write(path / "state.json", **{key: [{"filename": "x"}]})
+        refused(
+            "mine: the data set was saved with a separate list of selected rows; call flatten_indices() before "
+            "save_to_disk"
+        )
     (path / "state.json").write_text("[]")
     refused("state.json: not a JSON object; save the data set again with save_to_disk")
     (path / "data-00000-of-00002.arrow").write_bytes(b"\xff\xff\xff\xff junk")
-    refused("data-00000-of-00002.arrow: not an Arrow file or stream, or a damaged one")
+    refused("data-00000-of-00002.arrow: not an Arrow file or stream, or a damaged one; write the file again")
     saved(path, [ONE, TWO.rename({"ann": "bob"})])
-    refused("mine: data-00000-of-00002.arrow and data-00001-of-00002.arrow differ in columns ann, bob")
+    names = "data-00000-of-00002.arrow and data-00001-of-00002.arrow"
+    refused(f"mine: {names} differ in columns ann, bob; give the path of one file")
+    saved(path, [ONE, TWO.with_columns(ann=[2])])
+    refused("mine: the files have different types in a column; write the files with equal types, or give one file")
     assert fault(f"{path}::train") == "mine: there is only one split; remove '::train'"
+    for splits in ('"train"', '[["train"]]'):
+        (path / "dataset_dict.json").write_text(f'{{"splits": {splits}}}')
+        refused("mine: dataset_dict.json lists no splits")
     (path / "dataset_dict.json").write_text('{"splits": [".."]}')
     refused("mine: the entry '..' is not the name of a file in the folder")
 

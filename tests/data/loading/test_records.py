@@ -9,6 +9,7 @@ import pytest
 from custodes.data.loading import compression
 from custodes.data.loading.records import from_json, from_lines
 from custodes.errors import InputError
+from tests.messages import exactly
 
 VALUES = ["text", "", None, 1, 2.50, True, [1, {"x": 2}], {"k": "v"}, "é"]
 """Cells of every type, including nested ones."""
@@ -59,17 +60,29 @@ def test_a_list_is_the_same_table_as_lines_and_takes_little_memory(monkeypatch: 
         ('[{"a": 1},\n {"a":}]', "malformed JSON at line 2, column 7: Expecting value"),
         ('[{"a": 1}]\n[]', "malformed JSON at line 2, column 1: Extra data"),
         ('[{"a": 1}, {"a": 1, "a": 2}]', "key 'a' occurs twice in one object"),
+        ('{"a": [{"x": 1}], "b": [{"x": 2}]}', "holds 2 lists; select one with x.json::LIST: a, b"),
+        (
+            '[{"a": 1}, 2, 3, 4, 5, 6, 7]',
+            "entry 2, 3, 4, 5, 6 and 1 more is not a JSON object; every entry must be a JSON object",
+        ),
         ('[{"a": 1}, 2]', "entry 2 is not a JSON object; every entry must be a JSON object"),
+        (
+            json.dumps(dict.fromkeys("abcdef", 1)),
+            "unknown JSON layout: an object with keys a, b, c, d, e and 1 more; a table is a list of objects, or a "
+            ".jsonl file with one object per line",
+        ),
     ],
 )
 def test_faults_of_a_list_are_named(text: str, fault: str) -> None:
-    with pytest.raises(InputError, match=f"^x.json: {fault}$"):
+    with pytest.raises(InputError, match=exactly(f"x.json: {fault}")):
         from_json(text, "x.json")
 
 
 def test_rows_that_are_no_object_are_counted_through_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "BATCH_ROWS", 2)
-    with pytest.raises(InputError, match="row 2, 5 is not a JSON object; every row must be a JSON object"):
+    with pytest.raises(
+        InputError, match="^rows.jsonl: row 2, 5 is not a JSON object; every row must be a JSON object$"
+    ):
         from_lines('{"a": 1}\n[1]\n{"a": 1}\n{"a": 1}\n2\n', "rows.jsonl")
 
 

@@ -43,6 +43,13 @@ def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
             read(*sources, **options)
     read("-")
     assert fault("-").startswith("standard input: the file is empty")
+    piped(monkeypatch, CSV)
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys.stdin, "isatty", lambda: True)
+        message = "the input is a terminal; pipe a table into custodes, or give the path of a file"
+        assert fault("-") == f"standard input: {message}"
+    sys.stdin.close()
+    assert fault("-") == "standard input is closed; give the path of a file"
     monkeypatch.setattr(sys, "stdin", None)
     assert fault("-") == "standard input is closed; give the path of a file"
 
@@ -69,7 +76,11 @@ def test_notes_on_side_tables_are_told(tmp_path: Path) -> None:
 def test_what_comes_through_a_pipe_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custodes.data.loading.source.LARGEST", 10)
     piped(monkeypatch, CSV)
-    assert fault("-").startswith("standard input: the input has more than 0 MiB; save the input as a file and give")
+    message = "the input has more than 0 MiB; save the input as a file and give the path of the file"
+    assert fault("-") == f"standard input: {message}"
+    monkeypatch.setattr("custodes.data.loading.source.LARGEST", len(CSV))
+    piped(monkeypatch, CSV)
+    assert load_table("-").frame.height == 2
 
 
 def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
@@ -121,7 +132,17 @@ def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
     assert (table.frame.height, table.name) == (4, "?.*")
     (tmp_path / "a[1]/y/s.csv").write_bytes(b"item\n1\n")
     assert "s.csv: x/s.csv and y/s.csv differ in columns ann, system" in fault(tmp_path / "a[1]/*/s.csv")
-    assert "no such file" in fault(tmp_path / "*/z/s.csv")
+    assert fault(tmp_path / "*/z/s.csv") == f"{tmp_path}/*/z/s.csv: no such file"
+    for name in "xy":
+        (tmp_path / f"a[1]/{name}/s.csv").write_bytes(CSV.replace(b",", b";"))
+    assert [note.rule for note in load_table(tmp_path / "a[1]/*/s.csv").notes] == ["separator"] * 2
+
+
+def test_a_link_to_no_file(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").symlink_to("none.csv")
+    assert fault(tmp_path / "s.csv") == (
+        f"{tmp_path}/s.csv: a symbolic link to a missing file; give the path of a file"
+    )
 
 
 MISMATCHED = "which does not match the suffix; rename the file to end in"
@@ -130,15 +151,19 @@ MISMATCHED = "which does not match the suffix; rename the file to end in"
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"PK\x03\x04", "a damaged or truncated zip file"),
+        (b"PK\x03\x04", "a damaged or truncated zip file; copy or download it again"),
         (b"PAR1" + b"x" * 9, f"the content is a Parquet file, {MISMATCHED} .parquet"),
         (b"ARROW1\0\0", f"the content is an Arrow file, {MISMATCHED} .arrow"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a spreadsheet in the old .xls format, or a spreadsheet with a"),
+        (
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            "a spreadsheet in the old .xls format, or a spreadsheet with a password; save the spreadsheet as .xlsx or "
+            "CSV",
+        ),
     ],
 )
 def test_binary_files_named_as_text(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "s.csv").write_bytes(data)
-    assert fault(tmp_path / "s.csv").startswith(f"s.csv: {message}")
+    assert fault(tmp_path / "s.csv") == f"s.csv: {message}"
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:sesame@host/db::SELECT 1", "https://me:sesame@example.org/a.csv"])

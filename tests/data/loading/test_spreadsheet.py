@@ -13,7 +13,7 @@ from custodes.data.loading import load_table
 from custodes.data.loading.spreadsheet import OLE
 from custodes.data.reading import read
 from custodes.errors import MissingExtraError
-from tests.data.loading.files import fault, workbook
+from tests.data.loading.files import fault, unzipped, workbook, zipped
 from tests.messages import exactly
 
 HEADER = ["item", "system", "rater", "kind", "score"]
@@ -78,14 +78,18 @@ def test_dates_formulas_errors_and_empty_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([["My study"], HEADER, *ROWS], "column 2, 3, 4 and 1 more has no name in the first non-empty row (My"),
+        (
+            [["My study"], HEADER, *ROWS],
+            "column 2, 3, 4 and 1 more has no name in the first non-empty row (My study); a sheet must start with the "
+            "names of its columns",
+        ),
         ([["a", "a"], [1, 2]], "two columns are called 'a'; rename or remove one of these columns"),
         ([HEADER], "the table has a header and no rows; give at least one row"),
-        ([], "no cell is filled"),
+        ([], "no cell is filled; give a table with a header and at least one row"),
     ],
 )
 def test_sheets_that_are_refused(tmp_path: Path, rows: list[list[Any]], message: str) -> None:
-    assert fault(written(tmp_path / "s.xlsx", {"ratings": rows})).startswith(f"s.xlsx: {message}")
+    assert fault(written(tmp_path / "s.xlsx", {"ratings": rows})) == f"s.xlsx: {message}"
 
 
 def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,6 +101,11 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
             "s.xlsx",
             whole.replace(b"xl/workbook.xml", b"xl/workbook.xmm"),
             "not a spreadsheet, or a damaged one; save it again, or as CSV",
+        ),
+        (
+            "s.xlsx",
+            zipped(unzipped(whole) | {"xl/workbook.xml": b"<"}),
+            "a damaged spreadsheet; save it again, or as CSV",
         ),
         (
             "s.xls",

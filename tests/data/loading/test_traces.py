@@ -40,10 +40,11 @@ RESULT = {
     ],
 }
 FIRST = span(1, RESULT, {"name": "exception"}, tokens=("intValue", "12"), cached=("boolValue", True))
-SECOND = span(2, cost=("doubleValue", 1.5))
+FIRST["attributes"].append({"key": "cost", "value": {}})
+SECOND = span(2, cost=("doubleValue", 1.5)) | {"endTimeUnixNano": "19"}
 ROWS = [
     {"context.span_id": "s1", "tokens": "12", "cached": "true", "eval.Tone.label": "pass", "eval.Tone.score": "0.5"},
-    {"context.span_id": "s2", "cost": "1.5"},
+    {"context.span_id": "s2", "end_time": "19", "cost": "1.5"},
 ]
 
 

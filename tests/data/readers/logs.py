@@ -17,7 +17,7 @@ def write_json(path: Path, value: Any) -> Path:
 
 
 def inspect_sample(
-    number: int, value: Any = "C", *, epoch: int = 1, scorer: str = "match", **more: Any
+    number: float, value: Any = "C", *, epoch: int = 1, scorer: str = "match", **more: Any
 ) -> dict[str, Any]:
     """Return a sample of an inspect_ai log with one score."""
     return {

@@ -10,7 +10,7 @@ import pytest
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.study_parts import note_counts, note_messages, outputs_of
 from tests.messages import exactly
 
 
@@ -49,15 +49,26 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     assert study.raters.kind == {"weighted_alpaca_eval_gpt4_turbo": ""}
     assert note_counts(study) == {"graded-preference": 3, "old-draw": 2, "judge-failed": 2, "unreadable-verdict": 1}
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
-    values = next(note.message for note in study.notes if note.rule == "graded-preference")
-    assert (
+    graded = [1, 2, 1.5, 1.2, 1.8, 1.5, 1.5, 1.0000048889]
+    for column, expected in (
+        ("p_a", [preference - 1 for preference in graded]),
+        ("p_tie", [0] * 8),
+        ("p_b", [2 - preference for preference in graded]),
+    ):
+        assert study.preferences.frame[column].to_list() == pytest.approx(expected)
+    messages = note_messages(study)
+    assert messages["graded-preference"] == (
         "3 of 8 preferences are graded (not whole numbers); each counts as a full win of the preferred output. "
-        in values
-    )
-    assert values.endswith(
         "AlpacaEval's win rate is the mean of (preference − 1) (43.8 %); with at least two systems besides the "
         "reference, the table 'reference' of leaderboard contains this win rate"
     )
+    assert messages["old-draw"] == (
+        "2 preferences are 0, which is a draw in older versions of AlpacaEval, and count as ties"
+    )
+    two = read(
+        write(tmp_path, [annotation("sing", 1.5, generator_2=name) for name in ("m", "n")] + [annotation("x", 1.2)])
+    )
+    assert "(preference − 1); with at least" in note_messages(two)["graded-preference"]
 
 
 def test_texts_and_data_sets_come_along(tmp_path: Path) -> None:
@@ -92,7 +103,9 @@ def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None
     assert marked != other
     assert plain == "dance"
     assert study.items.frame["cluster"].to_list() == ["sing", "sing", ""]
-    assert "no-generators" in note_counts(study)
+    assert note_messages(study) == {
+        "no-generators": "generators are not named; the systems are called output_1 and output_2"
+    }
     alone = read(write(tmp_path, records[4:6] + records[:1]))
     assert set(alone.preferences.frame["item"]) == {marked, other}  # whatever precedes them in the file
 
@@ -100,7 +113,7 @@ def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None
 def test_the_reference_against_itself_is_left_out(tmp_path: Path) -> None:
     record = annotation("sing", 1.5, generator_2="reference")
     study = read(write(tmp_path, [annotation("sing", 1), record]))
-    assert note_counts(study) == {"system-with-itself": 1}
+    assert note_messages(study) == {"system-with-itself": "1 verdicts compare a system with itself and are excluded"}
     with pytest.raises(
         InputError,
         match=exactly(
@@ -113,8 +126,10 @@ def test_the_reference_against_itself_is_left_out(tmp_path: Path) -> None:
 def test_other_names_and_an_input_beside_the_instruction(tmp_path: Path) -> None:
     record = annotation("sing", 1, input="louder")
     record["generator"] = record.pop("generator_1")
+    del record["annotator"]
     study = read(write(tmp_path, [record]))
     assert study.systems == ("model", "reference")
+    assert study.raters.kind == {"annotator": ""}
     assert study.preferences.frame["item"].to_list() == ["sing\n\nlouder"]
 
 
@@ -148,10 +163,32 @@ def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
     assert read(alone).preferences.frame.equals(read(alone / "annotations.json").preferences.frame)
 
 
+def test_a_system_has_the_name_of_its_folder(tmp_path: Path) -> None:
+    folder = results(tmp_path, {"Aster": [1], "Birch": [2, 1]})
+    for annotator in ("gpt4", "claude"):
+        records = [annotation(f"do {k}", 1, generator_2="aster-7b", annotator=annotator) for k in range(2)]
+        write(folder / "Aster" / annotator, records)
+    study = read(folder)
+    assert study.systems == ("Aster", "Birch", "reference")
+    assert [(note.count, note.message) for note in study.notes] == [
+        (
+            1,
+            "results: systems are named after their folders, not as in the files ('aster-7b' is renamed to 'Aster')",
+        )
+    ]
+    (tmp_path / "none").mkdir()
+    assert reading_error(tmp_path / "none", reader="alpacaeval_results") == (
+        "none: the folder holds no annotations.json; give a folder with MODEL/ANNOTATOR/annotations.json"
+    )
+    assert read(folder / "Aster").systems == ("aster-7b", "reference")  # of one system only, the reference is unknown
+
+
 def test_a_folder_names_the_file_that_is_wrong(tmp_path: Path) -> None:
     folder = results(tmp_path, {"Aster": [1, 2], "Birch": [2, 7]})
     assert reading_error(folder).startswith(
         "Birch/claude/annotations.json: 1 of 2 verdicts cannot be read ('7' in row 2)"
     )
-    with pytest.raises(InputError, match=r"no annotator 'claud' \(did you mean 'claude'\?\); annotators: claude, gpt4"):
+    with pytest.raises(
+        InputError, match=r"^results: no annotator 'claud' \(did you mean 'claude'\?\); annotators: claude, gpt4"
+    ):
         read(f"{folder}::claud")

@@ -14,11 +14,13 @@ import pytest
 
 import custodes as cu
 from custodes.annotate.plan import Money, Question, StudyPlan
+from custodes.data.labels import LabelScale
 from custodes.data.loading import live_study, load_table
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.input_errors import reading_error
+from tests.data.study_parts import note_counts, note_messages, outputs_of
 from tests.messages import exactly
 
 ITEMS = [f"d{n}" for n in range(6)]
@@ -67,10 +69,66 @@ def test_what_people_said(path: Path) -> None:
     assert outputs_of(study).sources["source"][0] == "source of d0"
     assert study.name == "study.db"
     assert note_counts(study) == {"invalid-verdict": 1, "excluded-annotators": 1, "second-opinions": 1}
+    assert note_messages(study) == {
+        "invalid-verdict": "1 comparisons could not be rated by the annotator and count as not rated (language 1)",
+        "excluded-annotators": "1 answers of excluded annotators are left out (number of these annotators: 1); interim "
+        "analyses are not recomputed",
+        "second-opinions": "1 second opinions (answers to a question that another annotator answered first) only "
+        "measure the agreement of annotators and are not used to compare systems",
+    }
     # the systems of interim analyses are sorted, as those of verdicts
     counts = {"look": 1, "n": 10, "wins": 6, "ties": 1, "losses": 3, "decision": 1, "is_open": False}
     margin = {"theta": 0.99, "margin": 0.3, "low": 0.1, "high": 0.6}
     assert study.looks.rows(named=True) == [{"system_a": "Aster", "system_b": "Birch", **counts, **margin}]
+
+
+def test_notes_on_a_study_that_is_not_stopped(path: Path) -> None:
+    with closing(connected(path)) as base:
+        base.executemany(
+            "INSERT INTO event (at, kind, json, assignment) VALUES (1, ?, '{}', ?)",
+            [("reopened", None), ("peeked", None), ("marked", 1), ("marked", 1), ("marked", 2)],
+        )
+    study = read(path)
+    counts = {"incomplete-looks": 2, "peeked": 1, "marked": 2}
+    assert note_counts(study).items() >= counts.items()
+    assert {rule: message for rule, message in note_messages(study).items() if rule in counts} == {
+        "incomplete-looks": "2 answers of incomplete interim analyses are left out; they count when the analysis is "
+        "complete or the study is stopped",
+        "peeked": "the owner viewed estimates of incomplete interim analyses (number of times: 1); stopping because of "
+        "such an estimate may raise the rate of false decisions to more than five times the stated rate",
+        "marked": "in 2 comparisons an annotator highlighted the words that differ; highlighting may draw attention to "
+        "wording rather than content",
+    }
+    assert study.preferences.frame["item"].to_list() == ["d0"]
+
+
+UNREADABLE = "cannot be read ({}); give a complete copy (custodes annotate backup)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (
+            "DELETE FROM system WHERE label = 'Cedar'",
+            UNREADABLE.format("rows of output refer to rows of system that do not exist"),
+        ),
+        (
+            "UPDATE item SET source = CAST(x'ff' AS TEXT) WHERE item = 3",
+            UNREADABLE.format("Could not decode to UTF-8 column 'source' with text '\ufffd'"),
+        ),
+        ("UPDATE plan SET json = '{'", UNREADABLE.format("malformed JSON")),
+        ("UPDATE item SET refs = '[3'", "the references of an item are not a list of texts; restore a backup"),
+        (
+            "DROP VIEW looks; CREATE VIEW looks AS SELECT 1 AS look",
+            "looks.system_a, looks.system_b, looks.n, looks.wins, looks.ties, looks.losses, looks.decision, "
+            "looks.is_open and 4 more is missing, so another version of custodes wrote this file; update custodes",
+        ),
+    ],
+)
+def test_a_damaged_study_is_one_line(path: Path, statement: str, message: str) -> None:
+    with closing(connected(path)) as base:
+        base.executescript(statement)
+    assert reading_error(path) == f"study.db: {message}"
 
 
 def test_a_second_opinion_in_two_aspects_is_one(path: Path) -> None:
@@ -105,6 +163,39 @@ def test_a_study_without_answers_holds_its_texts(tmp_path: Path) -> None:
     assert not study.humans
     with pytest.raises(cu.CustodesError):
         cu.leaderboard(study)
+
+    assert reading_error(new_file(tmp_path / "none.db", items=[], systems=[])) == (
+        "none.db: the study has no texts and no answers yet; read it again later"
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "scores"),
+    [
+        (Question(mode="rate", scale=(0, 1), labels=("fail", "pass")), ("fail", "pass"), [1, 0]),
+        (Question(mode="rate", scale=(3, 4), labels=("yes", "no")), ("no", "yes"), [0, 1]),
+        (Question(mode="rate", scale=(1, 2), labels=("mies", "prima")), ("mies", "prima"), [1, 0]),
+        (Question(mode="rate", scale=(0, 1)), None, [1, 0]),
+        (Question(mode="rate", scale=(0, 2), labels=("a", "b", "c")), None, [1, 0]),
+    ],
+)
+def test_ratings_on_a_scale_of_two_labels_are_labels(
+    tmp_path: Path, question: Question, words: tuple[str, str] | None, scores: list[int]
+) -> None:
+    file = new_file(tmp_path / "r.db", items=ITEMS, systems=SYSTEMS, plan=StudyPlan(question=question))
+    low = question.scale[0]
+    with closing(connected(file)) as base:
+        say(
+            base,
+            Said(worker=1, item="d0", second="", answer=low + 1),
+            Said(worker=1, item="d1", second="", answer=low),
+            Said(worker=2, item="d0", second="", answer=low, role="second"),
+        )
+    study = read(file)
+    assert study.ratings.frame["score"].to_list() == scores
+    assert study.second_ratings.frame["score"].to_list() == scores[1:]
+    assert study.labels == ({"": LabelScale(words=words)} if words else {})
+    assert note_counts(study)["second-opinions"] == 1
 
 
 def test_nothing_is_changed_and_nothing_left_beside(path: Path) -> None:

@@ -13,7 +13,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.annotators.annotator_answers import persons
 from custodes.evaluate.slices import values_of
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.study_parts import note_counts, note_messages, outputs_of
 
 
 def talk(*texts: str) -> list[dict[str, str]]:
@@ -47,8 +47,11 @@ def test_arena_conversations(tmp_path: Path, suffix: str) -> None:
         ("cc3", "Aster", "Cedar", "arena_user", "", 0),
     ]
     assert study.raters.kind == {"arena_user": "human"}
-    notes = note_counts(study)
-    assert notes == {"users-together": 3, "both-bad": 1, "system-with-itself": 1}
+    assert note_messages(study) == {
+        "users-together": "3 users of the arena are treated as one rater, 'arena_user'",
+        "both-bad": '1 verdicts "both bad" count as ties',
+        "system-with-itself": "1 verdicts compare a system with itself and are excluded",
+    }
     assert persons(study, ("arena_user",), "auto") == (frozenset(), [])
     assert study.items.frame["group"].to_list()[:3] == ["English", "English", "German"]
     assert outputs_of(study).texts.filter(item="bb2").select("system", "text").rows() == [
@@ -137,6 +140,12 @@ def test_other_words_and_orders_are_read_as_in_battles() -> None:
     frame = pl.DataFrame({"id": [1, 1], "model_a": "Aster", "model_b": "Birch", "winner": ["left", "left"], "turn": 1})
     study = read(frame.with_columns(order=pl.Series(["original", "swapped"]), judge=pl.lit("gpt-4o")))
     assert study.preferences.frame.select("order", "preference").rows() == [("ab", 1), ("ba", -1)]
+    named = frame.with_columns(winner=pl.lit("A"), order=pl.Series(["original", "swapped"]), judge=pl.lit("gpt-4o"))
+    assert note_messages(read(named)) == {
+        "place-or-column": "winner A is read as the name of a column, whatever the presentation order (0 % of "
+        "comparisons have contradictory verdicts in this reading, and 100 % if the cells mean the position); if a "
+        "position is meant, write left or right"
+    }
 
 
 OWN = pl.DataFrame(
@@ -168,6 +177,15 @@ def test_mapped_raters_of_the_arena_are_separate_raters() -> None:
     assert study.raters.kind == {"arena_user_9": "human", "arena_user_10": "human"}
     assert study.preferences.frame["rater"].to_list() == ["arena_user_9", "arena_user_10", "arena_user_9"]
     assert outputs_of(study).texts.height == 7
+    plain = frame.with_columns(conversation_a=pl.lit("x"), conversation_b=pl.Series(["y", "", None, "x"]))
+    texts = outputs_of(read(plain, columns={"rater": "judge"})).texts
+    assert texts.rows() == [
+        ("aa1", "Aster", "x"),
+        ("aa1", "Birch", "y"),
+        ("bb2", "Birch", "x"),
+        ("cc3", "Aster", "x"),
+        ("dd4", "Cedar", "x"),
+    ]
     voters = frame.rename({"judge": "voter"}).with_columns(voter=pl.Series(["Ann", "Bo", "Ann", "gpt-4"]))
     study = read(voters, columns={"rater": "voter"})
     assert study.raters.kind == {"Ann": "human", "Bo": "human"}
@@ -188,8 +206,9 @@ def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
 
 def test_a_column_that_tells_doubled_rows_apart_is_refused() -> None:
     frame = OWN.with_columns(turn=pl.lit(1), judge=pl.lit("gpt-4"))
-    again = [note.count for note in read(frame).notes if note.rule == "repeats"]
-    assert again == [4]
+    assert note_messages(read(frame)) == {
+        "repeats": "4 further verdicts of the same rater, item and order are read as repeats"
+    }
     assert read(frame.with_columns(seconds=pl.int_range(8))).preferences.frame.height == 8
     assert reading_error(frame.with_columns(ord=pl.int_range(8) % 2)) == (
         "table: 4 verdicts repeat the rater, item and order of another verdict, and differ only in column 'ord', "

@@ -8,7 +8,7 @@ import pytest
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import note_counts
+from tests.data.study_parts import note_counts, note_messages
 from tests.messages import exactly
 
 BATTLES = pl.DataFrame({"item": [1, 2, 3, 4], "model_a": "A", "model_b": "B", "rater": "judge", "kind": "metric"})
@@ -83,7 +83,10 @@ def test_words_for_kinds_are_read_and_a_metric_called_human_is_refused() -> None
 def test_battles_without_an_item_have_an_item_per_row() -> None:
     study = read(pl.DataFrame({**LABELLED, "language": ["en", "en", "de"]}))
     assert study.preferences.frame["item"].to_list() == ["table/1", "table/2", "table/3"]
-    assert "row-is-item" in [note.rule for note in study.notes]
+    assert note_messages(study)["row-is-item"] == (
+        "no column names the item, so each row is an item of its own, and verdicts in different rows are not matched; "
+        "if a column has the item, map it to the role item"
+    )
     with pytest.raises(InputError, match="--column item=prompt"):
         read(pl.DataFrame({**LABELLED, "prompt": ["a", "b", "c"]}))
     columns = {"h_vote": ["model_a", "tie", "model_b"], "judge_vote": ["tie", "tie", "model_b"]}

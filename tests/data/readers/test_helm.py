@@ -9,11 +9,11 @@ import pytest
 from custodes.data.reading import read
 from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, helm_instance, helm_stat, write_helm, write_json
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.study_parts import note_counts, note_messages, outputs_of
 
 INSTANCES = [
     helm_instance(
-        "id1", helm_stat("exact_match", 1.0), helm_stat("f1_score", 0.5), helm_stat("f1_score", 1.0, "valid")
+        "id1", helm_stat("f1_score", 1.0, "valid"), helm_stat("exact_match", 1.0), helm_stat("f1_score", 0.5)
     ),
     helm_instance("id1", helm_stat("exact_match", 0.0), perturbation={"name": "typos", "computed_on": "perturbed"}),
     helm_instance("id2", helm_stat("exact_match", 0.0), helm_stat("f1_score", None)),
@@ -35,6 +35,12 @@ def test_a_run(tmp_path: Path) -> None:
     assert outputs_of(study).texts.row(0) == ("mmlu:subject=law/id1", MODELS[0], f"answer of {MODELS[0]}")
     assert outputs_of(study).sources.row(0)[:3] == ("mmlu:subject=law/id1", "question id1", ["yes"])
     assert note_counts(study) == {"other-splits": 1, "direction-unknown": 0, "missing-score": 1}
+    assert note_messages(study) == {
+        "other-splits": "1 statistics of other splits are not read (valid)",
+        "direction-unknown": "HELM does not record for which metrics lower is better, so higher counts as better; for "
+        "metrics with the opposite direction, give a raters file with higher_is_better",
+        "missing-score": "1 scores are missing and count as not rated",
+    }
     assert read(folder / "per_instance_stats.json").ratings.frame.equals(study.ratings.frame)
 
 
@@ -47,6 +53,14 @@ def test_a_suite_of_models_and_scenarios(depth: str, tmp_path: Path) -> None:
     assert study.systems == MODELS
     assert set(study.items.frame["group"]) == {"mmlu:subject=law", "gsm"}
     assert study.ratings.frame.height == 8
+
+
+@pytest.mark.parametrize(
+    ("scenario", "task"),
+    [("gsm:model_deployment=x,k=1", "gsm:k=1"), ("gsm:model_deployment=x", "gsm"), ("a:b=c:d,e", "a:b=c:d,e")],
+)
+def test_the_task_is_the_name_of_the_run_without_the_model(tmp_path: Path, scenario: str, task: str) -> None:
+    assert set(read(write_helm(tmp_path, INSTANCES, scenario=scenario)).items.frame["group"]) == {task}
 
 
 def test_one_run_in_two_suites_is_refused(tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ from custodes.errors import InputError, MissingExtraError
 from custodes.evaluate.rates.rates import rates
 from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, inspect_log, inspect_sample, write_eval, write_json
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.study_parts import note_counts, note_messages, outputs_of
 from tests.messages import exactly
 
 SAMPLES = [
     inspect_sample(1, "C"),
     inspect_sample(1, "P", epoch=2),
     inspect_sample(2, "I"),
-    inspect_sample(3, {"style": 4, "facts": 0.5}, scorer="judge"),
+    inspect_sample(3.0, {"style": 4, "facts": 0.5}, scorer="judge"),
 ]
 SCORES = [
     ("qa/1", MODELS[0], "match", "1", 1.0),
@@ -67,17 +67,24 @@ def test_values_stand_for_what_inspect_takes_them_for(tmp_path: Path) -> None:
 
 
 def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
-    samples = [*SAMPLES, inspect_sample(4, float("nan")), inspect_sample(5, "maybe"), inspect_sample(6, [1, 2])]
-    samples.append(inspect_sample(8, "B", scorer="topic"))
+    samples = [*SAMPLES, inspect_sample(4, float("nan")), inspect_sample(5, "maybe" * 9), inspect_sample(6, [1, 2])]
+    samples += [inspect_sample(8, "B", scorer="topic"), inspect_sample(9, "maybe" * 9)]
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
-    assert reading_error(path).startswith(
-        "a.json: 1 scores are text although their scorer also gives numbers (match 'maybe'); allowed: numbers and "
-        "C, P, I, N, yes, true, no, false. To drop and count these"
+    assert reading_error(path) == (
+        f"a.json: 2 scores are text although their scorer also gives numbers (match '{'maybe' * 8}'); allowed: numbers "
+        "and C, P, I, N, yes, true, no, false. To drop and count these scores, use --invalid drop (in Python "
+        "invalid='drop')"
     )
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)
-    assert note_counts(study) == {"unfinished-log": 1, "unreadable-score": 1, "score-not-number": 2, "missing-score": 1}
+    assert note_counts(study) == {"unfinished-log": 1, "unreadable-score": 2, "score-not-number": 2, "missing-score": 1}
+    assert note_messages(study) == {
+        "unfinished-log": "logs of runs that did not finish successfully: a.json (error)",
+        "unreadable-score": "2 scores are text without a numeric meaning and were dropped",
+        "score-not-number": "2 scores are lists or text, not numbers, and were dropped (match, topic)",
+        "missing-score": "1 scores are missing and count as not rated",
+    }
 
 
 def test_content_in_parts_and_attachments(tmp_path: Path) -> None:
@@ -122,6 +129,10 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
             inspect_log([inspect_sample(1, float("inf"))]),
             "a.json: score is infinite in row 1; a score must be finite (empty where not rated)",
         ),
+        (
+            inspect_log([inspect_sample(1, input="\ud800")]),
+            "a.json: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid text; correct the text",
+        ),
         (inspect_log([inspect_sample(1)], model=" "), "a.json: column 'system' is empty in row 1; fill in a label"),
     ],
 )
@@ -151,7 +162,8 @@ def test_damaged_files_are_told_from_other_layouts(tmp_path: Path) -> None:
         "e.eval, samples/1_epoch_1.json: this does not have the layout of a log of inspect_ai: Expected `object | "
         "null`, got `array`"
     )
-    assert "no parts; remove ::qa from the path" in reading_error(f"{tmp_path / 'e.eval'}::qa")  # type: ignore[arg-type]
+    message = "e.eval: a log of inspect_ai has no parts; remove ::qa from the path"
+    assert reading_error(f"{tmp_path / 'e.eval'}::qa") == message
 
 
 def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

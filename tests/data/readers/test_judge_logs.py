@@ -11,7 +11,7 @@ import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import note_counts
+from tests.data.study_parts import note_counts, note_messages
 from tests.messages import exactly
 
 
@@ -100,8 +100,10 @@ def test_mt_bench_single_scores(tmp_path: Path) -> None:
         ("81/turn 2", "Aster", "gpt-4", "0", 8),
         ("81/turn 1", "Aster", "gpt-4", "1", 8),
     ]
-    notes = note_counts(study)
-    assert notes == {"judge-failed": 1, "repeats": 1}
+    assert note_messages(study) == {
+        "judge-failed": "1 scores are -1 (the judge's reply had no score) and count as not rated",
+        "repeats": "1 further scores of the same rater and output are read as repeats",
+    }
 
 
 def judgment(question: str, *scores: str | None, **more: object) -> dict[str, object]:
@@ -123,7 +125,10 @@ def test_arena_hard(tmp_path: Path) -> None:
         ("q3", "baseline", "ab", 1),
     ]
     assert study.raters.kind == {"gpt-4-1106-preview": "metric"}
-    assert [note.rule for note in study.notes] == ["baseline-unnamed"]
+    assert note_messages(study) == {
+        "baseline-unnamed": "the log does not name the baseline (gpt-4-0314 by default), which is called 'baseline' "
+        "here"
+    }
     assert cu.leaderboard(study, resamples=0).systems.height == 2
 
 

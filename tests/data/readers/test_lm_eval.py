@@ -9,8 +9,8 @@ import pytest
 
 from custodes.data.reading import read
 from tests.data.input_errors import reading_error
-from tests.data.readers.logs import MODELS, lm_eval_sample, write_lm_eval
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.readers.logs import MODELS, lm_eval_sample, write_json, write_lm_eval
+from tests.data.study_parts import note_counts, note_messages, outputs_of
 
 LINES = [lm_eval_sample(place, exact_match=value, perplexity=2.5) for place, value in enumerate((1.0, 0, True))]
 
@@ -40,7 +40,9 @@ def test_one_file_takes_its_model_from_the_results_beside_it(tmp_path: Path) -> 
     bare = write_lm_eval(tmp_path / "org__birch", LINES, model=None)
     study = read(bare)
     assert study.systems == ("org__birch",)
-    assert [note.rule for note in study.notes] == ["system-from-folder"]
+    assert note_messages(study) == {
+        "system-from-folder": "no results file names the model, so systems are named after their folders: org__birch"
+    }
 
 
 def test_filters_are_raters_of_their_own(tmp_path: Path) -> None:
@@ -81,6 +83,10 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
     study = read(tmp_path)
     assert study.ratings.frame["score"].to_list() == [1]
     assert note_counts(study) == {"older-runs": 1}
+    assert note_messages(study) == {
+        "older-runs": "only the last of several runs is read; these files are not read: "
+        "samples_gsm8k_2025-01-01T00-00-00.1.jsonl"
+    }
 
 
 @pytest.mark.parametrize(
@@ -110,6 +116,15 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
 )
 def test_bad_samples_are_one_line(lines: list[dict[str, Any]], expected: str, tmp_path: Path) -> None:
     assert reading_error(write_lm_eval(tmp_path / "m", lines)) == expected
+
+
+def test_results_of_another_layout_are_refused(tmp_path: Path) -> None:
+    path = write_lm_eval(tmp_path / "m", LINES)
+    write_json(tmp_path / "m" / "results_2025-01-02T03-04-05.678901.json", {"model_name": 3})
+    assert reading_error(path) == (
+        "results_2025-01-02T03-04-05.678901.json: this does not have the layout of results of lm-evaluation-harness: "
+        "Expected `str | null`, got `int` - at `$.model_name`; it has the keys model_name"
+    )
 
 
 def test_directions_that_contradict_are_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.study_parts import note_messages, outputs_of
 from tests.messages import exactly
 
 FILES = {
@@ -72,7 +72,10 @@ def check(study: Study) -> None:
         ("2", "two\u2028still two", ["zwei", "2"]),
     ]
     assert ("2", "S2", "twee") in outputs_of(study).texts.rows()
-    assert note_counts(study) == {"missing-score": 1, "unused-files": 1}
+    assert note_messages(study) == {
+        "missing-score": "1 scores are None and count as not rated (da-sqm 1)",
+        "unused-files": "files not used: en-de.da-sqm.domain.score",
+    }
 
 
 @pytest.mark.parametrize(
@@ -207,7 +210,7 @@ def test_a_tar_cut_anywhere_raises(tmp_path: Path, suffix: str) -> None:
     for keep in (*range(0, end, 97), *range(0, end, 512), end - 1):
         path.write_bytes(whole[:keep])
         with pytest.raises(
-            InputError, match=r"^data\.tar.*: a damaged or truncated tar file \(.*\); copy or download it"
+            InputError, match=r"^data\.tar.*: a damaged or truncated tar file \(.*\); copy or download it again$"
         ):
             read(path)
 
@@ -243,11 +246,16 @@ def test_a_malicious_tar_does_no_harm(tmp_path: Path) -> None:
 
 def test_a_tar_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = packed(tmp_path, FILES)
-    for limit, message in (
-        ("LARGEST", "a test set is larger than 2,048 MiB"),
-        ("LARGEST_MEMBER", "is larger than 512 MiB"),
+    sizes = [len(text.encode()) for text in FILES.values()]
+    member = "./mt-metrics-eval-v2/wmt/human-scores/en-de.da-sqm.seg.score"
+    for name, limit, message in (
+        ("LARGEST", sum(sizes), "a test set is larger than 2,048 MiB"),
+        ("LARGEST_MEMBER", max(sizes), f"{member} is larger than 512 MiB"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(mtme, limit, 10)
-            with pytest.raises(InputError, match=rf"^data\.tar\.gz: .*{message}; unpack the tar and give the folder$"):
+            patch.setattr(mtme, name, limit)
+            check(read(path))
+            patch.setattr(mtme, name, limit - 1)
+            message = f"data.tar.gz: {message}; unpack the tar and give the folder"
+            with pytest.raises(InputError, match=exactly(message)):
                 read(path)

@@ -14,7 +14,7 @@ from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from tests.data.input_errors import reading_error
 from tests.data.mapping.tables import proposed
-from tests.data.study_parts import note_counts
+from tests.data.study_parts import note_counts, note_messages
 
 N_ITEMS = 60
 SYSTEMS = ("Aster", "Birch", "Cedar")
@@ -278,7 +278,27 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
         "column (80 % of comparisons have contradictory verdicts in this reading, and 20 % if the cells mean the "
         "position). Write left and right for positions, or model_a and model_b for columns"
     )
-    assert "place-or-column" in {note.rule for note in read(frame_of(19)).notes}
+    assert note_messages(read(frame_of(19))) == {
+        "place-or-column": f"winner {first}, {second} is read as the name of a column, whatever the presentation order "
+        "(79 % of comparisons have contradictory verdicts in this reading, and 21 % if the cells mean the position); "
+        "if a position is meant, write left or right"
+    }
+
+
+@pytest.mark.parametrize("column", ["item", "rater", "aspect", "repeat"])
+def test_verdicts_on_different_questions_contradict_nothing(column: str) -> None:
+    frame = rows_of(("A1", "B1", "A", "ab"), ("A1", "B1", "A", "ba")).with_columns(
+        aspect=pl.lit("x"), repeat=pl.lit("0")
+    )
+    reading = (
+        "is read as the name of a column, whatever the presentation order{}; if a position is meant, write left or "
+        "right"
+    )
+    rates = (
+        " (0 % of comparisons have contradictory verdicts in this reading, and 100 % if the cells mean the position)"
+    )
+    for table, text in ((frame, rates), (frame.with_columns(pl.Series(column, ["3", "4"])), "")):
+        assert note_messages(read(table)) == {"place-or-column": f"winner A {reading.format(text)}"}
 
 
 @pytest.mark.parametrize("role", ["repeat", "aspect"])

@@ -13,7 +13,7 @@ from custodes.data.reading import read
 from custodes.data.writing import long_tables, write_table
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.study_parts import note_messages, outputs_of
 
 
 def test_outputs(tmp_path: Path) -> None:
@@ -28,7 +28,9 @@ def test_outputs(tmp_path: Path) -> None:
         ("1", "a", ["r", "s"]),
         ("2", "", ["r"]),
     ]
-    assert note_counts(study) == {"output-not-text": 1}
+    assert note_messages(study) == {
+        "output-not-text": "1 outputs are true or false instead of text and are read as the words true and false"
+    }
 
 
 def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
@@ -64,8 +66,10 @@ def test_an_empty_output_is_the_same_in_every_format(tmp_path: Path, columns: di
     for path in sorted(tmp_path.iterdir()):
         study = read(path, columns=columns)
         assert outputs_of(study).texts.sort("item", "system")["text"].to_list() == ["x", "", "", "y"]
-        (note,) = (note for note in study.notes if note.rule == "empty-output")
-        assert note.message.startswith(f"{path.name}: the text of 2 of 4 outputs is empty (")
+        assert note_messages(study)["empty-output"] == (
+            "the text of 2 of 4 outputs is empty (B of 1, A of 2); they count as outputs, so remove those that do not "
+            "exist"
+        )
 
 
 def test_the_first_text_that_is_not_empty_is_used() -> None:
@@ -142,8 +146,36 @@ def test_images_of_outputs_in_both_shapes_and_through_a_file(tmp_path: Path) -> 
 def test_an_output_of_a_struct_says_only_what_it_knows() -> None:
     frame = pl.DataFrame({"item": [1, 2], "outputs": [{"A": {"text": "x", "image": "a"}}, {"A": None}]})
     assert outputs_of(read(frame)).texts.rows() == [("1", "A", "x")]
-    message = reading_error(pl.DataFrame({"item": [1], "outputs": ['{"A": {"txt": "x"}}']}))
-    assert "row 1: outputs must be an object {system: text}, or" in message
+    unclear = (
+        "the text of an output is not a text, or the output has both image and images; give a text, and one of image "
+        "and images"
+    )
+    for cell, message in (
+        ('{"A": {"txt": "x"}}', "outputs must be an object {system: text}, or {system: {text, image}}"),
+        ('{"A": {"image": "x", "images": ["b"]}}', unclear),
+        ('{"A": {"text": ["x"]}}', unclear),
+        ("[]", "outputs must be an object {system: text}"),
+        (
+            '{"A": "x", " A": "y"}',
+            "two outputs have the same system, or a system has no name; give each output a different system",
+        ),
+        (
+            '{" ": "y"}',
+            "two outputs have the same system, or a system has no name; give each output a different system",
+        ),
+    ):
+        assert (
+            reading_error(pl.DataFrame({"item": [0, 1], "outputs": ['{"A": "x"}', cell]})) == f"table, row 2: {message}"
+        )
+    for columns, message in (
+        ({"outputs": ["{}"]}, "no outputs; give outputs as an object {system: text}"),
+        ({"system": [None], "text": ["x"]}, "column 'system' is empty in row 1; name the system that wrote each text"),
+        (
+            {"system": ["A"], "text": ["x"], "bleu": [0.5]},
+            "the table has texts and scores (bleu); map the scores, as in --columns 'metric:{rater}', and text=text",
+        ),
+    ):
+        assert reading_error(pl.DataFrame({"item": [1], **columns}), reader="outputs") == f"table: {message}"
 
 
 def test_a_dialogue_is_a_context() -> None:

@@ -119,6 +119,11 @@ def test_the_data_may_hold_the_scores_of_models(tmp_path: Path) -> None:
         (pl.DataFrame({"rm_chosen": [2.5, 1.0], "rm_rejected": [1.0, 1.5]}), [("rm", 0.5)]),
         (models, [("x", 0.5), ("y", 0.0)]),
     ):
+        (message,) = [note.message for note in cu.read(table).notes if note.rule == "scored-pairs"]
+        name, by = ("score", "the column model") if table is models else ("rm", "rm")
+        assert message == (
+            f"table: {name}_chosen, {name}_rejected are read as scores of the right and the wrong output by {by}"
+        )
         result = cu.agreement(cu.read(table), resamples=0).metrics
         assert result.select("metric", "sample_accuracy").sort("metric").rows() == expected
     # A column `model` is the generator if the scores have a name; lengths and human ratings are no scores of a model.

@@ -127,6 +127,10 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
             REWARDS | {"subset": ["x", "x", "x", "y"]},
             "row 3 and the next row are not a pair; the rows of a pair have the same subset, and ref 1 and 0",
         ),
+        (
+            {name: values for name, values in REWARDS.items() if name != "model"},
+            "the table has no column of a reward model, only ref and subset; add at least one column of a reward model",
+        ),
         (REWARDS | {"ref": [1, 0, 2, None]}, "ref in row 3, 4 is neither 1 (chosen) nor 0 (rejected)"),
         (
             {name: values[:3] for name, values in REWARDS.items()},
@@ -151,5 +155,5 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
     ],
 )
 def test_a_table_that_does_not_fit_is_one_line(table: dict[str, Any], message: str) -> None:
-    reader = "wide" if "model" not in table and "gold" not in table and "rater" not in table else None
+    reader = "wide" if {"model", "gold", "rater", "ref"}.isdisjoint(table) else None
     assert reading_error(pl.DataFrame(table), reader=reader) == f"table: {message}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import custodes as cu
-from tests.data.study_parts import note_counts, outputs_of
+from tests.data.study_parts import note_counts, note_messages, outputs_of
 from tests.messages import exactly
 
 
@@ -29,6 +29,10 @@ def test_systems_are_folders_and_items_files(tmp_path: Path) -> None:
         ("i2", "", []),
     ]
     assert note_counts(study) == {"texts-folder": 0, "missing-outputs": 1}
+    assert note_messages(study) == {
+        "texts-folder": "each folder is read as a system (Aster, Birch), and each file as an item",
+        "missing-outputs": "1 of 4 outputs have no file",
+    }
 
 
 def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:
@@ -45,5 +49,9 @@ def test_folders_that_are_not_of_texts(tmp_path: Path) -> None:
             cu.read(write(tmp_path / str(number), files))
     with pytest.raises(cu.InputError, match=exactly("texts: a folder of texts has no parts; remove '::Aster'")):
         cu.read(f"{write(tmp_path / 'texts', FILES)}::Aster")
-    with pytest.raises(cu.InputError, match="i1 has two files of source; keep one of them"):
+    with pytest.raises(cu.InputError, match=exactly("two: i1 has two files of source; keep one of them")):
         cu.read(write(tmp_path / "two", {**FILES, "prompts/i1.txt": "p", "sources/i1.txt": "q"}))
+    with pytest.raises(
+        cu.InputError, match=exactly("none: no outputs; give a folder for each system, SYSTEM/ITEM.txt")
+    ):
+        cu.read(write(tmp_path / "none", {"prompts/i1.txt": "p"}), reader="texts_folder")

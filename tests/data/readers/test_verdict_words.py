@@ -95,6 +95,12 @@ def test_numbers_mean_what_their_set_says(numbers: list[object], preferences: li
         ),
         (
             "preference",
+            list(range(4, -4, -1)),
+            "table: preference is -3, -2, -1, 0, 1, 2, 3 and 1 more, a graded scale of unknown direction (row 7, 8); "
+            "write 1 if the system of the first column is better, 0 for a tie, -1 otherwise",
+        ),
+        (
+            "preference",
             [1, -1, 2],
             "table: 1 of 3 verdicts cannot be read ('2' in row 3); allowed: model_a, model_b, tie, both_bad, A, "
             "B, C, 1, 2, left, right, the name of a system (full list: documentation, data), or empty; that is "

@@ -82,6 +82,9 @@ def test_drop_takes_one_in_twenty_of_the_file_and_of_each_rater_or_a_single_one(
     message = reading_error(verdicts_by_rater({"judge": ["A"] * 400, "ann": ["besser"] * 20}), invalid="drop")
     assert "all 20 are 'besser', from row 401" in message
     assert "4.8 % of the file, 100.0 % of ann," in message
+    several = verdicts_by_rater({"a": ["A", "x", "x"], **{rater: ["x", "x"] for rater in "bcd"}})
+    text = "that is 88.9 % of the file, 100.0 % of b, 100.0 % of c, 100.0 % of d and 1 more, but invalid='drop' allows"
+    assert text in reading_error(several, invalid="drop")
 
 
 MEANT = {"equally": "tie", "neither one": "tie", "Astre": "Aster", "modle_a": "model_a", "rigth": "right", "42": ""}
@@ -101,5 +104,7 @@ def test_the_most_frequent_unreadable_words_are_named_first_and_equal_ones_in_th
     assert "5 of 6 verdicts cannot be read ('q1' 2 times from row 2, 'zz' in row 1, 'aa' in row 3 and 1 more)" in (
         reading_error(frame)
     )
+    long = frame.with_columns(winner=pl.Series(["z" * 41] + ["model_a"] * 5))
+    assert f"1 of 6 verdicts cannot be read ('{'z' * 40}' in row 1)" in reading_error(long)
     same = frame.with_columns(winner=pl.Series(["zz"] * 2 + ["model_a"] * 4))
     assert "2 of 6 verdicts cannot be read (all 2 are 'zz', from row 1)" in reading_error(same)

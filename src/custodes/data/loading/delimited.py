@@ -53,7 +53,7 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         for column_name in frame.columns
         if separator != "," and column_name not in LABELS and _has_decimal_commas(frame[column_name])
     ]
-    return frame.with_columns(pl.col(comma_column_names).str.replace(",", ".", literal=True)), build_notes(
+    return frame.with_columns(pl.col(comma_column_names).str.replace(",", ".")), build_notes(
         (
             "separator",
             suffix in (".csv", ".tsv") and separator != usual_separator,
@@ -142,7 +142,7 @@ def _has_decimal_commas(column: pl.Series) -> bool:
     separator."""
     cells = column.str.strip_chars()
     cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
-    cells_with_comma = cells.filter(cells.str.contains(",", literal=True))
+    cells_with_comma = cells.filter(cells.str.contains(","))
     return bool(
         cells_with_comma.len()
         and cells.str.contains(COMMA_NUMBER).all()

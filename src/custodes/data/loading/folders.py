@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.records import parse_json
-from custodes.data.loading.source import path_exists, read_file_bytes, utf8_text
+from custodes.data.loading.source import read_file_bytes, utf8_text
 from custodes.data.table import select_part
 from custodes.errors import InputError, join_labels, reject
 
@@ -82,7 +82,6 @@ def _parquet_files(folder: Path) -> list[Path]:
     return sorted(
         parquet_path
         for subfolder in (folder, folder / "data")
-        if path_exists(subfolder)
         for parquet_path in subfolder.glob("*.parquet")
         if parquet_path.is_file()
     )

@@ -156,7 +156,7 @@ def _without_apostrophes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.
     removed."""
     try:
         signature_lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
-    except (OSError, ValueError):
+    except OSError:
         return frame
     has_export_signature = any(signature_line.startswith(SIGNATURE_PREFIX) for signature_line in signature_lines[:1])
     is_unmodified = any(

@@ -241,9 +241,7 @@ def files_of_sidecar(sidecar_path: Path) -> list[Path]:
         for candidate_path in sidecar_path.parent.glob(
             f"{escape(sidecar_path.name.rpartition(f'{sidecar_mark}.')[0])}.*"
         )
-        if sidecar_path.name in _sidecar_names(candidate_path.name, sidecar_mark)
-        and path_exists(candidate_path)
-        and candidate_path.is_file()
+        if sidecar_path.name in _sidecar_names(candidate_path.name, sidecar_mark) and candidate_path.is_file()
     )
 
 

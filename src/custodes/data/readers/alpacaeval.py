@@ -207,6 +207,8 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """A study of the annotations of all models; `part` is a glob that selects annotators by the names of their
     folders."""
     annotation_paths = _files(path)
+    if not annotation_paths:  # selected with `reader`
+        raise InputError(f"{path.name}: the folder holds no {FILE}; give a folder with MODEL/ANNOTATOR/{FILE}")
     selected_paths = [
         annotation_path
         for annotation_path in annotation_paths
@@ -215,7 +217,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     if not selected_paths:
         annotator_names = sorted({annotation_path.parent.name for annotation_path in annotation_paths})
         raise InputError(
-            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotator_names)}; annotators: "
+            f"{path.name}: no annotator {part!r}{suggestion(str(part), annotator_names)}; annotators: "
             f"{join_labels(annotator_names)}"
         )
     tables = [load_table(annotation_path) for annotation_path in selected_paths]
@@ -242,7 +244,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 def _rename_by_folder(
     annotation_paths: Sequence[Path], annotation_frames: Sequence[pl.DataFrame]
-) -> tuple[list[pl.DataFrame], list[str]]:
+) -> tuple[list[pl.DataFrame], dict[str, None]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
     system_columns = cs.by_name("generator", "generator_1", "generator_2", require_all=False)
@@ -251,7 +253,7 @@ def _rename_by_folder(
         for frame in annotation_frames
     ]
     common_systems = set.intersection(*system_sets_of_frames) if len(system_sets_of_frames) > 1 else set()
-    renamed_frames, renaming_texts = [], []
+    renamed_frames, renaming_texts = [], dict[str, None]()
     for annotation_path, frame, frame_systems in zip(
         annotation_paths, annotation_frames, system_sets_of_frames, strict=True
     ):
@@ -260,7 +262,7 @@ def _rename_by_folder(
             frame = frame.with_columns(
                 system_columns.cast(pl.String).replace({next(iter(uncommon_systems)): folder_name})
             )
-            renaming_texts.append(f"{next(iter(uncommon_systems))!r} is renamed to {folder_name!r}")
+            renaming_texts[f"{next(iter(uncommon_systems))!r} is renamed to {folder_name!r}"] = None
         renamed_frames.append(frame)
     return renamed_frames, renaming_texts
 

@@ -311,9 +311,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     item_table = pl.DataFrame(
         [judgment_key_rows["item"], raw_judgment_rows["dataset"].alias("group"), raw_judgment_rows["dataset"]]
     )
-    judge_names = judgment_key_rows["rater"].unique(maintain_order=True)
-    if GOLD in judge_names:
-        raise InputError(f"{where}: a judge is named {GOLD!r}, the name of the human rater; rename the judge")
+    judge_names = judgment_key_rows["rater"].unique(maintain_order=True)  # with a slash, so never GOLD
     return Study(
         preferences=preferences,
         raters=Raters.infer({GOLD: "human", **dict.fromkeys(judge_names, "metric")}),

@@ -51,8 +51,12 @@ def read_verdicts(
     rows_without_preference = nonempty_verdict_rows.filter(pl.col("preference").is_null())
     unparsed_reply_rows = rows_without_preference.filter(pl.col("verdict") == failure_code)
     unreadable_rows = rows_without_preference.filter(pl.col("verdict") != failure_code)
-    drop_limit_text = "" if invalid == "force" else _drop_limit_message(nonempty_verdict_rows, unreadable_rows)
-    if unreadable_rows.height and (invalid == "error" or drop_limit_text):
+    drop_limit_text = (
+        _drop_limit_message(nonempty_verdict_rows, unreadable_rows)
+        if unreadable_rows.height and invalid != "force"
+        else ""
+    )
+    if drop_limit_text or (unreadable_rows.height and invalid == "error"):
         system_names = {*verdict_table["system_a"], *verdict_table["system_b"]} if allowed == ALLOWED else None
         unreadable_text = _unreadable_text(
             unreadable_rows, n_verdicts=nonempty_verdict_rows.height, system_names=system_names
@@ -96,9 +100,9 @@ def _drop_limit_message(nonempty_verdict_rows: pl.DataFrame, unreadable_rows: pl
         .join(unreadable_rows.group_by("rater").len("n_unreadable"), on="rater", maintain_order="left")
         .select("rater", "n_unreadable", rate=pl.col("n_unreadable") / pl.col("n_verdicts"))
         .filter(pl.col("rate") > MAX_DROP_RATE, pl.col("n_unreadable") > 1)
-        .sort("rate", descending=True)
+        .sort("rate", descending=True, maintain_order=True)
     )
-    total_unreadable_rate = unreadable_rows.height / max(nonempty_verdict_rows.height, 1)
+    total_unreadable_rate = unreadable_rows.height / nonempty_verdict_rows.height
     if total_unreadable_rate <= MAX_DROP_RATE and rows_of_raters_above_limit.is_empty():
         return ""
     raters_text = join_labels(
