@@ -243,13 +243,23 @@ def test_a_mean_of_people_is_no_judge(human: str, digits: int) -> None:
     mean = np.mean(list(annotators.values()), axis=0).round(digits)
     problem = problems_of(cu.read(scored(**annotators, a_mean=mean, bleu=marks(9))), human=human)["mean-of-others"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["a_mean"])
-    assert "'a_mean' is the mean of the annotators a1, a2, a3" in str(problem["message"])
+    assert problem["message"] == (
+        "'a_mean' is the mean of the annotators a1, a2, a3, so their ratings count twice; leave it out of the option "
+        "human"
+    )
 
 
 def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:
     m1, m2, a = marks(1), marks(2), marks(3)
     frame = scored(ann=a, m1=m1, m2=m2, ensemble=(m1 + m2) / 2)
-    assert problems_of(cu.read(frame), human="ann")["mean-of-others"]["examples"] == ["ensemble"]
+    problem = problems_of(cu.read(frame), human="ann")["mean-of-others"]
+    assert problem["examples"] == ["ensemble"]
+    assert problem["message"] == "'ensemble' is the mean of the metrics m1, m2, so it adds no information"
+    problem = problems_of(cu.read(scored(a1=m1, a2=m2, copied=(m1 + m2) / 2, bleu=a)), human="a*")["mean-of-others"]
+    assert problem["message"] == (
+        "'copied' is the mean of the annotators a1, a2, with whom metrics are compared; leave it out of the option "
+        "metrics"
+    )
     same = scored(a1=a, a2=a, a3=a, bleu=m1)
     assert "mean-of-others" not in problems_of(cu.read(same), human="a*")
     near = scored(a1=a, a2=m1, judge=(a + m1) / 2 + np.random.default_rng(0).normal(0, 0.2, 120))

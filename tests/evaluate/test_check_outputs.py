@@ -81,7 +81,11 @@ def with_texts(study: Study, text: Callable[[int, int], str], reference: Callabl
 def test_a_system_whose_outputs_are_the_references() -> None:
     study = study_of(marks(3), people=2)
     texts = with_texts(study, lambda i, k: f"output {i} of {k}", lambda i: f"output {i} of 1")
-    assert problems_of(texts)["reference-system"]["examples"] == ["S1"]
+    problem = problems_of(texts)["reference-system"]
+    assert problem["examples"] == ["S1"]
+    assert f"looks like the reference: its outputs equal the references of {len(marks(3)[0])} items. Metrics" in str(
+        problem["message"]
+    )
     short = with_texts(study, lambda i, k: "yes", lambda i: "yes")  # All systems answer as the reference does.
     assert "reference-system" not in rules(short)
 
@@ -93,9 +97,11 @@ def test_systems_that_are_equal_on_all_items() -> None:
     assert (problem["severity"], problem["examples"]) == ("warning", ["S0", "S4"])
     scores = marks(5, levels=5)
     scores[:2, :, 4] = scores[:2, :, 0]
-    assert problems_of(study_of(scores, people=2))["identical-systems"]["examples"] == ["S0", "S4"]
     texts = with_texts(study_of(marks(6), people=2), lambda i, k: f"{i} {k % 4}", lambda i: "")
-    assert problems_of(texts)["identical-systems"]["examples"] == ["S0", "S4"]
+    for study, evidence in ((study_of(scores, people=2), "all annotators"), (texts, "their texts")):
+        problem = problems_of(study)["identical-systems"]
+        assert problem["examples"] == ["S0", "S4"]
+        assert f"are equal on all items according to {evidence}, so one" in str(problem["message"])
 
 
 def test_a_metric_of_the_source_alone_makes_no_systems_identical() -> None:

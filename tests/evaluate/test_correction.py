@@ -157,7 +157,9 @@ def test_a_pair_never_annotated_is_answered_and_marked() -> None:
     assert rows.filter(pl.col("estimator") == "human")["theta"].item() == 0.5
     note = next(note for note in result.notes if note.rule == "never-annotated")
     assert note.count == 1
-    assert "A - C" in note.message
+    assert note.message == (
+        "annotators compared none of the pairs A - C, so only the metric and the prior estimate these pairs"
+    )
 
 
 def test_few_annotations_are_marked() -> None:
@@ -335,12 +337,18 @@ def test_the_note_on_selected_items_names_the_estimators() -> None:
     by_human = items.with_columns(preference=human, rater=pl.lit("ann"), kind=pl.lit("human")).filter(annotated)
     study = cu.read(pl.concat([by_judge, by_human]))
     for estimator, text in (
-        (["ppi"], "so there are no decisions by human, ppi. Let"),
-        (["ppi", "mixture"], "so there are no decisions by human, ppi; decisions by mixture hold only if annotation"),
+        (["ppi"], ""),
+        (
+            ["ppi", "mixture"],
+            "; decisions by mixture hold only if annotation depended only on the ratings of the metric",
+        ),
     ):
         result = correction(study, estimator=estimator)
         (note,) = [note for note in result.notes if note.rule == "not-random"]
-        assert text in note.message
+        assert note.message == (
+            "judge: the annotated items are not a random part of the items that the metric rated (p ≤ .001), so there "
+            f"are no decisions by human, ppi{text}. Let annotators rate a random part of the items"
+        )
         withheld = result.pairs.filter(estimator="ppi").row(0, named=True)
         assert (withheld["decision"], withheld["note"]) == (None, "not a random part")
         assert result.pairs.filter(estimator="naive")["decision"].item() is not None

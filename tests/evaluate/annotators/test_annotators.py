@@ -140,7 +140,15 @@ def test_slots_have_agreement_alone() -> None:
         assert rows[name].is_null().all(), name
     assert result.agreement["alpha_nominal"].is_not_null().all()
     assert result.agreement["effective_annotators"].item() is None
-    assert "slots" in {note.rule for note in result.notes}
+    notes = {note.rule: note.message for note in result.notes}
+    assert notes["slots"] == (
+        "annotator1, annotator2, annotator3 answered the same tasks and were read as slots that several persons share, "
+        "so they are not evaluated one by one. If each of them is one person, set annotator_type='persons' or person = "
+        "true in a raters table"
+    )
+    assert (
+        notes["method"].partition(", because ")[2].startswith("some raters are slots, which several persons may share;")
+    )
 
 
 @pytest.mark.parametrize(
