@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -105,17 +106,61 @@ def test_labels_are_what_the_votes_say_where_they_count() -> None:
     assert result.select("p_a", "p_tie", "p_b").row(1) == pytest.approx((0.5, 0.0, 0.5))
 
 
+REASONS = {
+    "few": "there are fewer than 3 annotators, or fewer than 30 tasks answered by several annotators",
+    "enough": "the median annotator shares {} answered tasks with others, and 20 shared tasks are enough",
+    "sparse": "the median annotator shares {} answered tasks with others, but dawid-skene needs 20 shared tasks",
+    "requested": "this method was requested",
+}
+
+
+@pytest.mark.parametrize(
+    ("n_annotators", "n_tasks", "per_task", "method", "expected", "reason"),
+    [
+        (2, 40, 2, "auto", "majority", REASONS["few"]),
+        (3, 29, 3, "auto", "majority", REASONS["few"]),
+        (3, 30, 3, "auto", "dawid-skene", REASONS["enough"].format(30)),
+        (4, 40, 2, "auto", "dawid-skene", REASONS["enough"].format(20)),
+        (4, 38, 2, "auto", "mace", REASONS["sparse"].format(19)),
+        (2, 40, 2, "mace", "mace", REASONS["requested"]),
+    ],
+)
+def test_the_method_is_chosen_by_the_number_of_answers(
+    n_annotators: int, n_tasks: int, per_task: int, method: Any, expected: str, reason: str
+) -> None:
+    names = ["ann", "bea", "cy", "dan"][:n_annotators]
+    answers = [
+        (names[(task * per_task + k) % n_annotators], f"i{task}", task % 3 - 1)
+        for task in range(n_tasks)
+        for k in range(per_task)
+    ]
+    result = cu.annotators(cu.read(verdicts(answers)), method=method, resamples=0)
+    assert next(note.message for note in result.notes if note.rule == "method") == (
+        f"labels{'' if expected == 'majority' else ' and competence'} from verdicts use {expected}, because {reason}; "
+        "all other questions combine annotators by the option aggregate"
+    )
+
+
 def test_numbers_have_alpha_by_squares_alone() -> None:
     rng = np.random.default_rng(2)
     item, rater = np.repeat(np.arange(40), 3), np.tile(["ann", "bea", "cy"], 40)
-    rows = pl.DataFrame({"item": item, "system": "A", "rater": rater, "kind": "human", "score": rng.random(120) + item})
+    scores = {"item": item, "system": "A", "rater": rater, "kind": "human", "score": rng.random(120) + item}
+    rows = pl.DataFrame(scores).with_columns(repeat=pl.lit("0"))
+    rows = pl.concat([rows, rows.head(5).with_columns(score=pl.lit(-99.0), repeat=pl.lit("1"))])
     result = cu.annotators(cu.read(rows), resamples=20)
     row = result.agreement.row(0, named=True)
     assert row["alpha_nominal"] is None
     assert 0.9 < row["alpha_interval"] < 1
     assert result.labels.is_empty()
     assert result.annotators["competence"].is_null().all()
-    assert any(note.rule == "numbers" for note in result.notes)
+    notes = {note.rule: note.message for note in result.notes}
+    assert notes["numbers"] == (
+        "ratings: more than 12 different scores count as numeric ratings, not as labels, so there are no labels and no "
+        "competence"
+    )
+    assert notes["scored-again"] == (
+        "5 repeated scores of an output by the same annotator are excluded; only the first score of an output counts"
+    )
 
 
 def slots(names: list[str], *, whole: bool = True) -> cu.Study:

@@ -70,7 +70,10 @@ def test_nothing_is_corrected_where_people_did_not_judge_a_random_part(wins: boo
     assert row["reason"] == "the human comparisons are not a random part of the metric's comparisons"
     assert row["saving"] is None
     assert "corrected:judge" not in board.systems["rater"]
-    assert "not-corrected" in rules(board)
+    assert [note.message for note in board.notes if note.rule == "not-corrected"] == [
+        f"judge: there is no correction, because {row['reason']}; the ranking by annotators holds only for the "
+        "comparisons that annotators rated"
+    ]
 
 
 def test_known_probabilities_need_no_test() -> None:
