@@ -178,6 +178,9 @@ def test_few_effective_draws_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ESTIMATORS, "mixture", replace(ESTIMATORS["mixture"], estimate=sampled))
     notes = correction(simulated()).notes
     assert [(note.rule, note.count) for note in notes] == [("counts-without-clusters", 0), ("few-draws", 3)]
+    assert notes[1].message == (
+        "mixture: 3 of 6 estimates have fewer than 1000 effective draws, so their intervals are inaccurate"
+    )
 
 
 def test_what_other_random_numbers_might_decide_is_undecided_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +198,10 @@ def test_what_other_random_numbers_might_decide_is_undecided_and_marked(monkeypa
     assert rows["note"].to_list() == [near, near, near, few, few, few]
     notes = [note for note in result.notes if note.rule == "at-the-threshold"]
     assert [note.count for note in notes] == [3]
-    assert "0.025 or 0.975" in notes[0].message
+    assert notes[0].message == (
+        "mixture: in 3 of 6 estimates, theta is within four Monte Carlo errors of 0.025 or 0.975; these decisions "
+        "count as `=` and are marked `at the threshold`"
+    )
     many = correction(simulated(n=30)).pairs.filter(pl.col("estimator") == "mixture")["note"]
     assert sorted(many) == ["", "", "", *["at the threshold"] * 3]
 

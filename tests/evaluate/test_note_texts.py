@@ -20,9 +20,10 @@ from tests.evaluate.studies import GOLDEN, counts_of, grid, rated, scores_of, st
 from tests.messages import exactly
 
 KINDS = {"ann": "human", "m1": "metric", "m2": "metric"}
-COUNTS = counts_of([GOLDEN[4][0]])
+COUNTS, TWO_METRICS = counts_of([GOLDEN[4][0]]), counts_of([GOLDEN[4][0]] * 2)
 PEOPLE = {("ann", "style"): drawn(1, 6, 3), ("bob", "style"): drawn(2, 6, 3)}
 METRICS = {("bleu", ""): drawn(4, 6, 3), ("m2", ""): drawn(5, 6, 3)}
+SINGLE = (("ann", "style"), *METRICS)
 NO_CLUSTERS = (
     "counts do not record which items share a document, so items are treated as independent. If items share documents, "
     "p-values are too small and intervals too narrow; give the study with its clusters instead"
@@ -108,6 +109,13 @@ NOTES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
             "tested; give the study",
         },
     ),
+    "correction of counts": (
+        lambda: cu.correction(replace(TWO_METRICS, paired=TWO_METRICS.paired * np.array([1, 0])[:, None, None])),
+        {
+            "counts-without-clusters": NO_CLUSTERS,
+            "no-overlap": "annotators rated no item that m1 rated, so correction is not possible",
+        },
+    ),
     "leaderboard of counts": (
         lambda: cu.leaderboard(replace(COUNTS, metric_only=np.ones_like(COUNTS.metric_only)), resamples=20),
         {
@@ -128,6 +136,17 @@ NOTES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
         lambda: cu.complementarity(judged(METRICS), resamples=0),
         {"no-annotators": "there are no human ratings, so metrics are compared only with one another"},
     ),
+    "distances of a metric of items": (
+        lambda: cu.complementarity(judged(PEOPLE | METRICS | {("flat", ""): np.tile(np.arange(6.0), (3, 1)).T})),
+        {
+            "constant-rater": "flat: excluded, because the rater rates all systems of every item equally (scores "
+            "differ only between items)",
+            "no-pairs": "there are no two raters to compare for human-human; human_raters='annotators' compares the "
+            "annotators one by one",
+            "few-clusters": "there are only 6 clusters of items, so intervals are unreliable; in simulations with so "
+            "few clusters, coverage was below 85 %",
+        },
+    ),
     "distances in one cluster": (
         lambda: cu.complementarity(in_clusters(judged(PEOPLE | METRICS), "a" * 6), level="utterance", resamples=0),
         {
@@ -147,6 +166,16 @@ NOTES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
             "two-clusters": "annotators rated only two items or clusters; the forward path needs at least three, so it "
             "has no values",
             "weights-unused": "item weights do not affect predictions",
+        },
+    ),
+    "prediction of seven systems": (
+        lambda: cu.ceiling(judged({key: drawn(k, 6, 7) for k, key in enumerate(SINGLE)}), level="system", resamples=20),
+        {
+            "few-systems": "7 systems: intervals are unreliable",
+            "one-aspect": "annotators rated only one aspect, so the features `humans` and `both` and the table "
+            "`information` are left out",
+            "one-annotator": "only one annotator gave ratings, so agreement between annotators is unknown (no rows in "
+            "the tables annotators and halo)",
         },
     ),
     "consistency of scores in slices": (

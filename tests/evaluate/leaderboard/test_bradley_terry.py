@@ -121,6 +121,23 @@ def test_a_cycle_has_its_smallest_win_rate_and_largest_p_value(cycle: str, numbe
     )
 
 
+def test_a_covariate_that_varies_only_for_the_metric_is_noted() -> None:
+    rng = np.random.default_rng(0)
+    table = battles(rng, n=200, ties=0).drop("order")
+    outputs = [(i, s) for i, a, b in table.select("item", "system_a", "system_b").rows() for s in (a, b)]
+    scores = pl.DataFrame(outputs, schema=["item", "system"], orient="row").with_columns(
+        rater=pl.lit("words"),
+        kind=pl.lit("metric"),
+        score=pl.when(pl.col("item") < 100).then(0.0).otherwise(pl.Series(rng.normal(size=len(outputs)))),
+    )
+    by_raters = pl.concat([by(table.head(100), "ann", "human"), by(table, "judge", "metric")])
+    board = cu.leaderboard(join([cu.read(by_raters), cu.read(scores)]), covariates="words", human="ann", resamples=0)
+    assert [note.message for note in board.notes if note.rule == "unvaried"] == [
+        "human: words does not vary within systems, so strengths are not adjusted for words"
+    ]
+    assert set(board.effects["rater"]) == {"judge"}
+
+
 def test_comparisons_without_a_covariate_are_left_out_and_counted() -> None:
     rng = np.random.default_rng(4)
     table = battles(rng, n=300, ties=0).drop("order")
