@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.data.joining import join
 from custodes.data.preferences import Preferences
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.annotators.annotator_answers import SLOT
@@ -357,3 +358,12 @@ def test_alpha_needs_thirty_tasks_with_several_answers(n_shared: int, *, is_enou
     for scale in ("nominal", "ordinal", "interval"):
         assert (row[f"alpha_{scale}"] is not None) == is_enough
     assert (row["reason"] or "") == ("" if is_enough else "fewer than 30 tasks were answered by several annotators")
+
+
+def test_the_twenty_most_active_annotators_of_each_type_of_answer_are_displayed() -> None:
+    answers = verdicts([(f"a{k:02}", f"i{i}", i % 3 - 1) for k in range(22) for i in range(k + 1)])
+    ratings = pl.DataFrame({"item": ["i0", "i1"], "system": "A", "rater": "b", "kind": "human", "score": [1.0, 2.0]})
+    result = cu.annotators(join([cu.read(answers), cu.read(ratings)]), resamples=0)
+    assert result.annotators["flags"].list.len().max() == 0
+    (view,) = (view for view in result.views() if view.title == "annotators")
+    assert [row[view.header.index("rater")] for row in view.rows] == [*(f"a{k:02}" for k in range(2, 22)), "b"]
