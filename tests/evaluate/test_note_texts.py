@@ -24,6 +24,9 @@ COUNTS, TWO_METRICS = counts_of([GOLDEN[4][0]]), counts_of([GOLDEN[4][0]] * 2)
 PEOPLE = {("ann", "style"): drawn(1, 6, 3), ("bob", "style"): drawn(2, 6, 3)}
 METRICS = {("bleu", ""): drawn(4, 6, 3), ("m2", ""): drawn(5, 6, 3)}
 SINGLE = (("ann", "style"), *METRICS)
+ONE_CLUSTER = pl.DataFrame({"item": [f"i{k}" for k in range(4)], "cluster": "c"})
+HALVES = pl.DataFrame({"item": [f"i{k}" for k in range(30)], "group": ["a", "b"] * 15})
+OF_60_GROUPS = pl.DataFrame({"item": [f"i{k}" for k in range(60)], "group": [f"g{k}" for k in range(60)]})
 NO_CLUSTERS = (
     "counts do not record which items share a document, so items are treated as independent. If items share documents, "
     "p-values are too small and intervals too narrow; give the study with its clusters instead"
@@ -187,9 +190,6 @@ NOTES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
         },
     ),
 }
-ONE_CLUSTER = pl.DataFrame({"item": [f"i{k}" for k in range(4)], "cluster": "c"})
-HALVES = pl.DataFrame({"item": [f"i{k}" for k in range(30)], "group": ["a", "b"] * 15})
-OF_60_GROUPS = pl.DataFrame({"item": [f"i{k}" for k in range(60)], "group": [f"g{k}" for k in range(60)]})
 
 
 @pytest.mark.parametrize("case", NOTES)
