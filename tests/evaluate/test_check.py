@@ -19,7 +19,7 @@ from custodes.errors import InputError
 from custodes.evaluate.check.check import check
 from custodes.evaluate.check.rules import merge_aspects
 from tests.data.mapping.tables import wide
-from tests.evaluate.studies import problems_of, scores_of, study_of, verdicts
+from tests.evaluate.studies import problems_of, rated, scores_of, study_of, verdicts
 from tests.messages import exactly
 
 
@@ -236,20 +236,28 @@ def test_judges_alone_are_told_of_orders_twins_and_few_items() -> None:
     assert "one-order" in problems_of(cu.read(ordered))
 
 
-@pytest.mark.parametrize("human", ["a*", "a1,a2,a3"])
+@pytest.mark.parametrize(
+    ("human", "advice"),
+    [
+        ("a*", "so their ratings count twice; leave it out of the option human"),
+        ("a1,a2,a3", "with whom metrics are compared; leave it out of the option metrics"),
+    ],
+)
 @pytest.mark.parametrize("digits", [1, 12])
-def test_a_mean_of_people_is_no_judge(human: str, digits: int) -> None:
+def test_a_mean_of_people_is_no_judge(human: str, advice: str, digits: int) -> None:
     annotators = {f"a{k}": marks(k) for k in (1, 2, 3)}
     mean = np.mean(list(annotators.values()), axis=0).round(digits)
     problem = problems_of(cu.read(scored(**annotators, a_mean=mean, bleu=marks(9))), human=human)["mean-of-others"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["a_mean"])
-    assert "'a_mean' is the mean of the annotators a1, a2, a3" in str(problem["message"])
+    assert problem["message"] == f"'a_mean' is the mean of the annotators a1, a2, a3, {advice}"
 
 
 def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:
     m1, m2, a = marks(1), marks(2), marks(3)
     frame = scored(ann=a, m1=m1, m2=m2, ensemble=(m1 + m2) / 2)
-    assert problems_of(cu.read(frame), human="ann")["mean-of-others"]["examples"] == ["ensemble"]
+    problem = problems_of(cu.read(frame), human="ann")["mean-of-others"]
+    assert problem["examples"] == ["ensemble"]
+    assert problem["message"] == "'ensemble' is the mean of the metrics m1, m2, so it adds no information"
     same = scored(a1=a, a2=a, a3=a, bleu=m1)
     assert "mean-of-others" not in problems_of(cu.read(same), human="a*")
     near = scored(a1=a, a2=m1, judge=(a + m1) / 2 + np.random.default_rng(0).normal(0, 0.2, 120))
@@ -417,6 +425,26 @@ def test_problems_that_differ_in_the_aspect_name_the_aspects_in_order() -> None:
     assert merge_aspects(problems)["aspect"].to_list() == ["c, a, b, f, e, d"]
     for unchanged in (problems.drop("aspect").head(1), problems.clear()):
         assert merge_aspects(unchanged).equals(unchanged)
+
+
+def test_the_problems_of_each_aspect_have_a_view() -> None:
+    rows = [
+        (f"i{i}", system, rater, aspect, float((i + k) % 2))
+        for aspect, n_items in (("tone", 40), ("wit", 2))
+        for i in range(n_items)
+        for k, system in enumerate("AB")
+        for rater in ("ann", "m1")
+    ]
+    views = [view for view in check(rated(rows, {"ann": "human", "m1": "metric"})).views() if "problems" in view.title]
+    message = "annotators compared outputs of only 2 items; with fewer than 30 items, intervals are approximate"
+    assert [(view.title, view.header, view.labels, view.rows) for view in views] == [
+        (
+            "problems (wit)",
+            ("severity", "rule", "message"),
+            ("Severity", "Rule", "What"),
+            (("warning", "few-items", message),),
+        )
+    ]
 
 
 def compared(rated: dict[str, set[int]], *, metrics: dict[str, int] | None = None) -> dict[str, Any]:

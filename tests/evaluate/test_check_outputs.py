@@ -81,7 +81,11 @@ def with_texts(study: Study, text: Callable[[int, int], str], reference: Callabl
 def test_a_system_whose_outputs_are_the_references() -> None:
     study = study_of(marks(3), people=2)
     texts = with_texts(study, lambda i, k: f"output {i} of {k}", lambda i: f"output {i} of 1")
-    assert problems_of(texts)["reference-system"]["examples"] == ["S1"]
+    problem = problems_of(texts)["reference-system"]
+    assert problem["examples"] == ["S1"]
+    assert f"looks like the reference: its outputs equal the references of {len(marks(3)[0])} items. Metrics" in str(
+        problem["message"]
+    )
     short = with_texts(study, lambda i, k: "yes", lambda i: "yes")  # All systems answer as the reference does.
     assert "reference-system" not in rules(short)
 
@@ -93,9 +97,59 @@ def test_systems_that_are_equal_on_all_items() -> None:
     assert (problem["severity"], problem["examples"]) == ("warning", ["S0", "S4"])
     scores = marks(5, levels=5)
     scores[:2, :, 4] = scores[:2, :, 0]
-    assert problems_of(study_of(scores, people=2))["identical-systems"]["examples"] == ["S0", "S4"]
     texts = with_texts(study_of(marks(6), people=2), lambda i, k: f"{i} {k % 4}", lambda i: "")
-    assert problems_of(texts)["identical-systems"]["examples"] == ["S0", "S4"]
+    for study, evidence in ((study_of(scores, people=2), "all annotators"), (texts, "their texts")):
+        problem = problems_of(study)["identical-systems"]
+        assert problem["examples"] == ["S0", "S4"]
+        assert f"are equal on all items according to {evidence}, so one" in str(problem["message"])
+
+
+@pytest.mark.parametrize(
+    ("n_items", "n_values", "n_ties", "is_found"),
+    [
+        (20, 20, 0, True),
+        (19, 19, 0, False),
+        (20, 5, 0, True),
+        (20, 4, 0, False),
+        (40, 10, 0, True),
+        (40, 9, 0, False),
+        (20, 20, 15, True),
+        (20, 20, 16, False),
+    ],
+)
+def test_equal_scores_of_systems_need_items_values_and_differences_from_others(
+    n_items: int, n_values: int, n_ties: int, *, is_found: bool
+) -> None:
+    scores = marks(4, raters=3, items=n_items, systems=3)
+    scores[2, :, 0] = scores[2, :, 1] = np.arange(n_items) % n_values
+    scores[2, :n_ties, 2] = scores[2, :n_ties, 0]
+    assert ("identical-systems" in problems_of(study_of(scores, people=2))) is is_found
+    without_others = problems_of(study_of(scores[:, :, :2], people=2))
+    assert ("identical-systems" in without_others) is (is_found or n_ties > 15)
+
+
+@pytest.mark.parametrize(
+    ("n_items", "n_others", "is_found"), [(20, 1, True), (19, 0, False), (20, 2, False), (40, 2, True)]
+)
+def test_copies_of_references_need_twenty_items_and_few_copies_elsewhere(
+    n_items: int, n_others: int, *, is_found: bool
+) -> None:
+    study = study_of(marks(3, raters=3, items=n_items, systems=2), people=2)
+    texts = with_texts(study, lambda i, k: f"output {i} of {1 if i < n_others else k}", lambda i: f"output {i} of 1")
+    assert ("reference-system" in problems_of(texts)) is is_found
+
+
+@pytest.mark.parametrize(
+    ("n_items", "n_values", "n_others", "is_found"),
+    [(20, 20, 2, True), (19, 20, 0, False), (20, 19, 0, False), (20, 20, 3, False)],
+)
+def test_a_maximum_on_all_items_needs_twenty_items_and_twenty_values(
+    n_items: int, n_values: int, n_others: int, *, is_found: bool
+) -> None:
+    scores = marks(0, raters=3, items=n_items, systems=3)
+    scores[2, :, :2] = (np.arange(2 * n_items) % (n_values - 1)).reshape(n_items, 2)
+    scores[2, :n_others, 0] = scores[2, :, 2] = 100.0
+    assert ("reference-system" in problems_of(study_of(scores, people=2))) is is_found
 
 
 def test_a_metric_of_the_source_alone_makes_no_systems_identical() -> None:

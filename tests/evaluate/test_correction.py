@@ -157,7 +157,9 @@ def test_a_pair_never_annotated_is_answered_and_marked() -> None:
     assert rows.filter(pl.col("estimator") == "human")["theta"].item() == 0.5
     note = next(note for note in result.notes if note.rule == "never-annotated")
     assert note.count == 1
-    assert "A - C" in note.message
+    assert note.message == (
+        "annotators compared none of the pairs A - C, so only the metric and the prior estimate these pairs"
+    )
 
 
 def test_few_annotations_are_marked() -> None:
@@ -176,6 +178,9 @@ def test_few_effective_draws_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ESTIMATORS, "mixture", replace(ESTIMATORS["mixture"], estimate=sampled))
     notes = correction(simulated()).notes
     assert [(note.rule, note.count) for note in notes] == [("counts-without-clusters", 0), ("few-draws", 3)]
+    assert notes[1].message == (
+        "mixture: 3 of 6 estimates have fewer than 1000 effective draws, so their intervals are inaccurate"
+    )
 
 
 def test_what_other_random_numbers_might_decide_is_undecided_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +198,10 @@ def test_what_other_random_numbers_might_decide_is_undecided_and_marked(monkeypa
     assert rows["note"].to_list() == [near, near, near, few, few, few]
     notes = [note for note in result.notes if note.rule == "at-the-threshold"]
     assert [note.count for note in notes] == [3]
-    assert "0.025 or 0.975" in notes[0].message
+    assert notes[0].message == (
+        "mixture: in 3 of 6 estimates, theta is within four Monte Carlo errors of 0.025 or 0.975; these decisions "
+        "count as `=` and are marked `at the threshold`"
+    )
     many = correction(simulated(n=30)).pairs.filter(pl.col("estimator") == "mixture")["note"]
     assert sorted(many) == ["", "", "", *["at the threshold"] * 3]
 
@@ -335,12 +343,18 @@ def test_the_note_on_selected_items_names_the_estimators() -> None:
     by_human = items.with_columns(preference=human, rater=pl.lit("ann"), kind=pl.lit("human")).filter(annotated)
     study = cu.read(pl.concat([by_judge, by_human]))
     for estimator, text in (
-        (["ppi"], "so there are no decisions by human, ppi. Let"),
-        (["ppi", "mixture"], "so there are no decisions by human, ppi; decisions by mixture hold only if annotation"),
+        (["ppi"], ""),
+        (
+            ["ppi", "mixture"],
+            "; decisions by mixture hold only if annotation depended only on the ratings of the metric",
+        ),
     ):
         result = correction(study, estimator=estimator)
         (note,) = [note for note in result.notes if note.rule == "not-random"]
-        assert text in note.message
+        assert note.message == (
+            "judge: the annotated items are not a random part of the items that the metric rated (p ≤ .001), so there "
+            f"are no decisions by human, ppi{text}. Let annotators rate a random part of the items"
+        )
         withheld = result.pairs.filter(estimator="ppi").row(0, named=True)
         assert (withheld["decision"], withheld["note"]) == (None, "not a random part")
         assert result.pairs.filter(estimator="naive")["decision"].item() is not None

@@ -158,4 +158,8 @@ def test_annotators_without_common_outputs_are_not_compared() -> None:
     np.testing.assert_array_equal(np.isfinite(means.values), np.tile(np.arange(5) < 3, (60, 1)))
     study = study_of(np.concatenate([ratings, ratings_with_gaps(6, 0.0)[:1]]), people=2)
     problems = cu.check(study).problems.filter(rule="unlinked-annotators")
-    assert problems["severity"].to_list() == ["warning"]
+    assert problems.select("severity", "message").row(0) == (
+        "warning",
+        "120 outputs have no mean human score, because no common outputs link their annotators to the annotators of "
+        "other outputs of the item; let some annotators rate outputs of both sets",
+    )

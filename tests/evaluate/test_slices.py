@@ -9,6 +9,7 @@ import pytest
 import custodes as cu
 from custodes.cli import app
 from custodes.command_line import call
+from custodes.evaluate.slices import Ratios, slice_columns, slice_notes
 from tests.messages import exactly
 
 SYSTEMS = ("a", "b", "c", "d", "e", "f")
@@ -215,6 +216,27 @@ def test_one_slice_is_not_compared(study: cu.Study) -> None:
         assert note.message == "slices are not compared: the column 'group' has only the value 'law'"
     verdict = cu.verdict(study, by="group", group="law", resamples=50).verdict.filter(kind="slices")
     assert verdict["text"].to_list()[-1] == "Slices are not compared: the column 'group' has only the value 'law'."
+
+
+@pytest.mark.parametrize(
+    ("slice_of_item", "labels", "counts", "reason"),
+    [
+        ([-1, -1, -1], ["j"], [1, 1, 1], "the column 'topic' has no values"),
+        ([1, -1, 1], ["j"], [1, 1, 1], "the column 'topic' has only the value 'b'"),
+        ([0, 1, 1], [], [], "no rater has verdicts in both orders, repeated verdicts or labels, or failures"),
+        ([0, 1, 1], ["j"], [0, 0, 0], "there is no comparison of two systems"),
+        ([0, 1, 1], ["j"], [0, 1, 0], ""),
+    ],
+)
+def test_the_note_says_why_slices_are_not_compared(
+    slice_of_item: list[int], labels: list[str], counts: list[int], reason: str
+) -> None:
+    sums = np.array(counts, dtype=float).reshape(len(labels), 3)
+    ratios = Ratios(labels=[(name, "rate") for name in labels], numerator=sums, denominator=sums, units=np.arange(3))
+    slices = (("a", "b"), np.array(slice_of_item))
+    messages = [note.message for note in slice_notes("topic", ratios, slices, "tone")]
+    assert messages == ([f"slices are not compared for aspect 'tone': {reason}"] if reason else [])
+    assert bool(slice_columns("j", ratios, slices, confidence=0.95, alpha=0.05)) is not bool(reason)
 
 
 def test_the_verdict_without_human_ratings_has_slices() -> None:

@@ -229,7 +229,9 @@ def test_what_was_not_asked_is_no_behaviour_of_a_judge() -> None:
     assert answer.to_frame("missing").filter(factor="all")["queried"].item() == 160 * 4
     assert answer.to_frame("repeats")["comparisons"].item() == 160
     assert answer.to_frame("length")["comparisons"].item() == 160
-    assert [note.count for note in answer.notes if note.rule == "not-asked"] == [20]
+    assert [note.message for note in answer.notes if note.rule == "not-asked"] == [
+        "20 comparisons of identical outputs are excluded, because the judge was not queried about these comparisons"
+    ]
     settled, _ = study.preferences.merge_verdicts("mean")
     assert settled.height == 180  # the ties of equal texts count as preferences
     assert result.failures.is_empty()

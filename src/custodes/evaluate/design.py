@@ -56,7 +56,7 @@ class Design(ReadOnlyArrays):
                 group=("",) * n_items,
                 dataset=("",) * n_items,
             )
-        item_table = study.items.item_rows(pl.Series("item", item_labels, dtype=pl.String))
+        item_table = study.items.item_rows(pl.Series(item_labels, dtype=pl.String))
         cluster_name_of_item = item_table.select(
             pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")
         ).to_series()

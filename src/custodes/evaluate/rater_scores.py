@@ -184,7 +184,7 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
     item_labels = tuple(sorted(score_rows["item"].unique()))  # the order of rows does not affect folds and resamples
     system_labels = tuple(sorted(score_rows["system"].unique()))
     scores_of_rater_and_aspect = dict[tuple[str, str], Floats]()
-    for (aspect,), aspect_rows in score_rows.group_by("aspect", maintain_order=True):
+    for (aspect,), aspect_rows in score_rows.group_by("aspect"):
         raters_of_aspect = set(aspect_rows["rater"].unique())
         raters = [rater for rater in (*selected_study.humans, *selected_study.metrics) if rater in raters_of_aspect]
         panel = Panel.from_study(
@@ -237,7 +237,7 @@ def _check_enough(study: Study, scored_rows: pl.DataFrame) -> None:
             f"{study.name}: there are only verdicts, and this question ranks scores; add scores of single outputs"
         )
     for column_name in ("system", "item"):
-        distinct_labels = scored_rows[column_name].unique(maintain_order=True)
+        distinct_labels = scored_rows[column_name].unique()
         if distinct_labels.len() < 2:
             raise InputError(
                 f"{study.name}: only {distinct_labels.len()} {column_name} with scores "

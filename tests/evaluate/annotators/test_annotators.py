@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.data.joining import join
 from custodes.data.preferences import Preferences
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.annotators.annotator_answers import SLOT
@@ -105,17 +107,61 @@ def test_labels_are_what_the_votes_say_where_they_count() -> None:
     assert result.select("p_a", "p_tie", "p_b").row(1) == pytest.approx((0.5, 0.0, 0.5))
 
 
+REASONS = {
+    "few": "there are fewer than 3 annotators, or fewer than 30 tasks answered by several annotators",
+    "enough": "the median annotator shares {} answered tasks with others, and 20 shared tasks are enough",
+    "sparse": "the median annotator shares {} answered tasks with others, but dawid-skene needs 20 shared tasks",
+    "requested": "this method was requested",
+}
+
+
+@pytest.mark.parametrize(
+    ("n_annotators", "n_tasks", "per_task", "method", "expected", "reason"),
+    [
+        (2, 40, 2, "auto", "majority", REASONS["few"]),
+        (3, 29, 3, "auto", "majority", REASONS["few"]),
+        (3, 30, 3, "auto", "dawid-skene", REASONS["enough"].format(30)),
+        (4, 40, 2, "auto", "dawid-skene", REASONS["enough"].format(20)),
+        (4, 38, 2, "auto", "mace", REASONS["sparse"].format(19)),
+        (2, 40, 2, "mace", "mace", REASONS["requested"]),
+    ],
+)
+def test_the_method_is_chosen_by_the_number_of_answers(
+    n_annotators: int, n_tasks: int, per_task: int, method: Any, expected: str, reason: str
+) -> None:
+    names = ["ann", "bea", "cy", "dan"][:n_annotators]
+    answers = [
+        (names[(task * per_task + k) % n_annotators], f"i{task}", task % 3 - 1)
+        for task in range(n_tasks)
+        for k in range(per_task)
+    ]
+    result = cu.annotators(cu.read(verdicts(answers)), method=method, resamples=0)
+    assert next(note.message for note in result.notes if note.rule == "method") == (
+        f"labels{'' if expected == 'majority' else ' and competence'} from verdicts use {expected}, because {reason}; "
+        "all other questions combine annotators by the option aggregate"
+    )
+
+
 def test_numbers_have_alpha_by_squares_alone() -> None:
     rng = np.random.default_rng(2)
     item, rater = np.repeat(np.arange(40), 3), np.tile(["ann", "bea", "cy"], 40)
-    rows = pl.DataFrame({"item": item, "system": "A", "rater": rater, "kind": "human", "score": rng.random(120) + item})
+    scores = {"item": item, "system": "A", "rater": rater, "kind": "human", "score": rng.random(120) + item}
+    rows = pl.DataFrame(scores).with_columns(repeat=pl.lit("0"))
+    rows = pl.concat([rows, rows.head(5).with_columns(score=pl.lit(-99.0), repeat=pl.lit("1"))])
     result = cu.annotators(cu.read(rows), resamples=20)
     row = result.agreement.row(0, named=True)
     assert row["alpha_nominal"] is None
     assert 0.9 < row["alpha_interval"] < 1
     assert result.labels.is_empty()
     assert result.annotators["competence"].is_null().all()
-    assert any(note.rule == "numbers" for note in result.notes)
+    notes = {note.rule: note.message for note in result.notes}
+    assert notes["numbers"] == (
+        "ratings: more than 12 different scores count as numeric ratings, not as labels, so there are no labels and no "
+        "competence"
+    )
+    assert notes["scored-again"] == (
+        "5 repeated scores of an output by the same annotator are excluded; only the first score of an output counts"
+    )
 
 
 def slots(names: list[str], *, whole: bool = True) -> cu.Study:
@@ -140,7 +186,15 @@ def test_slots_have_agreement_alone() -> None:
         assert rows[name].is_null().all(), name
     assert result.agreement["alpha_nominal"].is_not_null().all()
     assert result.agreement["effective_annotators"].item() is None
-    assert "slots" in {note.rule for note in result.notes}
+    notes = {note.rule: note.message for note in result.notes}
+    assert notes["slots"] == (
+        "annotator1, annotator2, annotator3 answered the same tasks and were read as slots that several persons share, "
+        "so they are not evaluated one by one. If each of them is one person, set annotator_type='persons' or person = "
+        "true in a raters table"
+    )
+    assert (
+        notes["method"].partition(", because ")[2].startswith("some raters are slots, which several persons may share;")
+    )
 
 
 @pytest.mark.parametrize(
@@ -304,3 +358,12 @@ def test_alpha_needs_thirty_tasks_with_several_answers(n_shared: int, *, is_enou
     for scale in ("nominal", "ordinal", "interval"):
         assert (row[f"alpha_{scale}"] is not None) == is_enough
     assert (row["reason"] or "") == ("" if is_enough else "fewer than 30 tasks were answered by several annotators")
+
+
+def test_the_twenty_most_active_annotators_of_each_type_of_answer_are_displayed() -> None:
+    answers = verdicts([(f"a{k:02}", f"i{i}", i % 3 - 1) for k in range(22) for i in range(k + 1)])
+    ratings = pl.DataFrame({"item": ["i0", "i1"], "system": "A", "rater": "b", "kind": "human", "score": [1.0, 2.0]})
+    result = cu.annotators(join([cu.read(answers), cu.read(ratings)]), resamples=0)
+    assert result.annotators["flags"].list.len().max() == 0
+    (view,) = (view for view in result.views() if view.title == "annotators")
+    assert [row[view.header.index("rater")] for row in view.rows] == [*(f"a{k:02}" for k in range(2, 22)), "b"]

@@ -186,7 +186,7 @@ def test_more_features_than_rows() -> None:
     assert result.forward.height == 6
     assert result.next.height == 80
     note = next(note for note in result.notes if note.rule == "more-features-than-rows")
-    assert note.message.startswith("there are more features than data (40 metrics, 24 rated outputs)")
+    assert note.message == ("there are more features than data (40 metrics, 24 rated outputs); expect tau-b near 0")
 
 
 def test_missing_scores_are_no_obstacle() -> None:

@@ -183,4 +183,7 @@ def test_a_prediction_beyond_agreement_is_noted() -> None:
         .with_columns(rater=pl.lit("knows"), kind=pl.lit("metric"), aspect=pl.lit(""))
     )
     result = cu.ceiling(cu.read(pl.concat([human, metric.select(human.columns)])), model="ridge", resamples=50, steps=1)
-    assert "attainable-exceeded" in {note.rule for note in result.notes}
+    assert [note.message for note in result.notes if note.rule == "attainable-exceeded"] == [
+        "for x, predictions exceed the bound given by the agreement between annotators. The errors of annotators are "
+        "not independent, or the ratings of one annotator come from several persons, so 'attainable' is not a bound"
+    ]

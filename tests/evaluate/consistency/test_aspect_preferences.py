@@ -11,8 +11,11 @@ import pytest
 
 import custodes as cu
 from custodes.answers.shared_arguments import settings
+from custodes.errors import InputError
 from custodes.evaluate.consistency.aspect_preferences import aspect_preferences, repeated_labels
 from custodes.stats import ABSENT
+from tests.evaluate.studies import scores_of, study_of
+from tests.messages import exactly
 
 PAIRS = (("A", "B"), ("A", "C"), ("B", "C"))
 
@@ -59,6 +62,16 @@ def test_arrays_and_rows_by_item_and_pair(tmp_path: Path) -> None:
         part.queried_verdicts["comparison"] == part.queried_verdicts["item"] * 3 + part.queried_verdicts["pair"]
     ).all()
     assert set(part.queried_verdicts["run"]) == {0}
+
+
+def test_preferences_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(scores_of(0, items=5))  # 3 raters, 5 items, 6 pairs of systems
+    monkeypatch.setattr("custodes.evaluate.consistency.aspect_preferences.MOST_SIGNS", 90)
+    assert aspect_preferences(study, settings({}))
+    monkeypatch.setattr("custodes.evaluate.consistency.aspect_preferences.MOST_SIGNS", 89)
+    message = "study: 30 comparisons x 3 raters do not fit into memory; select fewer raters or systems"
+    with pytest.raises(InputError, match=exactly(message)):
+        aspect_preferences(study, settings({}))
 
 
 def test_repeated_scores_are_runs_and_their_signs_follow_the_direction() -> None:

@@ -36,6 +36,10 @@ def test_the_order_matters_if_a_tenth_is_known_and_a_pair_was_shown_in_both_orde
 
 def test_orders_are_unbalanced_by_a_chi_squared_test_over_clusters() -> None:
     found = []
+    expected = (
+        "annotators saw one system of a pair first more often than the other system, and the metric saw outputs in "
+        "other orders than the annotators, so the effect of the order can neither be adjusted for nor averaged out"
+    )
     for seed in range(60):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(10, 60))
@@ -49,7 +53,7 @@ def test_orders_are_unbalanced_by_a_chi_squared_test_over_clusters() -> None:
             freedom += 1
         found.append(chi2.sf(statistic, freedom) < 0.01)
         message = unbalanced_order(orders, pairs, clusters)
-        assert message.startswith("annotators saw one system of a pair first") if found[-1] else message == "", seed
+        assert message == (expected if found[-1] else ""), seed
     assert 10 < sum(found) < 50
     assert unbalanced_order(np.zeros(9), np.zeros(9, dtype=int), np.arange(9)) == ""
 
@@ -111,7 +115,27 @@ def test_a_cycle_has_its_smallest_win_rate_and_largest_p_value(cycle: str, numbe
     assert row["p_direct"] == max(p_direct[frozenset(pair)] for pair in wins) > 0
     (message,) = [note.message for note in board.notes if note.rule == "cycle"]
     beats = ", ".join(f"{a} beats {b}" for a, b in wins)
-    assert message.startswith(f"human: {beats} (each significantly, with at least 75% of the points), so no ranking")
+    assert message == (
+        f"human: {beats} (each significantly, with at least 75% of the points), so no ranking describes these systems; "
+        "read the table pairs instead of the strengths"
+    )
+
+
+def test_a_covariate_that_varies_only_for_the_metric_is_noted() -> None:
+    rng = np.random.default_rng(0)
+    table = battles(rng, n=200, ties=0).drop("order")
+    outputs = [(i, s) for i, a, b in table.select("item", "system_a", "system_b").rows() for s in (a, b)]
+    scores = pl.DataFrame(outputs, schema=["item", "system"], orient="row").with_columns(
+        rater=pl.lit("words"),
+        kind=pl.lit("metric"),
+        score=pl.when(pl.col("item") < 100).then(0.0).otherwise(pl.Series(rng.normal(size=len(outputs)))),
+    )
+    by_raters = pl.concat([by(table.head(100), "ann", "human"), by(table, "judge", "metric")])
+    board = cu.leaderboard(join([cu.read(by_raters), cu.read(scores)]), covariates="words", human="ann", resamples=0)
+    assert [note.message for note in board.notes if note.rule == "unvaried"] == [
+        "human: words does not vary within systems, so strengths are not adjusted for words"
+    ]
+    assert set(board.effects["rater"]) == {"judge"}
 
 
 def test_comparisons_without_a_covariate_are_left_out_and_counted() -> None:

@@ -70,7 +70,10 @@ def test_nothing_is_corrected_where_people_did_not_judge_a_random_part(wins: boo
     assert row["reason"] == "the human comparisons are not a random part of the metric's comparisons"
     assert row["saving"] is None
     assert "corrected:judge" not in board.systems["rater"]
-    assert "not-corrected" in rules(board)
+    assert [note.message for note in board.notes if note.rule == "not-corrected"] == [
+        f"judge: there is no correction, because {row['reason']}; the ranking by annotators holds only for the "
+        "comparisons that annotators rated"
+    ]
 
 
 def test_known_probabilities_need_no_test() -> None:
@@ -195,7 +198,10 @@ def test_random_places_of_annotators_are_averaged_out(design: str) -> None:
     board = cu.leaderboard(cu.read(random_places(np.random.default_rng(4), design)), **QUICK)
     rows = board.systems.filter(rater="corrected:judge")
     assert rows["system"].to_list() == ["a", "b", "c"]
-    assert "order-averaged" in {note.rule for note in board.notes}
+    assert [note.message for note in board.notes if note.rule == "order-averaged"] == [
+        "judge: annotators and metric saw outputs in different orders; the effect of the order is averaged out, "
+        "because annotators saw the two systems of a pair first about equally often (no significant difference)"
+    ]
     assert "shown first" not in board.effects.filter(rater="corrected:judge")["effect"]
 
 

@@ -447,9 +447,9 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
     has_system_score_in_file = (
         np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
     )
-    n_items_with_human_scores = (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum()
+    has_both_scores = np.isfinite(comparison.scores.human) & np.isfinite(comparison.scores.metrics)
     is_defined_correlation = used_item_mask(STATISTICS["pearson_item"], sample)
-    n_undefined_correlations = int(n_items_with_human_scores * len(comparison.metrics) - is_defined_correlation.sum())
+    n_undefined_correlations = int((has_both_scores.sum(axis=2) > 1).sum() - is_defined_correlation.sum())
     return build_notes(
         (
             "few-clusters",

@@ -128,7 +128,7 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
         pl.col("score").sort_by("repeat").first()
     )
     n_repeated_scores = score_rows.height - first_score_rows.height
-    aspect_names = pl.concat([merged_verdicts["aspect"], first_score_rows["aspect"]]).unique(maintain_order=True)
+    aspect_names = pl.concat([merged_verdicts["aspect"], first_score_rows["aspect"]]).unique()
     answers_of_aspects = []
     for aspect in sorted(aspect_names):
         aspect_verdicts, unmerged_verdicts, aspect_ratings = (

@@ -231,7 +231,7 @@ def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: M
         {
             "rater": raters,
             "kind": rater_kinds,
-            "ties": pl.Series([*human_tie_rates, *map(tie_rate_of_rater.get, comparison.metrics)], dtype=pl.Float64),
+            "ties": [*human_tie_rates, *map(tie_rate_of_rater.get, comparison.metrics)],
         }
     )
     for table_by_rater in (

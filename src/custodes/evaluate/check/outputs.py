@@ -225,7 +225,7 @@ def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     return (
         texts.with_columns(blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+"))
         .with_columns(equal=is_duplicate_expression)
-        .group_by("system", maintain_order=True)
+        .group_by("system")
         .agg(
             items=n_items_expression,
             outputs=(~pl.col("blank")).sum(),

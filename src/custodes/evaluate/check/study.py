@@ -240,7 +240,7 @@ def annotator_questions(study: Study) -> pl.DataFrame:
     return (
         pl.concat(question_tables)
         .filter(pl.col("rater").is_in(list(study.humans)))
-        .group_by(question_column_names, maintain_order=True)
+        .group_by(question_column_names)
         .agg(pl.col("refused").any())
     )
 
@@ -292,7 +292,7 @@ def _refusal_rates(annotator_question_rows: pl.DataFrame, *group_column_names: s
     """Return the refusals, questions and refusal rate of each pair or system (column `of`), highest rate first."""
     group_name_expression = pl.concat_str(group_column_names, separator=" and ", ignore_nulls=True).alias("of")
     return (
-        annotator_question_rows.group_by(group_column_names, maintain_order=True)
+        annotator_question_rows.group_by(group_column_names)
         .agg(pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean())
         .sort("rate", *group_column_names, descending=[True, *(False for _ in group_column_names)])
         .select(group_name_expression, "refused", "questions", "rate")

@@ -209,8 +209,6 @@ def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence:
     return slot_test(
         product_sums,
         squared_order_sums,
-        further_variance_factors=np.where(
-            uncorrected_variances > 0, corrected_variances / np.maximum(uncorrected_variances, 1e-300), 1.0
-        ),
+        further_variance_factors=np.nan_to_num(ratio(corrected_variances, uncorrected_variances), nan=1.0),
         confidence=confidence,
     )
