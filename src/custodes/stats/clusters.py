@@ -118,7 +118,7 @@ class ClusterRows(NamedTuple):
 
     def total(self, values: NDArray[Any]) -> Floats:
         """Sums of `values` (n,) over the clusters of each table: (tables,)."""
-        return np.bincount(self.table, weights=self.number * values, minlength=self.n_tables)
+        return np.bincount(self.table, weights=self.number * values, minlength=self.n_tables).astype(np.float64)
 
 
 def cluster_rows(

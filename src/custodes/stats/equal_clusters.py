@@ -106,9 +106,7 @@ def iter_group_weights(
     for column_slice in chunks(
         1 + (resamples if n_clusters > 1 else 0), max(size_per_column, len(n_clusters_of_group)) // 4
     ):
-        data_counts = (
-            n_clusters_of_group[np.newaxis] if column_slice.start == 0 else np.empty((0, len(n_clusters_of_group)))
-        )
+        data_counts = n_clusters_of_group[np.newaxis][: int(column_slice.start == 0)]
         resample_counts = rng.multinomial(
             n_clusters, n_clusters_of_group / n_clusters, size=column_slice.stop - column_slice.start - len(data_counts)
         )

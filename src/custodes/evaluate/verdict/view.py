@@ -79,7 +79,7 @@ class AspectResults:
         # Findings of partiality, with the most significant finding first.
         finding_rows = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = finding_rows.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
-        self.correction = results["ranking"].provenance.options.get("correction")
+        self.correction: Any = results["ranking"].provenance.options.get("correction")
         self.decisions = self.rows("ranking", "decisions").filter(pl.col("decision").is_not_null())
         self.design_effects = self.rows("ranking", "decisions").filter(rater=HUMAN)["design_effect"].drop_nulls()
         has_annotator_clusters = any(

@@ -77,7 +77,7 @@ def pair_sums(
     )
     if len(rows) == n_outputs:
         return row_sums, row_sums, np.stack(same_label_sums)
-    row_count_of_output = np.bincount(rows, minlength=n_outputs)
+    row_count_of_output = np.bincount(rows, minlength=n_outputs).astype(np.float64)
     column_sums = compute_sums(human_and_predicted_scores, single_label, row_count_of_output)
     return row_sums, column_sums, np.stack(same_label_sums)
 
