@@ -219,7 +219,7 @@ COLUMNS = "item, system, rater, score"
         (
             "s.csv",
             {"columns": {"item": "rater"}},
-            "--column item=rater: the table already has a column 'item'; remove it",
+            "--column item=rater: the table already has a column 'item'; leave out this option",
         ),
         ("s.csv", {"memory_limit": "1GB"}, ONLY_DUCKDB),
         ("s.csv", {"spill": "x"}, ONLY_DUCKDB),

@@ -293,7 +293,7 @@ def _rename_columns(table: Any, column_name_of_role: Mapping[str, str]) -> Any:
             ),
             (
                 role in present_column_names and role != column_name,
-                f"--column {role}={column_name}: the table already has a column {role!r}; remove it",
+                f"--column {role}={column_name}: the table already has a column {role!r}; leave out this option",
             ),
         )
     return rows.rename({column_name: role for role, column_name in column_name_of_role.items()}).to_native()
