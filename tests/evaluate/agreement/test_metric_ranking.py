@@ -34,6 +34,7 @@ def test_metrics_stand_best_first_with_letters_and_sides() -> None:
     table = by_standing(result.metrics, result.standing)
     assert table["metric"].equals(result.standing["metric"])
     assert table["group"].equals(result.standing["group"])
+    assert by_standing(result.metrics, result.standing.clear()).equals(result.metrics)  # metrics without a rank stay
     (view, *_) = result.views()
     assert [row[0] for row in view.rows] == table["metric"].to_list()
     for end in ("", "_low", "_high"):

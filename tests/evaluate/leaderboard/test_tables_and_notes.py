@@ -53,6 +53,12 @@ def test_parts_are_numbered_by_their_comparisons() -> None:
     assert pairs["E", "F"] == "-"
 
 
+@pytest.mark.parametrize(("resamples", "rules"), [(0, set()), (20, {"no-test"})])
+def test_missing_tests_are_explained_only_if_intervals_were_requested(resamples: int, rules: set[str]) -> None:
+    board = board_of({("A", "B"): (2, 0, 1)}, resamples=resamples)
+    assert {"no-test"} & {*messages(board)} == rules
+
+
 @pytest.mark.parametrize(
     ("counts", "unbounded", "message"),
     [

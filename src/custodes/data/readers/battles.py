@@ -175,9 +175,7 @@ def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name:
     ]
     for rater_column_name in filled_column_names:
         normalised_name = normalise_name(rater_column_name)
-        if not {normalised_name, re.sub(r"_(name|id|model)$", "", normalised_name)}.isdisjoint(
-            {"judge", *NAMES["rater"]}
-        ):
+        if not {normalised_name, re.sub(r"_(name|id|model)$", "", normalised_name)}.isdisjoint(NAMES["rater"]):
             raise InputError(
                 f"{where}: no column has the role rater, but {rater_column_name!r} may name the raters; try "
                 f"{column_option('rater', rater_column_name)} (in Python columns={{'rater': {rater_column_name!r}}}), "
