@@ -297,6 +297,8 @@ def test_systems_that_people_never_judged_are_left_out_of_the_correction() -> No
     assert (row["reason"], row["labels"], row["battles"]) == ("", 200, human.height)
     assert of(board, "corrected:judge")["E"]["strength"] is None
     assert of(board, "judge")["E"]["strength"] is not None
+    complete = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(human, "ann", "human")])), **QUICK)
+    assert complete.corrected["reason"].to_list() == ["annotators rated all of the comparisons of the metric"]
 
 
 @pytest.mark.parametrize(("n_labelled", "is_mismatch"), [(62, False), (63, True), (38, False), (37, True)])
