@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import wishart
 
 from custodes.stats.correlation import pearson
 from custodes.stats.population import population_values
@@ -18,6 +19,23 @@ def test_without_noise_values_are_the_means_themselves() -> None:
     draws = resampled(np.random.default_rng(0), noise=0.0)
     for values, draws_of in zip(population_values(*draws, n_units=20), draws, strict=True):
         np.testing.assert_allclose(values, (draws_of - draws_of.mean(axis=-1, keepdims=True))[1:], atol=1e-3)
+
+
+def test_values_shrink_on_average_as_the_truncated_wishart_distribution_says() -> None:
+    draws = resampled(np.random.default_rng(8), n=20_000, noise=0.8)
+    draws[1] += 2 * draws[0]
+    centred = (draws - draws.mean(axis=-1, keepdims=True))[:, :, 0]
+    data, resamples = centred[:, 0], centred[:, 1:]
+    errors = resamples - resamples.mean(axis=1, keepdims=True)
+    noise = np.einsum("ibs,jbs->ij", errors, errors) / ((20_000 - 1) * (6 - 1)) * 20 / (20 - 1)
+    root = np.linalg.cholesky(noise)
+    scaled = np.linalg.solve(root, data)
+    precisions = wishart(5, np.linalg.inv(scaled @ scaled.T)).rvs(20_000, random_state=1)
+    sizes, axes = np.linalg.eigh(precisions)
+    shrinkage = np.einsum("bij,bj,bkj->ik", axes, 1 - np.minimum(sizes, 1), axes) / 20_000
+    means = np.array(population_values(*draws, n_units=20)).mean(axis=1)[:, 0]
+    np.testing.assert_allclose(means, root @ shrinkage @ scaled, atol=0.01)
+    assert np.abs(means - data).max() > 0.3
 
 
 def test_draws_do_not_depend_on_the_order_of_systems_or_on_units() -> None:
