@@ -135,6 +135,7 @@ def order_agreement(orders: NDArray[Any], true_orders: NDArray[Any], *, weights:
     [[0.333]]
     """
     first_systems, second_systems = np.triu_indices(weights.shape[1], 1)
-    pair_weights = weights[:, first_systems] * weights[:, second_systems]
+    # Products of weights of one byte would overflow.
+    pair_weights = np.asarray(weights, dtype=np.float64)[:, first_systems] * weights[:, second_systems]
     tau_denominators = np.sqrt((pair_weights @ (orders.T != 0)) * (pair_weights @ (true_orders != 0))[:, np.newaxis])
     return ratio(pair_weights @ (orders * true_orders).T, tau_denominators)
