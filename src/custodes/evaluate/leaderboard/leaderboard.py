@@ -43,7 +43,7 @@ from custodes.stats.strength.more_battles import MOST_GAIN, MOST_PAIRS
 from custodes.stats.strength.strengths import TieModel
 
 CORRECTED = "corrected:"
-"""Prefix of the name of a metric, for human comparisons that are corrected by the metric."""
+"""This prefix and the name of a metric denote the human comparisons corrected by that metric."""
 
 FEW_RATERS = 3
 """Up to this number of raters, the leaderboard displays all raters by default; with more raters, only the annotators
