@@ -8,7 +8,7 @@ from typing import Any
 
 from custodes.answers.wording import insert_nonbreaking_spaces, names, plural
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
+from custodes.evaluate.verdict.verdict import HEADINGS, Verdict
 from custodes.plots import theme
 from custodes.plots.saving import vega_script
 from custodes.reporting.section import TEMPLATES, Context, Section, render
@@ -85,8 +85,6 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         verdict=verdict_rows,
         findings={section.question: _findings(section, verdict_rows, context) for section in sections},
         headings=HEADINGS,
-        essential=[heading for heading in HEADINGS if heading in ESSENTIAL],
-        others=[heading for heading in HEADINGS if heading not in ESSENTIAL],
         opening={
             figure.id: figure for _, figures, _ in sections_figures_tables for figure in figures if figure.opening
         },

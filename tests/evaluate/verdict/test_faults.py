@@ -76,7 +76,7 @@ def test_a_position_bias_from_one_order_per_comparison_assumes_random_orders(res
     assert line.endswith("points, assuming random orders.")
 
 
-def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results: dict[str, Any]) -> None:
+def test_what_was_not_answered_is_told_with_reasons(results: dict[str, Any]) -> None:
     rows = [
         (item, order, None if item < 8 and order == "ba" else 1 - 2 * (item % 2), "refusal" if item < 6 else "label")
         for item in range(40)
@@ -97,12 +97,5 @@ def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results
     lines = [text for text in faults(AspectResults({**results, "consistency": result}, "")) if "no verdict" in text]
     assert len(lines) == 1
     assert lines[0].startswith("judge gave no verdict in 10 % [")
-    assert lines[0].endswith(
-        "of 80 questions (refusal 8 %, label 2 %). Of the comparisons queried in both orders, 8 comparisons have a "
-        "verdict in only one order. Questions that combine both orders into one verdict exclude such comparisons."
-    )
-    one_reason = frame.with_columns(invalid=pl.col("invalid").replace("refusal", "label"))
-    result = cu.consistency(cu.read(pl.concat([person, one_reason], how="diagonal_relaxed")), resamples=50)
-    lines = [text for text in faults(AspectResults({**results, "consistency": result}, "")) if "no verdict" in text]
-    assert "of 80 questions. Of the comparisons" in lines[0]  # the only reason has the rate of all failures
+    assert lines[0].endswith("of 80 questions (refusal 8 %, label 2 %).")
     assert not [text for text in faults(AspectResults(results, "")) if "no verdict" in text]

@@ -32,11 +32,11 @@ def test_metrics_that_agree_name_one_system() -> None:
     frame = scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0)})
     best = sentences(frame, "best")
     assert best[0] == "By m1 and m2, a ranks first: significantly ahead of every other system."
-    assert best[1].startswith("Of 3 pairs of systems, all metrics decide 2 equally, and no two metrics")
+    assert best[1].startswith("Of 3 pairs of systems, all metrics decide 2 equally. Two metrics")
     assert any("There are no human ratings" in text for text in sentences(frame, "design"))
     value = cu.complementarity(frame, resamples=20).pairs["complementarity"].item()
     assert sentences(frame, "trust") == [
-        "Without human ratings, it is unknown which metric is right. Similarity of the two metrics: m1 and m2 "
+        "Without human ratings, it is unknown which metric is right. The most similar metrics are m1 and m2 "
         f"(complementarity {value:.2f}); 0: equal rankings of the outputs of an item, .5: unrelated."
     ]
     three = scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0), "m3": (-2.0, 0.0, 0.0)})
@@ -57,7 +57,7 @@ def test_metrics_that_contradict_each_other_are_told() -> None:
     assert set(best[:2]) == {
         f"By {m}, {s} ranks first: significantly ahead of every other system." for m, s in (("m1", "a"), ("m2", "c"))
     }
-    assert "all metrics decide 0 equally, and on 3 pairs two metrics contradict each other significantly" in best[2]
+    assert "Two metrics contradict each other significantly on 3 pairs (each metric" in best[2]
 
 
 @pytest.mark.parametrize(("text_of_a", "is_constant"), [("I am the best.", True), ("", False)])
@@ -74,33 +74,20 @@ def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *
         for name, length in (("a", 3), ("b", 2), ("c", 1))
     ]
     result = cu.verdict(cu.read(pl.DataFrame(rows), pl.DataFrame(texts)), resamples=200).verdict
-    warnings = result.filter(pl.col("text").str.starts_with("Do not trust the ranking by judge: a ranks first"))
-    assert warnings["kind"].to_list() == ["best"] * is_constant
-    assert all(
-        re.fullmatch(
-            r"Do not trust the ranking by judge: a ranks first, but gave the same text for all items. Either this text "
-            r"misleads the metric, or the outputs are wrong. Of the other 2 systems, c ranks first \(win rate \d+ % "
-            r"\[.*\]; a tie counts half\), not significantly ahead of b\.",
-            text.replace("\u00a0", " "),
-        )
-        for text in warnings["text"]
+    warning = (
+        "By judge, a ranks first, but gave the same text for all items. Do not trust this ranking: read the outputs, "
+        "and rank the other systems alone (--systems '!a')."
     )
-    next_steps = result.filter(kind="labels")["text"].to_list()
-    advice = "Read the outputs of a, and rank the other systems alone (--systems '!a')."
-    assert next_steps[:-1] == [advice] * is_constant
-    # one judge, and no comparison of b and c
+    assert (warning in result.filter(kind="best")["text"]) is is_constant
     assert result.filter(kind="design")["text"].to_list()[-1] == (
-        "There are no human ratings, so these sentences describe the preferences of the metric, but not whether the "
-        "metric is right."
+        "There are no human ratings, so these sentences describe the preferences of the metrics, but not which metric "
+        "is right. Metrics that agree with each other may share an error."
     )
-    assert (
-        result.filter(pl.col("text").str.starts_with("Not all pairs of systems were compared"))["kind"].item() == "best"
-    )
-    assert next_steps[-1] == (
-        "Collect human ratings of some items: they show whether to trust the metric (custodes agreement). To compare "
-        "two systems with human ratings alone, about 200 comparisons detect a win rate of 60 % (5 % level, about 80 % "
+    assert result.filter(kind="labels")["text"].to_list() == [
+        "Collect human ratings of some items: they show which metric to trust (custodes agreement). To compare two "
+        "systems with human ratings alone, about 200 comparisons detect a win rate of 60 % (5 % level, about 80 % "
         "power; custodes plan computes the power of a study)."
-    )
+    ]
 
 
 def judged_texts(p_longer: dict[str, float], n_items: int) -> cu.Study:

@@ -13,11 +13,11 @@ import pytest
 
 import custodes as cu
 from custodes.answers.wording import estimate_with_interval, p_value_phrase, percent
-from custodes.data.notes import Note
 from custodes.evaluate.verdict.verdict import HEADINGS, Verdict, best_metrics, verdict_of
 from custodes.evaluate.verdict.view import leaders
 from tests.messages import exactly
 
+NO_FINDING = "No metric that is significantly better than chance significantly over-rates or under-rates a system."
 Ends = tuple[float | None, float | None, float | None]
 ASPECTS = ("coherence", "fluency")
 BASIS = ("check", "agreement", "favoritism", "ranking")
@@ -142,10 +142,6 @@ def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict
         assert second.startswith(f"At system level, {best['metric']} orders {text} of the pairs of systems")
         highest = metrics["pairwise_accuracy"].max()
         assert ("has the highest" in second) is (highest > best["pairwise_accuracy"])
-        tests = results["agreement"].comparisons.filter(aspect=aspect, statistic="pairwise_accuracy")
-        tests = tests.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == best["metric"]), note="")
-        end = "No other metric differs significantly in this accuracy."
-        assert second.endswith(end) is bool((tests["p_adjusted"] > 0.05).all())
 
 
 def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
@@ -182,8 +178,6 @@ def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, A
     result = make_verdict(results, agreement=agreement)
     assert "Without intervals, this agreement cannot be compared with chance." in text_of(result, "fluency", "trust")
     assert text_of(result, "fluency", "chance") == ""
-    expected = "There are no intervals, so differences between metrics cannot be tested."
-    assert text_of(result, "fluency", "uncertain") == expected
 
 
 @pytest.mark.parametrize(
@@ -210,55 +204,9 @@ def test_the_best_is_clearly_best_only_by_its_tests(
     if worse:
         two = standing(results["agreement"], dict(list(values.items())[:2]), worse)
         text = make_verdict(results, agreement=two).verdict.filter(aspect="coherence", kind="trust")["text"][0]
-        assert text.endswith(f"). judge is significantly better than the other metric ({largest}).")
+        assert text.endswith(f"). judge is significantly better than every other metric (largest {largest}).")
     level = [name for name in ("learned", "overlap") if name not in (worse or ())]
     assert leaders(agreement)["coherence"] == ["judge", *level]
-    uncertain = text_of(result, "coherence", "uncertain")
-    assert ("agrees best" in uncertain) is bool(level)
-
-
-@pytest.mark.parametrize(
-    ("near", "statistic", "p_value"),
-    [
-        ((), "kendall_item", 0.049),
-        (("learned",), "kendall_item", 0.049),
-        (("learned", "overlap"), "kendall_item", 0.049),
-        (("learned",), "pairwise_accuracy", 0.049),
-        (("learned",), "kendall_item", 0.052),
-    ],
-)
-def test_a_difference_at_the_threshold_is_reported_as_such(
-    results: dict[str, Any], near: tuple[str, ...], statistic: str, p_value: float
-) -> None:
-    first, *level = ("judge", "learned", "overlap")
-    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate((first, *level))}
-    agreement = standing(results["agreement"], values)
-    metrics = pl.col("metric_a", "metric_b")
-    open_pairs = pl.any_horizontal(metrics == first) & pl.any_horizontal(metrics.is_in(near))
-    mark = open_pairs & (pl.col("statistic") == statistic)
-    agreement = replace(
-        agreement,
-        comparisons=agreement.comparisons.with_columns(
-            note=pl.when(mark).then(pl.lit("at the threshold")).otherwise(pl.lit("")),
-            p_adjusted=pl.when(mark).then(p_value).otherwise(0.3),
-        ),
-    )
-    text = make_verdict(results, agreement=agreement).verdict.filter(aspect="coherence", kind="trust")["text"][0]
-    if statistic != "kendall_item":  # another statistic than the one that ranks
-        near = ()
-    if p_value > 0.05:  # not significant in any case
-        clear, near = [f"{name} (p = {'.052' if name in near else '.300'})" for name in level], ()
-    else:
-        clear = [f"{name} (p = .300)" for name in level if name not in near]
-    close = [f"{name} (p = .049)" for name in level if name in near]
-    expected = f" judge does not differ significantly from {' and '.join(clear)}." if clear else ""
-    expected += (
-        f" The difference from {' and '.join(close)} counts as not significant, because the p-value is too close to "
-        "the significance level."
-        if close
-        else ""
-    )
-    assert text.endswith(f"chance level 0).{expected}")
 
 
 def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, Any]) -> None:
@@ -267,7 +215,7 @@ def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, An
     check = replace(results["check"], problems=pl.concat([problems, like(problems, [problem | {"examples": []}])]))
     result = make_verdict(results, check=check)
     assert text_of(result, "fluency", "design").startswith("One side.")
-    assert text_of(result, "fluency", "favours") == text_of(result, "fluency", "flips") == ""
+    assert text_of(result, "fluency", "favours") == ""
     assert text_of(result, "coherence", "favours")
 
 
@@ -278,7 +226,7 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
         return replace(favoritism, partiality=favoritism.partiality.with_columns(finding=pl.lit(value), **more))
 
     without = make_verdict(results, favoritism=finding(""))
-    assert text_of(without, "coherence", "favours") == "No metric significantly over-rates or under-rates a system."
+    assert text_of(without, "coherence", "favours") == NO_FINDING
     assert "both aspects" not in text_of(without, "", "favours")
     favoured = finding("favoured")
     metrics = [metric for metric, *_ in findings(make_verdict(results, favoritism=favoured), "coherence")]
@@ -290,8 +238,8 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     overall = replace(favoured, metrics=favoured.metrics.with_columns(overall=pl.lit(True)))
     lines = make_verdict(results, favoritism=overall).verdict.filter(aspect="coherence", kind="favours")["text"]
     assert lines[3] == (
-        "Every metric has one score for all aspects, so a system may seem over-rated or under-rated because of its "
-        "quality on another aspect."
+        f"{metrics[0]}, {metrics[1]} and {metrics[2]} have one score for all aspects, so a system may seem over-rated "
+        "or under-rated because of its quality on another aspect."
     )
     of_two = favoured.metrics.with_columns(overall=pl.col("metric").is_in(metrics[:2]))
     lines = make_verdict(results, favoritism=replace(favoured, metrics=of_two)).verdict.filter(
@@ -365,20 +313,17 @@ def undecided_pairs(result: Any, pairs: list[tuple[str, str, int | None]]) -> pl
         (
             {"A": (2, True), "B": (3, True), "C": (3, False)},
             (
-                "A or B is best; which one is undecided. A ranks first: it wins 70 % [60 %, 80 %] "
-                "of its comparisons, averaged over opponents (a tie counts half). The"
+                "A or B is best; which one is undecided. A ranks first. A wins 70 % [60 %, 80 %] "
+                "of its comparisons, averaged over opponents (a tie counts half)."
             ),
         ),
         (
             {"A": (3, True), "B": (3, True), "C": (3, True)},
-            (
-                "It is undecided which of A, B and C is best: no difference among these systems is significant. A "
-                "ranks first: it wins 70 % [60 %, 80 %] of its"
-            ),
+            ("A, B or C is best; which one is undecided. A ranks first. A wins 70 % [60 %, 80 %] of its"),
         ),
         (
             {"A": (1, True), "B": (2, False)},
-            "A is better than B: it wins 70 % [60 %, 80 %] of its comparisons, averaged over opponents",
+            "A is best: significantly better than B. A wins 70 % [60 %, 80 %] of its comparisons, averaged over",
         ),
         ({"A": (None, True), "B": (None, True)}, "Without intervals, this rank cannot be compared with chance."),
     ],
@@ -403,8 +348,8 @@ def test_systems_are_best_only_by_their_ranks(
 
 def test_no_system_alone_ranks_first_if_several_share_the_rank(results: dict[str, Any]) -> None:
     for highest, begin in (
-        (3, "significant. A and B share the first rank. A wins 70 %"),
-        (None, "By human ratings, A and B share the first rank. A wins 70 %"),
+        (3, "undecided. A and B rank first. A wins 70 %"),
+        (None, "By human ratings, A and B rank first. A wins 70 %"),
     ):
         leaderboard = board(results["leaderboard"], dict.fromkeys("ABC", (highest, True)))
         rank = pl.when(pl.col("system") == "B").then(1).otherwise("rank").cast(pl.Int64)
@@ -438,32 +383,6 @@ def test_no_system_is_best_on_an_aspect_on_which_the_whole_common_top_group_is_u
     assert "is best." not in summary
 
 
-@pytest.mark.parametrize(("groups", "better"), [("abc", "A"), ("aba", "some other system")])
-def test_systems_behind_the_top_group_are_worse_than_the_first_only_by_its_tests(
-    results: dict[str, Any], groups: str, better: str
-) -> None:
-    changed = board(results["leaderboard"], {"A": (2, True), "B": (3, True), "C": (3, False)})
-    letters = dict(zip("ABC", groups, strict=True))
-    systems = changed.systems.with_columns(group=pl.col("system").replace_strict(letters))
-    text = text_of(make_verdict(results, leaderboard=replace(changed, systems=systems)), "fluency", "best")
-    assert text.endswith(f"The other system is significantly worse than {better}.")
-
-
-def test_reversals_by_metrics_below_chance_are_not_reported(results: dict[str, Any], trusted: list[str]) -> None:
-    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(trusted)}
-    agreement = standing(results["agreement"], values | {"noise": (-0.5, -0.6, -0.2)})
-    rows = pl.DataFrame(
-        {"aspect": "fluency", "better": "Aster", "worse": "Fir", "metrics": [["noise"]], "p_adjusted": 0.01}
-    )
-    ranking = replace(results["ranking"], reversals=rows)
-    text = text_of(make_verdict(results, agreement=agreement, ranking=ranking), "fluency", "flips")
-    assert "No metric, except metrics that agree less than by chance, significantly reverses a decision" in text
-    rows = rows.with_columns(metrics=pl.Series([["noise", "judge"]]))
-    ranking = replace(results["ranking"], reversals=rows)
-    text = text_of(make_verdict(results, agreement=agreement, ranking=ranking), "fluency", "flips")
-    assert "Annotators rate Aster significantly better than Fir; judge says the opposite." in text
-
-
 def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[str, Any]) -> None:
     best = results["agreement"].standing.filter(aspect="fluency")["metric"][0]
     systems = {"A": (1, True), "B": (2, False)}
@@ -475,21 +394,22 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     assert text.startswith(
         f"Annotators judged 40 of the 400 comparisons that {best} judged. Preferences of {best} replace the missing "
         "human preferences. These preferences are corrected for the errors of the metric on the annotated part, which "
-        "is assumed to be a random part. A is better than B"
+        "is assumed to be a random part. A is best"
     )
     # Human ratings are not few, or do not cover a random part, so nothing is corrected.
     for labels, is_few in ((200, True), (201, False)):
         half = board(results["leaderboard"], systems, rater=rater if is_few else "human", **{**few, "labels": labels})
         text = text_of(make_verdict(results, leaderboard=half), "fluency", "best")
         assert text.startswith(f"Annotators judged {labels} of the 400 comparisons") is is_few
-        assert "A is better than B" in text
+        assert "A is best: significantly better than B." in text
     uneven = board(results["leaderboard"], systems, **{**few, "reason": "labels are no random part"})
     text = text_of(make_verdict(results, leaderboard=uneven), "fluency", "best")
     assert (
         "The metric cannot be used to estimate the missing human preferences: Labels "
-        "are no random part. The following sentences use human comparisons only. A is better than B: it wins 70 %"
+        "are no random part. The following sentences use human comparisons only. A is best: significantly better than "
+        "B. A wins 70 %"
     ) in text
-    assert "A is better than B" in text
+    assert "A is best: significantly better than B." in text
 
 
 def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[str, Any]) -> None:
@@ -519,9 +439,9 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
     text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts, cycles=cycles)), "fluency", "best")
     assert text.startswith(
         "2 groups of systems are not connected by comparisons (A and B; C and D), so it is "
-        "unknown which of all systems is best. Best within these groups: A or B (undecided); C or D (undecided)."
+        "unknown which of all systems is best. No ranking describes these systems: A beats E, which beats B, which "
+        "beats A."
     )
-    assert "No ranking describes these systems: A beats E, which beats B, which beats A." in text
     assert text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "", "best") == ""
     # Pairs without comparisons are not undecided; A and B, C and D are.
     grouped = parts.with_columns(group=pl.format("{}a", pl.col("part")))
@@ -587,7 +507,7 @@ def test_the_worst_finding_about_the_recommended_metric_comes_first(results: dic
     assert [metric for metric, *_ in lines] == [best, top[1], others[4]]
     assert lines[0][1] == "Elm"
     assert f"{best} also under-rates Aster." in lines[0][2]
-    assert f"Its near copy also over-rates Fir: {others[3]} (53 points)." in lines[2][2]
+    assert f"So does its near copy {others[3]}." in lines[2][2]
     assert others[4] not in top
 
 
@@ -612,12 +532,7 @@ def test_every_finding_that_is_counted_is_of_a_metric_that_may_be_named(
     total = f"In all, {n_findings} of {len(good)} metrics that are significantly better than chance"
     assert (total in text) is (n_findings > 3)
     assert ("In all" in text) is (n_findings > 3)
-    alone = {
-        1: "Only noise over-rates Fir, and this metric is not significantly better than chance.",
-        2: "Only noise and selfeval over-rate or under-rate some system, and these metrics are not significantly",
-    }
-    assert (alone[len(uninformative)] in text) is (n_findings == 0)
-    assert "No metric is significantly partial" not in text
+    assert (NO_FINDING in text) is (n_findings == 0)
 
 
 def partiality_of(
@@ -635,62 +550,6 @@ def partiality_of(
     return pl.DataFrame(finding_rows, schema=favoritism.partiality.schema)
 
 
-def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(results: dict[str, Any]) -> None:
-    problem = {"aspect": "", "severity": "warning", "rule": "reference-system", "message": "system 'A' is a reference"}
-    problems = like(results["check"].problems, [problem | {"examples": ["A", "overlap"]}])
-    check = replace(results["check"], problems=problems)
-    changed = board(results["leaderboard"], {"A": (1, True), "B": (2, False), "C": (3, False)})
-    equal_board = replace(changed, systems=changed.systems.with_columns(group=pl.lit("a"), may_be_first=pl.lit(True)))
-    labels_text = text_of(make_verdict(results, check=check, leaderboard=equal_board), "coherence", "labels")
-    assert labels_text.endswith(
-        "Which of the other systems is best is undecided; exclude the reference (--systems '!A') to rank the other "
-        "systems alone."
-    )
-    texts = make_verdict(results, leaderboard=equal_board).verdict.filter(aspect="", kind="labels")["text"].to_list()
-    assert texts[-1] == (
-        "To learn which of the candidates is best on both aspects, collect more human ratings of these systems. These "
-        "data do not show how many ratings are needed."
-    )
-    for groups, end in (
-        (["a", "b", "c"], "B is significantly better than the other systems."),
-        (["a", "b", "b"], "B does not differ significantly from C."),
-    ):
-        systems = changed.systems.with_columns(group=pl.Series(groups * 2))
-        leaderboard = replace(changed, systems=systems)
-        verdict = make_verdict(results, check=check, leaderboard=leaderboard)
-        text = text_of(verdict, "coherence", "best")
-        assert f"A looks like the reference. Of the other 2 systems, B ranks first. {end}" in text
-        labels_text = text_of(verdict, "coherence", "labels")
-        assert "more comparisons are not needed" not in labels_text
-        assert ("exclude the reference (--systems '!A')" in labels_text) is (groups[1] == groups[2])
-        assert "To learn which" not in labels_text
-        overall_text = text_of(verdict, "", "best")
-        undecided_text = (
-            " Which of the other systems is best is undecided on coherence (2 candidates) and fluency (2 candidates)."
-        )
-        assert overall_text == (
-            "A is best on both aspects. This system looks like the reference. Of the other systems, B ranks first on "
-            f"both aspects.{undecided_text if groups[1] == groups[2] else ''}"
-        )
-        weaknesses = text_of(verdict, "", "weaknesses")
-        assert "uses the reference" not in weaknesses  # judge does not, overlap does
-        overlap_first = standing(results["agreement"], {"overlap": (0.5, 0.1, 0.9)})
-        weaknesses = text_of(make_verdict(results, check=check, agreement=overlap_first), "", "weaknesses")
-        assert "overlap uses the reference, which is one of the systems here" in weaknesses
-        next_text = text_of(verdict, "", "labels")
-        assert next_text == (
-            "First solve the problems under 'Read this first'. Then exclude the reference (--systems '!A') and "
-            "summarise again, to learn which of the other systems is best and which metric agrees best on them. Until "
-            "then, the metric named above is provisional."
-        )
-        assert (
-            "The following choice is provisional, because the reference is among the systems. If one metric is needed "
-            "for both aspects, use judge."
-        ) in text_of(verdict, "", "trust")
-        without_reference = make_verdict(results, leaderboard=leaderboard)
-        assert "looks like" not in " ".join(without_reference.verdict.filter(kind="best")["text"])
-
-
 @pytest.mark.parametrize(("effect", "is_marked"), [(1.49, False), (1.5, True)])
 def test_a_design_effect_of_the_human_decisions_is_reported(
     results: dict[str, Any], effect: float, *, is_marked: bool
@@ -705,13 +564,6 @@ def test_a_design_effect_of_the_human_decisions_is_reported(
     )
 
 
-@pytest.mark.parametrize("rate", [0.49, 0.5])
-def test_many_ties_of_the_best_metric_are_reported(results: dict[str, Any], rate: float) -> None:
-    check = replace(results["check"], raters=results["check"].raters.with_columns(ties=pl.lit(rate)))
-    text = text_of(make_verdict(results, check=check), "coherence", "weaknesses")
-    assert text.startswith("judge gives equal scores in 50 % of comparisons. ") is (rate == 0.5)
-
-
 def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank(results: dict[str, Any]) -> None:
     order = {"coherence": ["judge", "overlap", "learned"], "fluency": ["learned", "overlap", "judge"]}
     agreement = standing_by_aspect(results["agreement"], **order)
@@ -724,24 +576,15 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     text = text_of(make_verdict(results, **changes), "", "trust")
     assert text.startswith(
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
-        "any other metric (best mean rank first). Of these metrics, overlap over-rates Fir on both aspects; no "
-        "partiality of learned is significant (all aspects tested together). If one metric is needed for both aspects, "
-        "use learned: it is the only one of these metrics without significant partiality. For learned, Kendall's τ "
-        "within items is 0.30 to 0.50, depending on the aspect"
+        "any other metric. If one metric is needed for both aspects, use learned: it has the best mean rank of these "
+        "metrics without significant partiality. For learned, Kendall's τ within items is 0.30 to 0.50, depending on "
+        "the aspect"
     )
     verdict = make_verdict(results, **changes)
     assert text_of(verdict, "", "weaknesses").startswith("learned does not significantly over-rate or")
     rates = dict(results["ranking"].errors.filter(metric="learned").select("aspect", "correct").iter_rows())
     for aspect, rate in rates.items():
-        assert (
-            f"{aspect} {percent(rate)}" in text_of(verdict, "", "decisions").split(". A metric that decided no pair")[0]
-        )
-    errors = {name: [0.0, 0.2] for name in ("inversion", "omission")} | {"insertion": [0.1, 0.1]}
-    of_learned = replace(results["ranking"], errors=_errors_of(results["ranking"].errors, "learned", errors))
-    assert text_of(make_verdict(results, **changes, ranking=of_learned), "", "decisions").endswith(
-        "Depending on the aspect, learned reverses 0 % to 20 % of the pairs, misses a difference in 0 % to 20 % and "
-        "finds a difference that the annotators do not confirm in 10 %."
-    )
+        assert f"{aspect} {percent(rate)} (" in text_of(verdict, "", "decisions")
     # If all of these metrics are partial, the best mean rank decides.
     both = partiality_of(favoritism, [("overlap", "Fir", 20.0, 0.001), ("learned", "Elm", 9.0, 0.01)], copies={})
     verdict = make_verdict(results, **{**changes, "favoritism": replace(favoritism, partiality=both)})
@@ -759,18 +602,6 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
         assert "over-rates Elm" in text_of(verdict, "fluency", "favours")
 
 
-def _errors_of(frame: pl.DataFrame, metric: str, errors: dict[str, list[float]]) -> pl.DataFrame:
-    """Return the errors of ranking with other rates of one metric; a list has one rate per aspect."""
-    return pl.concat(
-        [
-            frame.filter(pl.col("metric") != metric),
-            frame.filter(metric=metric)
-            .sort("aspect")
-            .with_columns(**{name: pl.Series(rates) for name, rates in errors.items()}),
-        ]
-    )
-
-
 @pytest.mark.parametrize("bounds", [(-0.2, -0.1), (-0.1, 0.3), (0.1, 0.3), (-0.1, 0.7)])
 def test_agreement_of_annotators_by_chance_is_reported_first(
     results: dict[str, Any], bounds: tuple[float, float]
@@ -783,12 +614,12 @@ def test_agreement_of_annotators_by_chance_is_reported_first(
     expected = ""
     if high < 0:
         expected = (
-            "On both aspects, annotators agree no better than by chance on single outputs: check the scale and the "
-            "names of items and systems before you report results of such an aspect."
+            "On both aspects, the annotators agree no better than by chance on single outputs; check the scale and the "
+            "names of items and systems. Means of systems over many items can still differ significantly."
         )
     elif low < 0 < high < 0.667:
         expected = (
-            "On both aspects, annotators do not agree significantly better than by chance on single outputs, so "
+            "On both aspects, the annotators do not agree significantly better than by chance on single outputs, so "
             "conclusions need means over many items or annotators."
         )
     assert text == expected
@@ -799,10 +630,9 @@ def test_the_best_metric_of_each_aspect_is_named(results: dict[str, Any]) -> Non
     is_missing = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
     partial = replace(agreement, standing=agreement.standing.filter(~is_missing))
     assert text_of(make_verdict(results, agreement=partial), "", "trust").endswith(
-        "If only one aspect matters, the metric with the highest agreement is judge (coherence), learned (fluency). "
-        "The lead of such a metric over all other metrics is significant on fluency."
+        "On single aspects, the metrics with the highest agreement are judge on coherence and learned on fluency."
     )
-    assert "If only one aspect matters" not in text_of(make_verdict(results, agreement=agreement), "", "trust")
+    assert "On single aspects" not in text_of(make_verdict(results, agreement=agreement), "", "trust")
 
 
 def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
@@ -859,15 +689,6 @@ def test_partiality_that_agrees_with_annotators_has_an_uncertain_size(results: d
         assert text.endswith(f"Do not compare Aster with other systems by {best} alone.")
 
 
-def test_systems_that_won_or_lost_everything_are_named(results: dict[str, Any]) -> None:
-    leaderboard = results["leaderboard"]
-    messages = ("human for aspect 'fluency': A won all comparisons", "judge: B lost all comparisons")
-    notes = [Note(rule="unbeaten", message=message, count=1, aspect="fluency") for message in messages]
-    text = text_of(make_verdict(results, leaderboard=replace(leaderboard, notes=tuple(notes))), "fluency", "best")
-    assert "A won all comparisons." in text
-    assert "B lost" not in text
-
-
 def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: dict[str, Any]) -> None:
     ranking, best = results["ranking"], results["agreement"].standing.filter(aspect="coherence")["metric"][0]
     human = ranking.decisions.filter(aspect="coherence", rater="human")
@@ -876,7 +697,7 @@ def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: d
         is_best = (pl.col("aspect") == "coherence") & (pl.col("metric") == best)
         errors = ranking.errors.with_columns(correct=pl.when(is_best).then(correct).otherwise("correct"))
         verdict = make_verdict(results, ranking=replace(ranking, errors=errors))
-        expected = f"ecisions by {best} are no better than no decision"
+        expected = f"decisions by {best} are no better than no decision"
         assert (expected in text_of(verdict, "coherence", "decisions")) is (correct == undecided_rate)
         advice = f"{expected} on coherence: use human ratings there."
         assert (advice in text_of(verdict, "", "weaknesses")) is (correct == undecided_rate)
@@ -884,29 +705,8 @@ def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: d
     fewer = replace(ranking, decisions=ranking.decisions.filter(~is_missing))
     text = text_of(make_verdict(results, ranking=fewer), "coherence", "decisions")
     assert " of 10 system pairs. " in text
-    assert " The metric has no decision on 5 other pairs that annotators compared." in text
     undecided = replace(ranking, decisions=ranking.decisions.with_columns(decision=pl.lit("=")))
     assert expected not in text_of(make_verdict(results, ranking=undecided), "coherence", "decisions")
-
-
-def test_the_best_metric_of_an_aspect_may_be_no_better_than_none_either(results: dict[str, Any]) -> None:
-    ranking = results["ranking"]
-    agreement = standing_by_aspect(results["agreement"], coherence=["judge", "learned"], fluency=["learned", "judge"])
-    for useless, is_best_useless in (
-        (["judge", "learned"], True),
-        (["judge"], False),
-    ):
-        errors = ranking.errors.with_columns(
-            correct=pl.when(pl.col("metric").is_in(useless)).then(0.0).otherwise("correct")
-        )
-        verdict = make_verdict(results, agreement=agreement, ranking=replace(ranking, errors=errors))
-        text = text_of(verdict, "", "weaknesses")
-        assert text.startswith("In these data, decisions by judge are no better than no decision on both aspects: use")
-        same = (
-            "both aspects: use human ratings there. The same holds for decisions by the metric with the highest "
-            "agreement there. judge"
-        )
-        assert (same in text) is is_best_useless
 
 
 def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results: dict[str, Any]) -> None:
@@ -923,15 +723,15 @@ def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results:
 def test_a_metric_below_chance_on_an_aspect_is_not_said_to_be_only_unclear(results: dict[str, Any]) -> None:
     values: dict[str, Ends] = {"judge": (0.5, 0.4, 0.6), "noise": (0.0, -0.1, 0.1), "overlap": (-0.4, -0.5, -0.3)}
     result = make_verdict(results, agreement=standing(results["agreement"], values))
-    assert result.verdict.filter(aspect="", kind="chance")["text"].to_list() == [
-        "noise is not significantly better than chance on any aspect.",
-        "overlap is not significantly better than chance on any aspect, and agrees with the annotators significantly "
-        "less than by chance on coherence and fluency.",
+    assert result.verdict.filter(aspect="fluency", kind="chance")["text"].to_list() == [
+        "noise is not significantly better than chance (all metrics tested together).",
+        "overlap agrees with the annotators significantly less than by chance. If lower scores are better, declare "
+        "this in a raters file.",
     ]
     values = {"judge": (0.5, 0.4, 0.6), "noise": (-0.3, -0.4, -0.2), "overlap": (-0.4, -0.5, -0.3)}
     for lower, hint in (
-        ([], " If lower scores of these metrics are better, declare this in a raters file."),
-        (["noise"], " If lower scores of this metric are better, declare this in a raters file."),
+        ([], " If lower scores are better, declare this in a raters file."),
+        (["noise"], " If lower scores are better, declare this in a raters file."),
         (["noise", "overlap"], ""),
     ):
         raters = results["check"].raters.with_columns(higher_is_better=~pl.col("rater").is_in(lower))
@@ -942,21 +742,6 @@ def test_a_metric_below_chance_on_an_aspect_is_not_said_to_be_only_unclear(resul
         assert text_of(make_verdict(results, **changes), "fluency", "chance") == (
             f"noise and overlap agree with the annotators significantly less than by chance.{hint}"
         )
-
-
-def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -> None:
-    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(("judge", "learned", "overlap"))}
-    agreement = standing(results["agreement"], values)
-    # overlap does not differ from judge, but is worse than learned
-    is_beaten = pl.col("metric") == "overlap"
-    groups = pl.col("metric").replace_strict({"judge": "ab", "learned": "a", "overlap": "b"})
-    rows = agreement.standing.with_columns(group=groups, may_be_best=~is_beaten)
-    result = make_verdict(results, agreement=replace(agreement, standing=rows))
-    assert "does not differ significantly from learned" in text_of(result, "fluency", "trust")
-    assert text_of(result, "fluency", "uncertain").endswith(
-        "These metrics are not significantly worse than any other metric: judge and learned. overlap does not differ "
-        "significantly from judge either, but is significantly worse than some other metric."
-    )
 
 
 def test_positive_ratings_and_the_sampling_of_labels_reach_the_verdict_and_the_report() -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from custodes.answers.wording import estimate_with_interval, plural
+from custodes.answers.wording import estimate_with_interval, plural, sentence
 from custodes.evaluate.verdict.view import AspectResults, Row, applicable
 
 TENTATIVE, RELIABLE = 0.667, 0.8
 """Thresholds of Krippendorff (2004). If alpha is below the first threshold, single ratings support no conclusion. If
 alpha is at least the second threshold, single ratings are reliable."""
 BY_CHANCE = (
-    "On single outputs, the annotators agree no better than by chance; check the scale and the names of items and "
+    "the annotators agree no better than by chance on single outputs; check the scale and the names of items and "
     "systems. Means of systems over many items can still differ significantly."
 )
 UNCLEAR = (
-    "On single outputs, the annotators do not agree significantly better than by chance, so conclusions need means "
+    "the annotators do not agree significantly better than by chance on single outputs, so conclusions need means "
     "over many items or annotators."
 )
 
@@ -25,9 +25,9 @@ def reliability(view: AspectResults) -> Iterator[str]:
     for agreement_row, alpha_scale in _estimated_rows(view):
         alpha_text = estimate_with_interval(agreement_row, f"alpha_{alpha_scale}")
         yield (
-            f"{_grade(agreement_row, f'alpha_{alpha_scale}')} Krippendorff's α of the {agreement_row['answer_type']} "
-            f"is {alpha_text} ({alpha_scale}; 1: perfect agreement, 0: agreement by chance; "
-            f"{plural(agreement_row['annotators'], 'annotator')})."
+            f"{sentence(_grade(agreement_row, f'alpha_{alpha_scale}'))} Krippendorff's α of the "
+            f"{agreement_row['answer_type']} is {alpha_text} ({alpha_scale}; 1: perfect agreement, 0: agreement by "
+            f"chance; {plural(agreement_row['annotators'], 'annotator')})."
         )
 
 

@@ -31,13 +31,14 @@ def faults(view: AspectResults) -> Iterator[str]:
     """Yield sentences on preferences that change with the presentation order, and on findings about judges."""
     order_rows, finding_rows = view.rows("consistency", "orders"), view.rows("consistency", "findings")
     repeat_rows = view.rows("consistency", "repeats").select("rater", "agreement_within_order")
-    rank_of_metric = {standing_row["metric"]: rank for rank, standing_row in enumerate(view.standing)}
-    flip_rows = order_rows.filter(pl.col("flip_rate").is_not_null()).join(
-        repeat_rows, on="rater", how="left", maintain_order="left"
+    flip_rows = (
+        order_rows.filter(pl.col("flip_rate").is_not_null())
+        .join(repeat_rows, on="rater", how="left", maintain_order="left")
+        .to_dicts()
     )
-    for flip_row in sorted(
-        flip_rows.to_dicts(), key=lambda flip_row: rank_of_metric.get(flip_row["rater"], len(rank_of_metric))
-    )[:MOST_NAMED]:
+    metrics = [standing_row["metric"] for standing_row in view.standing]
+    flip_rows.sort(key=lambda row: metrics.index(row["rater"]) if row["rater"] in metrics else len(metrics))
+    for flip_row in flip_rows[:MOST_NAMED]:
         repeat_text = (
             f" When a query is repeated in the same order, {percent(flip_row['agreement_within_order'])} of the "
             "verdicts agree."
@@ -52,45 +53,32 @@ def faults(view: AspectResults) -> Iterator[str]:
     significant_rows = finding_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
     raters_with_both_orders = set(order_rows.filter(pl.col("n_both_orders") > 0)["rater"])
     # Judges of the top group come first.
-    for finding_row in sorted(
-        significant_rows.to_dicts(), key=lambda finding_row: finding_row["rater"] not in view.leaders
-    )[:MOST_NAMED]:
+    for finding_row in sorted(significant_rows.to_dicts(), key=lambda row: row["rater"] not in view.leaders)[
+        :MOST_NAMED
+    ]:
         has_only_one_order = finding_row["kind"] == POSITION and finding_row["rater"] not in raters_with_both_orders
-        finding_template = ONE_ORDER if has_only_one_order else FAULTS[finding_row["kind"]]
-        finding_text = finding_template.format(
+        finding_text = (ONE_ORDER if has_only_one_order else FAULTS[finding_row["kind"]]).format(
             points=estimate_with_interval(finding_row, "estimate", digits=0), factor=finding_row["factor"]
         )
         yield f"{finding_row['rater']} {finding_row['finding']}: {finding_text}."
     if significant_rows.height > MOST_NAMED:
-        n_raters_with_faults, n_raters = significant_rows["rater"].n_unique(), finding_rows["rater"].n_unique()
         yield (
-            f"In all, {plural(significant_rows.height, 'fault')} were found, in {n_raters_with_faults} of {n_raters} "
-            "raters."
+            f"In all, {plural(significant_rows.height, 'fault')} were found, in {significant_rows['rater'].n_unique()} "
+            f"of {finding_rows['rater'].n_unique()} raters."
         )
 
 
 def _failure_sentences(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on failure rates of judges, reasons for failures, and comparisons that failures exclude."""
+    """Yield sentences on failure rates of judges, and on reasons for failures."""
     missing_rows = view.rows("consistency", "missing")
-    order_rows = view.rows("consistency", "orders").select("rater", "n_half_answered")
-    failure_rows = (
-        missing_rows.filter(factor=ALL)
-        .join(order_rows, on="rater", how="left", maintain_order="left")
-        .filter((pl.col("failure_rate") >= LEAST_FAILED) | (pl.col("n_half_answered") > 0))
-        .sort("failure_rate", descending=True, maintain_order=True)
-    )
-    for failure_row in failure_rows.head(MOST_NAMED).to_dicts():
+    failure_rows = missing_rows.filter(pl.col("failure_rate") >= LEAST_FAILED, factor=ALL)
+    for failure_row in failure_rows.sort("failure_rate", descending=True, maintain_order=True).to_dicts()[:MOST_NAMED]:
         reason_rows = missing_rows.filter(factor=REASON, rater=failure_row["rater"])
-        reasons_and_rates = reason_rows.select("level", "failure_rate").rows()
-        reasons_text = ", ".join(f"{reason} {percent(rate)}" for reason, rate in reasons_and_rates)
-        failure_text = (
+        reasons_text = ", ".join(
+            f"{reason} {percent(rate)}" for reason, rate in reason_rows.select("level", "failure_rate").iter_rows()
+        )
+        yield (
             f"{failure_row['rater']} gave no verdict in "
             f"{estimate_with_interval(failure_row, 'failure_rate', write=percent)} of "
-            f"{plural(failure_row['queried'], 'question')}{f' ({reasons_text})' if len(reasons_and_rates) > 1 else ''}."
+            f"{plural(failure_row['queried'], 'question')}{f' ({reasons_text})' if reasons_text else ''}."
         )
-        half_answered_text = (
-            " Of the comparisons queried in both orders, "
-            f"{plural(failure_row['n_half_answered'], 'comparison has', 'comparisons have')} a verdict in only one "
-            "order. Questions that combine both orders into one verdict exclude such comparisons."
-        )
-        yield failure_text + (half_answered_text if failure_row["n_half_answered"] else "")

@@ -1,4 +1,4 @@
-"""Sentences on systems that metrics over-rate or under-rate, and on human decisions that metrics reverse."""
+"""Sentences on systems that metrics over-rate or under-rate."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import polars as pl
 from custodes.answers.wording import (
     interval,
     names,
-    number,
     p_value_phrase,
     plural,
-    sentence,
     subject_with_verb,
 )
-from custodes.data.comparisons import HUMAN
 from custodes.evaluate.partiality_table import FAVOURED, INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, Row, rated_systems
 
@@ -36,40 +33,27 @@ def favours(view: AspectResults) -> Iterator[str]:
         )
         return
     metrics_not_above_chance = view.metrics_on_side("unclear", "below")
+    finding_rows = [row for row in view.partial if row["metric"] not in metrics_not_above_chance]
     best_metrics = [standing_row["metric"] for standing_row in view.standing[:1]]
-    finding_rows = sorted(
-        (finding_row for finding_row in view.partial if finding_row["metric"] not in metrics_not_above_chance),
-        key=lambda finding_row: (
-            finding_row["metric"] not in best_metrics,
-            finding_row["metric"] not in view.leaders,
-            -abs(finding_row["partiality"]),
-        ),
+    finding_rows.sort(
+        key=lambda row: (row["metric"] not in best_metrics, row["metric"] not in view.leaders, -abs(row["partiality"]))
     )
     finding_groups = near_copy_groups(finding_rows)
-    reported_metrics = [
-        finding_row["metric"] for finding_group in finding_groups[:MOST_NAMED] for finding_row in finding_group
-    ]
-    for finding_group in finding_groups[:MOST_NAMED]:
-        yield _finding_line(view, finding_group)
-    yield from _overall_scores(view, reported_metrics)
-    n_metrics_with_finding = len({finding_row["metric"] for finding_row in finding_rows})
-    if not view.partial:
-        yield "No metric significantly over-rates or under-rates a system."
-    elif not finding_rows:
-        metrics_with_partiality = list(dict.fromkeys(finding_row["metric"] for finding_row in view.partial))
-        verb_text, subject_text = (
-            (rated_systems(view.partial), "this metric is")
-            if len(metrics_with_partiality) == 1
-            else ("over-rate or under-rate some system", "these metrics are")
-        )
+    named_groups = finding_groups[:MOST_NAMED]
+    yield from (_finding_line(view, finding_group) for finding_group in named_groups)
+    metrics_of_all_aspects = set(view.rows("favoritism", "metrics").filter("overall")["metric"])
+    metrics_without_aspect = [row["metric"] for row, *_ in named_groups if row["metric"] in metrics_of_all_aspects]
+    if metrics_without_aspect:
         yield (
-            f"Only {names(metrics_with_partiality, limit=MOST_NAMED)} {verb_text}, and {subject_text} not "
-            "significantly better than chance."
+            f"{subject_with_verb(metrics_without_aspect, 'has one score', 'have one score')} for all aspects, so a "
+            "system may seem over-rated or under-rated because of its quality on another aspect."
         )
-    elif n_metrics_with_finding > len(reported_metrics):
-        rows_above_chance = conclusive_rows.filter(~pl.col("metric").is_in(metrics_not_above_chance))
+    if not finding_rows:
+        yield "No metric that is significantly better than chance significantly over-rates or under-rates a system."
+    elif len(finding_groups) > MOST_NAMED:
+        n_metrics = conclusive_rows.filter(~pl.col("metric").is_in(metrics_not_above_chance))["metric"].n_unique()
         yield (
-            f"In all, {n_metrics_with_finding} of {plural(rows_above_chance['metric'].n_unique(), 'metric')} that are "
+            f"In all, {len({row['metric'] for row in finding_rows})} of {plural(n_metrics, 'metric')} that are "
             "significantly better than chance over-rate or under-rate some system."
         )
     inconclusive_rows = view.partiality.filter((pl.col("finding") == INCONCLUSIVE).all().over("system"))
@@ -100,94 +84,36 @@ def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
 def _finding_line(view: AspectResults, finding_group: list[Row]) -> str:
     """Return a line on the finding of the first metric of a group, with ranks, near copies and further findings."""
     finding_row, *copy_rows = finding_group
-    metric, system = finding_row["metric"], finding_row["system"]
-    partiality, low, high = (finding_row[f"partiality{suffix}"] for suffix in ("", "_low", "_high"))
-    if finding_row["finding"] != FAVOURED:  # the direction is given by the verb
-        partiality, low, high = (
-            None if estimate_or_bound is None else -estimate_or_bound for estimate_or_bound in (partiality, high, low)
-        )
+    metric, system, verb = finding_row["metric"], finding_row["system"], RATES[finding_row["finding"]]
+    rank, rank_without, rank_human = (finding_row[f"rank{suffix}"] for suffix in ("", "_without", "_human"))
+    copies = [copy_row["metric"] for copy_row in copy_rows]
+    copies_text = (
+        f" So {'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies, limit=MOST_NAMED)}."
+        if copies
+        else ""
+    )
+    p_text = p_value_phrase(finding_row["p_adjusted"])
     # If the rank predicted from the other systems is farther from the human rank than the metric's rank is, the
     # expected score of the system is an extrapolation, such as for a reference text among systems that a metric does
     # not rank by quality.
-    is_effect_extrapolated = abs(finding_row["rank_without"] - finding_row["rank_human"]) > abs(
-        finding_row["rank"] - finding_row["rank_human"]
-    )
-    copy_texts = [
-        copy_row["metric"]
-        + ("" if is_effect_extrapolated else f" ({number(abs(copy_row['partiality']), digits=0)} points)")
-        for copy_row in copy_rows
-    ]
-    verb = RATES[finding_row["finding"]]
-    copy_clause = (
-        f"Its near copy also {verb}" if len(copy_rows) == 1 else f"Its near copies also {verb.removesuffix('s')}"
-    )
-    copies_text = f" {copy_clause} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
-    p_text = p_value_phrase(finding_row["p_adjusted"])
-    if is_effect_extrapolated:
+    if abs(rank_without - rank_human) > abs(rank - rank_human):
         finding_text = (
-            f"{metric} {verb} {system}, compared with its scores of the other systems "
-            f"({p_text}). According to these scores, {metric} should give {system} rank {finding_row['rank_without']}; "
-            f"it gives rank {finding_row['rank']}, and the annotators give rank {finding_row['rank_human']}. The size "
-            f"of the effect cannot be estimated, because rank {finding_row['rank_without']} is farther from the human "
-            f"rank than rank {finding_row['rank']}.{copies_text}"
+            f"{metric} {verb} {system}, compared with its scores of the other systems ({p_text}). According to these "
+            f"scores, {metric} should give {system} rank {rank_without}; it gives rank {rank}, and the annotators give "
+            f"rank {rank_human}. The size of the effect cannot be estimated, because rank {rank_without} is farther "
+            f"from the human rank than rank {rank}.{copies_text}"
         )
     else:
-        finding_text = (
-            f"{metric} {verb} {system} by {interval(partiality, low, high, digits=0)} points of win rate ({p_text}; "
-            f"differences in {view.aspect or 'quality'} and sampling error are taken into account).{copies_text} "
-            f"{system} has rank {finding_row['rank_human']} by the annotators and rank {finding_row['rank']} by "
-            f"{metric}."
+        sign = 1 if finding_row["finding"] == FAVOURED else -1  # the direction is given by the verb
+        bounds = [finding_row[f"partiality{suffix}"] for suffix in ("_low", "_high")][::sign]
+        estimate_and_bounds = (
+            None if points is None else sign * points for points in (finding_row["partiality"], *bounds)
         )
-    further_findings = [
-        other_row for other_row in view.partial if other_row["metric"] == metric and other_row["system"] != system
-    ]
+        finding_text = (
+            f"{metric} {verb} {system} by {interval(*estimate_and_bounds, digits=0)} points of win rate ({p_text}; "
+            f"differences in {view.aspect or 'quality'} and sampling error are taken into account).{copies_text} "
+            f"{system} has rank {rank_human} by the annotators and rank {rank} by {metric}."
+        )
+    further_findings = [row for row in view.partial if row["metric"] == metric and row["system"] != system]
     further_text = f" {metric} also {rated_systems(further_findings)}." if further_findings else ""
     return f"{finding_text} Do not compare {system} with other systems by {metric} alone.{further_text}"
-
-
-def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
-    """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
-    metric_rows = view.rows("favoritism", "metrics")
-    metrics_without_aspect = set(metric_rows.filter("overall")["metric"])
-    if single_score_metrics := [metric for metric in metrics if metric in metrics_without_aspect]:
-        subject_text = (
-            "Every metric has one score for all aspects"
-            if metric_rows["overall"].all()
-            else f"{subject_with_verb(single_score_metrics, 'has one score', 'have one score')} for all aspects"
-        )
-        yield (
-            f"{subject_text}, so a system may seem over-rated or under-rated because of its quality on another aspect."
-        )
-
-
-def flips(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on human decisions: how often they replicate, and which of them a metric reverses."""
-    if not view.rows("ranking", "errors")["correct"].count() or view.decisions.filter(rater=HUMAN).is_empty():
-        return
-    yield from map(sentence, view.messages("ranking", "self-agreement"))
-    # Metrics that agree less than by chance may have the opposite direction, so they reverse many decisions.
-    metrics_below_chance = view.metrics_on_side("below")
-    reversal_rows = view.rows("ranking", "reversals")
-    reversal_tuples = [
-        (reversal_row["better"], reversal_row["worse"], metrics)
-        for reversal_row in reversal_rows.to_dicts()
-        if (metrics := [metric for metric in reversal_row["metrics"] if metric not in metrics_below_chance])
-    ]
-    has_below_chance_reversal = any(
-        metric in metrics_below_chance for metrics in reversal_rows["metrics"] for metric in metrics
-    )
-    if not reversal_tuples:
-        exception_text = ", except metrics that agree less than by chance," if has_below_chance_reversal else ""
-        yield (
-            f"No metric{exception_text} significantly reverses a decision of the annotators (all metrics and pairs "
-            "tested together)."
-        )
-    for better_system, worse_system, metrics in sorted(
-        reversal_tuples, key=lambda reversal_tuple: -len(reversal_tuple[2])
-    )[:MOST_NAMED]:
-        yield (
-            f"Annotators rate {better_system} significantly better than {worse_system}; "
-            f"{subject_with_verb(metrics, 'says', 'say')} the opposite."
-        )
-    if reversal_tuples and has_below_chance_reversal:
-        yield "Metrics that agree with the annotators less than by chance are not counted here."

@@ -26,30 +26,23 @@ def slices(view: AspectResults) -> Iterator[str]:
 
     If slices were compared without a finding, or could not be compared, one sentence states this.
     """
-    n_rows, n_tests, n_findings, not_compared_messages = 0, 0, 0, list[str]()
-    for question_name, write_sentence in (
-        ("agreement", _agreement),
-        ("consistency", _consistency),
-        ("favoritism", _favoritism),
-    ):
-        slice_rows = view.rows(question_name, "slices")
-        significant_rows = slice_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
-        finding_rows = significant_rows.sort("p_adjusted", maintain_order=True).to_dicts()
-        n_findings += len(finding_rows)
-        if slice_rows["slice"].n_unique() > 1:
-            n_rows, n_tests = n_rows + slice_rows.height, n_tests + slice_rows["p_adjusted"].count()
-        not_compared_messages += view.messages(question_name, NOT_COMPARED)
-        yield from map(write_sentence, finding_rows[:MOST_NAMED])
-        if len(finding_rows) > MOST_NAMED:
-            yield f"In all, the table slices of {question_name} has {len(finding_rows)} significant findings."
-    if n_rows and not n_findings:
-        yield (
-            f"No finding in a slice is significant ({n_tests} tests of agreement, consistency and partiality)."
-            if n_tests
-            else "No slice has enough items for a test of agreement, consistency or partiality."
-        )
-    if not n_rows:
-        yield from dict.fromkeys(map(sentence, not_compared_messages))
+    sentence_functions = {"agreement": _agreement, "consistency": _consistency, "favoritism": _favoritism}
+    rows_of_question = {question_name: view.rows(question_name, "slices") for question_name in sentence_functions}
+    n_findings = 0
+    for question_name, slice_rows in rows_of_question.items():
+        finding_rows = slice_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
+        n_findings += finding_rows.height
+        named_rows = finding_rows.sort("p_adjusted", maintain_order=True).head(MOST_NAMED)
+        yield from map(sentence_functions[question_name], named_rows.to_dicts())
+        if finding_rows.height > MOST_NAMED:
+            yield f"In all, the table slices of {question_name} has {finding_rows.height} significant findings."
+    if all(slice_rows.is_empty() for slice_rows in rows_of_question.values()):
+        notes = [note for question_name in rows_of_question for note in view.results[question_name].notes]
+        messages = [note.message for note in notes if (note.rule, note.aspect) == (NOT_COMPARED, view.aspect)]
+        yield from dict.fromkeys(map(sentence, messages))
+    elif not n_findings:
+        n_tests = sum(slice_rows["p_adjusted"].count() for slice_rows in rows_of_question.values())
+        yield f"No finding in a slice is significant ({n_tests} tests of agreement, consistency and partiality)."
 
 
 def _rates(finding_row: Row) -> str:

@@ -28,12 +28,12 @@ from custodes.evaluate.slices import BY, check_slices
 from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.annotators import reliability
 from custodes.evaluate.verdict.faults import faults
-from custodes.evaluate.verdict.favoritism import favours, flips
-from custodes.evaluate.verdict.metrics import chance, design, metric_sentences, serious, trust, uncertain
+from custodes.evaluate.verdict.favoritism import favours
+from custodes.evaluate.verdict.metrics import chance, design, metric_sentences, serious, trust
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import best, labels
-from custodes.evaluate.verdict.view import AspectResults, Statements
+from custodes.evaluate.verdict.view import AspectResults
 from custodes.evaluate.verdict.weaknesses import decisions, weaknesses
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
@@ -51,11 +51,7 @@ HEADINGS: Mapping[str, str] = {
     "slices": "Which slices of the data differ",
     "labels": "What to do next",
     "chance": "Not significantly better than chance",
-    "flips": "Human decisions that metrics reverse",
-    "uncertain": "Undecided",
 }
-ESSENTIAL = tuple(kind for kind in HEADINGS if kind not in ("chance", "flips", "uncertain"))
-"""Headings that are displayed by default."""
 SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "design": design,
     "best": best,
@@ -68,8 +64,6 @@ SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "slices": slices,
     "labels": labels,
     "chance": chance,
-    "flips": flips,
-    "uncertain": uncertain,
 }
 """Functions that yield the sentences on one aspect, by heading, in the order of display."""
 ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
@@ -80,12 +74,11 @@ ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "weaknesses": overall.weaknesses,
     "favours": overall.favours,
     "labels": overall.labels,
-    "chance": overall.chance,
 }
 """Functions that yield the sentences on all aspects, by heading."""
 OF_SYSTEMS = ("design", "best", "annotators", "labels")
 """Headings that need no metric."""
-NOT_OF_SIDES = ("best", "decisions", "favours", "labels", "flips")
+NOT_OF_SIDES = ("best", "decisions", "favours", "labels")
 """Headings that have no meaning if sides of a pair are compared instead of systems."""
 
 
@@ -102,7 +95,7 @@ class Verdict(Result):
             "kind",
             (
                 "subject of the statement: design, rates, best, annotators, trust, decisions, weaknesses, faults, "
-                "favours, slices, labels, chance, flips or uncertain"
+                "favours, slices, labels or chance"
             ),
         ),
         label("text", "the sentence", ""),
@@ -146,8 +139,8 @@ def verdict(
     >>> result.verdict["kind"].unique(maintain_order=True).to_list()[0]
     'best'
     """
+    selection_options: dict[str, Any] = {**selection_arguments(setting), "rng": rng, "progress": progress}
     if asks_for_rates(study, positive, sampling):
-        selection_options: dict[str, Any] = {**selection_arguments(setting), "rng": rng, "progress": progress}
         rates_result = rates(
             study,
             positive=positive,
@@ -164,9 +157,16 @@ def verdict(
     selected_study = study.select(**selection_arguments(setting), one_side=True)
     if by:
         check_slices(study, selected_study, by)
-    if selected_study.metrics and not selected_study.humans:
-        return _metric_only_verdict(study, by, alpha, interval_options)
     results: dict[str, Result] = {"check": check(study, **shared_options)}
+    if selected_study.metrics and not selected_study.humans:
+        results["leaderboard"] = leaderboard(study, **interval_options)
+        with nullcontext() if by else suppress(InputError):  # raised without repeats and known orders
+            results["consistency"] = consistency(study, by=by, alpha=alpha, **interval_options)
+        with suppress(InputError):  # raised for verdicts alone, or one metric
+            results["complementarity"] = complementarity(
+                study, confidence=confidence, resamples=resamples, **selection_options
+            )
+        return verdict_of(results)
     with suppress(InputError):  # raised for a single annotator, or no answers
         results["annotators"] = annotators(
             study,
@@ -207,25 +207,6 @@ def asks_for_rates(study: Study, positive: str | None, sampling: Sampling) -> bo
     return is_about_labels
 
 
-def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
-    """Return the verdict on a study without human ratings."""
-    check_options = {
-        option_name: option_value
-        for option_name, option_value in options.items()
-        if option_name not in ("confidence", "resamples")
-    }
-    computation_options = {
-        option_name: options[option_name] for option_name in ("confidence", "resamples", "rng", "progress")
-    }
-    complementarity_options = {**selection_arguments(check_options), **computation_options}
-    results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
-    with nullcontext() if by else suppress(InputError):  # raised without repeats and known orders
-        results["consistency"] = consistency(study, by=by, alpha=alpha, **options)
-    with suppress(InputError):  # raised for verdicts alone, or one metric
-        results["complementarity"] = complementarity(study, **complementarity_options)
-    return verdict_of(results)
-
-
 def best_metrics(agreement: Agreement) -> list[str]:
     """Return the metrics with the highest agreement on some aspect; the leaderboard includes only these metrics."""
     return agreement.standing.unique("aspect", keep="first", maintain_order=True)["metric"].unique().sort().to_list()
@@ -242,45 +223,32 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         if question_name in results
     )
     aspects = results[question_name].to_frame(table_name)["aspect"].unique(maintain_order=True).to_list()
-    # A problem without an aspect concerns the whole study.
-    study_problem_rows = results["check"].to_frame("problems").filter(aspect="")
-    study_problems = ("design", list(serious(study_problem_rows, results["check"].to_frame("raters")["rater"])))
+    problem_rows, rater_rows, summary_rows = map(results["check"].to_frame, ("problems", "raters", "summary"))
+    notes = []
     if "rates" in results:
-        statements_of_aspect = {aspect: [*rate_sentences(results["rates"], aspect)] for aspect in aspects}
-        statements_of_aspect[aspects[0]].insert(0, study_problems)
-        verdict_parts = [_part(aspect, statements) for aspect, statements in statements_of_aspect.items()]
-        silence_text = (
+        statements_of_aspect = {aspect: [*rate_sentences(results, aspect)] for aspect in aspects}
+        message = (
             "the metrics are not evaluated here, because the metrics give scores and the annotators give more than two "
             "labels; use agreement for the correlations of scores and labels"
         )
-        has_only_scores = bool(results["check"].to_frame("summary")["metrics"].sum()) and (
-            results["rates"].to_frame("judges").is_empty()
-        )
-        return Verdict.from_parts(verdict_parts, build_notes(("scores-and-labels", has_only_scores, silence_text)))
-    if not results["check"].to_frame("summary")["humans"].sum():
-        return Verdict.from_parts(
-            [
-                _part(aspect, metric_sentences(results, aspect, is_first_aspect=aspect == aspects[0]))
-                for aspect in aspects
-            ],
-            (),
-        )
-    views = [AspectResults(results, aspect) for aspect in aspects]
-    statement_kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or "agreement" in results]
-    # A view without an aspect has the problems of the whole study already.
-    study_statements: list[tuple[str, Iterable[str]]] = [] if "" in aspects else [study_problems]
-    verdict_parts = []
-    if len(views) > 1:
-        study_statements += [
-            (kind, write_sentences(views)) for kind, write_sentences in ACROSS.items() if kind in statement_kinds
-        ]
-        verdict_parts, study_statements = [_part("", study_statements)], []
-    for view in views:
-        kinds_of_view = [kind for kind in statement_kinds if not (view.sided and kind in NOT_OF_SIDES)]
-        view_statements = [(kind, SUBJECTS[kind](view)) for kind in kinds_of_view]
-        verdict_parts.append(_part(view.aspect, [*study_statements, *view_statements]))
-    return Verdict.from_parts(verdict_parts, ())
-
-
-def _part(aspect: str, statements: Statements) -> dict[str, pl.DataFrame]:
-    return Verdict.part(aspect, verdict=[{"kind": kind, "text": text} for kind, texts in statements for text in texts])
+        has_only_scores = bool(summary_rows["metrics"].sum()) and results["rates"].to_frame("judges").is_empty()
+        notes = build_notes(("scores-and-labels", has_only_scores, message))
+    elif not summary_rows["humans"].sum():
+        statements_of_aspect = {aspect: [*metric_sentences(results, aspect)] for aspect in aspects}
+    else:
+        views = [AspectResults(results, aspect) for aspect in aspects]
+        kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or "agreement" in results]
+        across_statements = [(kind, ACROSS[kind](views)) for kind in kinds if kind in ACROSS]
+        statements_of_aspect = {"": across_statements} if len(views) > 1 else {}
+        statements_of_aspect |= {
+            view.aspect: [(kind, SUBJECTS[kind](view)) for kind in kinds if not (view.sided and kind in NOT_OF_SIDES)]
+            for view in views
+        }
+    if "" not in aspects:  # problems without an aspect concern the whole study
+        study_problems = serious(problem_rows.filter(aspect=""), rater_rows["rater"])
+        statements_of_aspect[next(iter(statements_of_aspect))].insert(0, ("design", study_problems))
+    parts = [
+        Verdict.part(aspect, verdict=[{"kind": kind, "text": text} for kind, texts in statements for text in texts])
+        for aspect, statements in statements_of_aspect.items()
+    ]
+    return Verdict.from_parts(parts, notes)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import polars as pl
@@ -13,7 +11,6 @@ import polars as pl
 from custodes.answers.result import Result
 from custodes.answers.wording import names
 from custodes.data.comparisons import HUMAN
-from custodes.data.dependent_items import ANNOTATOR_RULES, FEWEST_ANNOTATORS
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.differences import ORDERING
@@ -56,16 +53,7 @@ class AspectResults:
     def __init__(self, results: Mapping[str, Result], aspect: str) -> None:
         self.results = results = {**EMPTY, **results}
         self.aspect = aspect
-        all_problem_rows = results["check"].to_frame("problems")
-        self.has_problems = not all_problem_rows.filter(pl.col("severity") != "info").is_empty()
-        reference_rows = all_problem_rows.filter(rule="reference-system")
-        self.reference_systems = {str(example_names[0]) for example_names in reference_rows["examples"]}
-        self.metrics_of_reference = {
-            str(metric) for example_names in reference_rows["examples"] for metric in example_names[1:]
-        }
-        self.tie_rates = dict(self.rows("check", "raters").select("rater", "ties").iter_rows())
         self.sided = bool(self.rows("check", "problems")["rule"].is_in(SIDED).any())
-        self.lower = set(results["check"].to_frame("raters").filter(~pl.col("higher_is_better"))["rater"])
         accuracy_rows = self.rows("agreement", "metrics").select(
             "metric", *(SYSTEM_LEVEL + suffix for suffix in ("", "_low", "_high"))
         )
@@ -79,27 +67,20 @@ class AspectResults:
         # Findings of partiality, with the most significant finding first.
         finding_rows = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = finding_rows.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
-        self.correction: Any = results["ranking"].provenance.options.get("correction")
         self.decisions = self.rows("ranking", "decisions").filter(pl.col("decision").is_not_null())
-        self.design_effects = self.rows("ranking", "decisions").filter(rater=HUMAN)["design_effect"].drop_nulls()
-        has_annotator_clusters = any(
-            note.rule in ANNOTATOR_RULES and note.count >= FEWEST_ANNOTATORS for note in results["ranking"].notes
-        )
-        self.cluster_noun = "annotator" if has_annotator_clusters else "cluster (such as a document)"
         best_metric = self.standing[0]["metric"] if self.standing else ""
         corrected_rows = self.rows("leaderboard", "corrected").filter(metric=best_metric)
         self.corrected = _first(corrected_rows.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
         # Set if the comparisons by annotators are not a random part of the comparisons by the best metric.
         self.not_random = _first(corrected_rows.filter(pl.col("p_random") < NOT_RANDOM))
         self.judge = f"{CORRECTED}{best_metric}" if self.corrected and not self.corrected["reason"] else HUMAN
-        unbeaten_messages = self.messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
-        self.unbeaten = [message.partition(": ")[2] for message in unbeaten_messages if message.startswith(HUMAN)]
-        no_test_partitions = (message.partition(": ") for message in self.messages("leaderboard", "no-test"))
-        # A shortened list may lack `judge`.
-        _, _, self.no_test = min(no_test_partitions, key=lambda parts: self.judge not in parts[0], default=("", "", ""))
         self.stopped = any(note.rule == SEQUENTIAL_RULE for note in results["leaderboard"].notes)
         system_rows = self.rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
         self.board: list[Row] = system_rows.sort("part", "rank").to_dicts()
+        self.top: list[str] = [system_row["system"] for system_row in self.board if system_row["may_be_first"]]
+        # Groups of systems that are not connected by comparisons; empty if all systems are connected.
+        system_groups = grouped((system_row["part"], system_row["system"]) for system_row in self.board)
+        self.split = list(system_groups.values()) if len(system_groups) > 1 else []
         self.pairs = self.rows("leaderboard", "pairs").filter(rater=self.judge)
         self.removal = _first(
             self.rows("leaderboard", "leaders").filter(pl.col("removals").is_not_null(), rater=self.judge)
@@ -108,19 +89,11 @@ class AspectResults:
         # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
         pair_alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
         directly_decided_rows = self.pairs.filter(pl.col("p_direct") <= pair_alpha, pl.col("p_fit") <= pair_alpha)
-        self.decided_directly = {
-            frozenset(pair) for pair in directly_decided_rows.select("system_a", "system_b").iter_rows()
-        }
+        self.decided_directly = set(map(frozenset, directly_decided_rows.select("system_a", "system_b").iter_rows()))
 
     def rows(self, question: str, table: str) -> pl.DataFrame:
         """Return the rows of a table for the aspect."""
         return self.results[question].to_frame(table).filter(aspect=self.aspect)
-
-    def messages(self, question: str, rule: str) -> list[str]:
-        """Return the messages of the notes with this rule for the aspect."""
-        return [
-            note.message for note in self.results[question].notes if (note.rule, note.aspect) == (rule, self.aspect)
-        ]
 
     def metrics_on_side(self, *sides: str) -> list[str]:
         """Return the metrics on one of the `sides` of the chance level: above, below or unclear."""
@@ -130,20 +103,6 @@ class AspectResults:
         """Return whether neither the joint test nor the direct comparisons decide which of two systems is better."""
         pair = frozenset((first_row["system"], second_row["system"]))
         return share_a_letter(first_row, second_row) and pair not in self.decided_directly
-
-    @property
-    def split(self) -> list[list[str]]:
-        """Groups of systems that are not connected by comparisons; empty if all systems are connected."""
-        system_groups = [
-            [system_row["system"] for system_row in system_rows]
-            for _, system_rows in groupby(self.board, key=itemgetter("part"))  # the rows are sorted by part
-        ]
-        return system_groups if len(system_groups) > 1 else []
-
-    @property
-    def top(self) -> list[str]:
-        """The systems of the top group."""
-        return [system_row["system"] for system_row in self.board if system_row["may_be_first"]]
 
 
 def _first(frame: pl.DataFrame) -> Row | None:

@@ -1,4 +1,4 @@
-"""Sentences on the decisions of a metric, and on its weaknesses: ties, partiality, and untested bias."""
+"""Sentences on the decisions of a metric, and on its weaknesses: partiality and untested bias."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from custodes.evaluate.consistency.findings import LENGTH
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.view import AspectResults, Row, applicable, rated_systems
 
-MANY_TIES = 0.5
-"""Minimum proportion of ties of a metric for a sentence on these ties."""
 _TESTS = {
     "none": "If each pair is tested alone",
     "holm": "If all pairs are tested together (Holm)",
@@ -23,19 +21,13 @@ _TESTS = {
 
 
 def weaknesses(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on the weaknesses of the metric that agrees best, if it is better than chance."""
-    if not view.metrics_on_side("above"):
-        return
+    """Return sentences on the weaknesses of the metric that agrees best, if it is better than chance."""
+    if view.sided or not view.metrics_on_side("above"):
+        return iter(())
     metric = view.standing[0]["metric"]
-    tie_rate = view.tie_rates.get(metric) or 0.0
-    if view.ordered and tie_rate >= MANY_TIES:
-        yield f"{metric} gives equal scores in {percent(tie_rate)} of comparisons."
-    if view.sided:
-        return
     finding_rows = [finding_row for finding_row in view.partial if finding_row["metric"] == metric]
     reason_of_unclear_system = inconclusive_systems(view, metric)
-    reasons_text = names([*dict.fromkeys(reason_of_unclear_system.values())])
-    yield from applicable(
+    return applicable(
         (
             finding_rows,
             f"{metric} {rated_systems(finding_rows)}. Do not compare "
@@ -48,8 +40,8 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
         ),
         (
             reason_of_unclear_system,
-            f"Whether {metric} over-rates or under-rates {names([*reason_of_unclear_system])} is inconclusive"
-            f"{f': {reasons_text}' if reasons_text else ''}.",
+            f"Whether {metric} over-rates or under-rates {names([*reason_of_unclear_system])} is inconclusive: "
+            f"{names([*dict.fromkeys(reason_of_unclear_system.values())])}.",
         ),
         (
             not is_length_tested(view, metric),
@@ -68,41 +60,30 @@ def decisions(view: AspectResults) -> Iterator[str]:
     error_row = decisions_of(view, metric)
     if not error_row:
         return
-    undecided_text = percent(error_row["undecided"])
-    other_pairs_text = (
-        f" The metric has no decision on {plural(error_row['other_pairs'], 'other pair')} that annotators compared."
-        if error_row["other_pairs"]
-        else ""
-    )
     correct_text, reversed_text, missed_text = (
         estimate_with_interval(error_row, error_name, write=percent)
         for error_name in ("correct", "inversion", "omission")
     )
+    correction = view.results["ranking"].provenance.options["correction"]
     yield (
-        f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would "
-        f"reach the same decision on {undecided_text} of the pairs. {metric} reverses {reversed_text} of the pairs, "
-        "misses a difference "
-        f"in {missed_text} and finds a difference that the annotators do not confirm in "
-        f"{percent(error_row['insertion'])}.{other_pairs_text}"
+        f"{_TESTS[correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) on "
+        f"{correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would reach the "
+        f"same decision on {percent(error_row['undecided'])} of the pairs. {metric} reverses {reversed_text} of the "
+        f"pairs, misses a difference in {missed_text} and finds a difference that the annotators do not confirm in "
+        f"{percent(error_row['insertion'])}."
     )
     if is_no_better_than_none(error_row):
-        yield (
-            f"In these data, decisions by {metric} are no better than no decision: they equal the human decision for "
-            f"{percent(error_row['correct'])} of {plural(error_row['pairs'], 'pair')} of systems; if every pair is "
-            f"left undecided, the proportion is {undecided_text}."
-        )
+        yield f"In these data, decisions by {metric} are no better than no decision."
 
 
 def decisions_of(view: AspectResults, metric: str) -> Row:
     """Return the decision errors of a metric on the pairs of systems that annotators and metric compared.
 
-    The result is a row of the table `errors` of `ranking` with three further values. `pairs` is the number of compared
-    pairs, `undecided` the proportion of these pairs that annotators leave undecided, and `other_pairs` the number of
-    pairs without a decision of the metric. The row is empty if the errors are undefined.
+    The result is a row of the table `errors` of `ranking` with two further values: `pairs` is the number of compared
+    pairs, and `undecided` the proportion of these pairs that annotators leave undecided. The row is empty if the errors
+    are undefined.
     """
-    human_decision_rows = view.decisions.filter(rater=HUMAN)
-    common_pair_rows = human_decision_rows.join(
+    common_pair_rows = view.decisions.filter(rater=HUMAN).join(
         view.decisions.filter(rater=metric), on=["system_a", "system_b"], how="semi"
     )
     error_rows = view.rows("ranking", "errors").filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
@@ -111,7 +92,6 @@ def decisions_of(view: AspectResults, metric: str) -> Row:
     return error_rows[0] | {
         "pairs": common_pair_rows.height,
         "undecided": common_pair_rows.filter(decision="=").height / common_pair_rows.height,
-        "other_pairs": human_decision_rows.height - common_pair_rows.height,
     }
 
 
