@@ -21,7 +21,7 @@ from rich.markup import escape
 
 from custodes.answers.formats import to_json
 from custodes.answers.printing import PipeSafeConsole, print_result
-from custodes.answers.question import NOT_ENOUGH
+from custodes.answers.question import NOT_ENOUGH, ONE_FILE_OF_COUNTS
 from custodes.arguments import assignment_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
 from custodes.console import print_diagnostic, print_line, quiet_pipe, write_stdout
@@ -122,19 +122,19 @@ class InputOptions:
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
-        n_count_files = sum(map(is_counts, inputs))
+        has_counts = any(map(is_counts, inputs))
         reject(
             (not inputs, "there is no input; give a file, a folder, or the word demo"),
-            (n_count_files == len(inputs), f"{join_labels(inputs)}: {NOT_ENOUGH}"),
-            (n_count_files, f"{join_labels(inputs)}: counts cannot be joined with other data; give counts only"),
+            (has_counts and len(inputs) > 1, f"{join_labels(inputs)}: {ONE_FILE_OF_COUNTS}"),
+            (has_counts, f"{join_labels(inputs)}: {NOT_ENOUGH}"),
         )
         return read(*inputs, **self.reader_arguments, columns=self.column_mapping, schema=self.schema)
 
     def read_data(self, inputs: Sequence[str]) -> Any:
-        """The data of a question: the sum of counts if all inputs are files of counts, otherwise a study."""
-        if inputs and all(map(is_counts, inputs)):
-            self.refuse(f"the inputs are files of counts ({join_labels(inputs)})")
-            return read_counts(*inputs)
+        """The data of a question: counts if the input is a file of counts, otherwise a study."""
+        if len(inputs) == 1 and is_counts(inputs[0]):
+            self.refuse(f"the input is a file of counts ({inputs[0]})")
+            return read_counts(inputs[0])
         return self.study(inputs)
 
     def select_study(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:

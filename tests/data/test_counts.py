@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.data.counts import is_counts
 from custodes.data.table_engines import scan_sources
 from custodes.errors import CustodesError, InputError, OptionError
 from tests.data.equal_counts import assert_equal_counts
@@ -172,17 +170,29 @@ def test_of_verdicts_of_people_and_metrics_the_same_is_told(tmp_path: Path) -> N
         assert not {"aggregate", "ties", "orders"} & set(provenance.options)
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.counts.json.gz"])
-def test_a_file_that_was_renamed_or_compressed_is_known(name: str, tmp_path: Path) -> None:
-    whole = cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json").read_bytes()
-    (tmp_path / name).write_bytes(gzip.compress(whole) if name.endswith(".gz") else whole)
-    assert cu.leaderboard(tmp_path / name).provenance.study == name
-
-
-def test_other_json_is_no_counts(tmp_path: Path) -> None:
-    (tmp_path / "a.json.gz").write_bytes(b"\x1f\x8bbroken")
-    (tmp_path / "b.json").write_text('[{"item": "custodes"}]')
-    assert not any(map(is_counts, [tmp_path / "a.json.gz", tmp_path / "b.json", tmp_path / "c.json", "demo", 3]))
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("leaderboard x.counts.json b.csv", "counts cannot be joined with other data; give a single file of counts"),
+        ("leaderboard x.counts.json --reader table", "the input is a file of counts (x.counts.json)"),
+        ("report x.counts.json", "this question needs the ratings of single items; pass the study instead of its"),
+    ],
+)
+def test_counts_are_the_only_input_of_a_command(
+    words: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cu.write_counts(cu.count_battles(BATTLES), "x.counts.json")
+    BATTLES.write_csv("b.csv")
+    assert cli.run(words.split()) == 2
+    assert message in capsys.readouterr().err.replace("\n", " ")
+    message = "leaderboard: counts cannot be joined with other data; give a single file of counts"
+    with pytest.raises(OptionError, match=exactly(message)):
+        cu.leaderboard(["x.counts.json", "b.csv"])
 
 
 def test_a_name_of_another_form_is_refused_and_notes_are_kept(tmp_path: Path) -> None:

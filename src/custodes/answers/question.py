@@ -24,7 +24,7 @@ from custodes.data.counts import is_counts, read_counts
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import NO_SLICES, InputError, OptionError, short_repr, suggestion
+from custodes.errors import NO_SLICES, InputError, OptionError, reject, short_repr, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a new seed that is recorded; 0 is an ordinary seed."""
@@ -37,6 +37,7 @@ COUNTED = (
     "numbers of equal outputs (n_outputs), which only the question rates supports; pass the table with one row per "
     "output"
 )
+ONE_FILE_OF_COUNTS = "counts cannot be joined with other data; give a single file of counts"
 NOT_ENOUGH = "this question needs the ratings of single items; pass the study instead of its counts"
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
@@ -161,8 +162,9 @@ def _read_data_argument(function: Callable[..., Any], data: Any) -> Any:
     data_name, *_ = inspect.signature(function).parameters
     data_type = get_type_hints(function)[data_name]
     data_sources = data if isinstance(data, list | tuple) else [data]
-    if data_sources and all(map(is_counts, data_sources)):
-        data = read_counts(*data_sources)
+    if any(map(is_counts, data_sources)):
+        reject((len(data_sources) > 1, f"{function.__name__}: {ONE_FILE_OF_COUNTS}"))
+        data = read_counts(data_sources[0])
     if isinstance(data, data_type):
         return data
     if isinstance(data, OutcomeCounts):

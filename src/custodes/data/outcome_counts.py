@@ -224,13 +224,6 @@ class OutcomeCounts(ReadOnlyArrays):
         return cls.from_tables(outcome_tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
 
     @property
-    def tables(self) -> Ints:
-        """Tables (pairs, metrics, 4, 4), as in `from_tables`."""
-        tables = np.zeros((*self.paired.shape[:2], 4, 4), dtype=np.int64)
-        tables[:, :, :3, :3], tables[:, :, 3, :3], tables[:, :, :3, 3] = self.paired, self.metric_only, self.human_only
-        return tables
-
-    @property
     def human(self) -> Ints:
         """(pairs, 3): outcomes by human ratings, over all items that annotators rated."""
         human_counts_by_metric = self.paired.sum(axis=3) + self.human_only  # all metrics have the same total
