@@ -79,7 +79,7 @@ def test_what_is_made_of_several_questions_has_the_selection_of_a_schema(custode
             ("--columns", "human_{aspect}_{rter}"),
             "the unknown placeholder {rter} (did you mean 'rater'?); placeholders",
         ),
-        (("--schema", "nothing.toml"), "schema nothing.toml: cannot be read: No such file"),
+        (("--schema", "nothing.toml"), "nothing.toml: no such file"),
     ],
 )
 def test_one_line_of_error(custodes: Run, mine: Path, words: tuple[str, ...], message: str) -> None:

@@ -36,7 +36,7 @@ class Extra(NamedTuple):
 EXTRAS: Mapping[str, Extra] = {
     "learn": Extra("boosted trees in the questions ceiling and combine", ("xgboost",)),
     "duckdb": Extra("DuckDB files, and counting in tables larger than memory", ("duckdb", "pyarrow")),
-    "arrow": Extra("Arrow files, folders of HF datasets, safe handling of damaged Parquet", ("pyarrow",)),
+    "arrow": Extra("Arrow files, folders of HF datasets", ("pyarrow",)),
     "excel": Extra("spreadsheets (.xlsx and others)", ("fastexcel", "pyarrow")),
     "logs": Extra("logs of Inspect with zstd compression (needed only before Python 3.14)", ("backports.zstd",)),
     "score": Extra(

@@ -20,7 +20,7 @@ from custodes.answers.shared_arguments import HELP, PreferenceOptions, Selection
 from custodes.arguments import members, value_list
 from custodes.command_line import OUTPUT_OPTIONS, QUESTION, SELECTION, STATISTICS, SWITCH, parse_whole_number
 from custodes.console import print_line, quiet_pipe
-from custodes.data.loading import read_small_file
+from custodes.data.loading import read_file_bytes
 from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.options import InputOptions, Inputs, ModelOutput, Output, TestOutput, input_files, progress
 
@@ -282,13 +282,9 @@ def channel_table(text: str) -> list[list[float]] | str:
     try:
         return [
             [float(number_text) for number_text in line.split(",")]
-            for line in read_small_file(Path(text), "a channel").decode("utf-8").splitlines()
+            for line in read_file_bytes(Path(text)).decode("utf-8").splitlines()
             if line.strip()
         ]
-    except OSError:
-        raise InputError(
-            f"--channel {text}: there is no such file; give a .csv with 3 lines of 3 numbers, or the word ideal"
-        ) from None
     except ValueError:
         raise InputError(
             f"{text}: give three lines without a header, one for each human outcome (win, tie, loss); "

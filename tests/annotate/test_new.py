@@ -114,7 +114,7 @@ def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
         (texts(), StudyPlan(annotators=AnnotatorPlan(qualification=3, passed=2)), "gold has 0 questions of kind"),
         (texts(), StudyPlan(question=described), "aspects='tone: warm, not stiff' has a description, .* give 'tone',"),
         (texts(), StudyPlan(stopping=StoppingRule(estimator="mixture")), "needs a metric"),
-        (texts(), tmp_path / "absent.toml", "cannot be read: No such file"),
+        (texts(), tmp_path / "absent.toml", "absent.toml: no such file"),
     ):
         with pytest.raises(CustodesError, match=message):
             new(frame, path, plan=plan)

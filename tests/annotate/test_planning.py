@@ -83,7 +83,7 @@ RATE = '[question]\nmode = "rate"\n'
         ('[question]\naspects = ["a", "a"]', "one or more different names"),
         ('[question]\ntext = " "', "[question] text=' ' is not allowed; give the question, or leave out text"),
         ('[texts]\nlanguage = "English"', "a language tag; give one such as en, pt-BR or ar"),
-        ('[texts]\nconsent = "@absent.md"', "absent.md cannot be read: No such file or directory"),
+        ('[texts]\nconsent = "@absent.md"', "absent.md: no such file; give a file in the folder"),
         ('[annotators]\nworker_id = "PID"', "worker_id='PID' has no effect: recruit is links"),
         ('[annotators]\nrecruit = "open"\nworker_id = "two words"', "a parameter of the link, such as workerId"),
         ('[annotators]\nreturn_url = "https://example.org/done"', "an address with {code} in it"),

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import re
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import custodes as cu
 from custodes.data.patterns import confusable_groups, escape_confusable, select_labels
 from custodes.errors import OptionError
 
@@ -91,12 +89,3 @@ def test_labels_that_look_equal(labels: tuple[str, str]) -> None:
 def test_labels_that_do_not() -> None:
     labels = ["a", "b", "a", "gpt-4", "gpt-4o", "gpt4", "bleu1", "bleu2", "\u00e9", "e", "", "日本", "\U0001f600"]
     assert confusable_groups(labels) == []
-
-
-def test_names_that_differ_only_in_blanks_are_noted_in_every_answer() -> None:
-    table = pl.DataFrame(
-        {"item": [k // 3 for k in range(9)], "system": ["A 1", "A\u00a0 1", " B "] * 3, "human": range(9)}
-    )
-    messages = [note.message for note in cu.leaderboard(table, resamples=0).notes if note.rule == "look-alikes"]
-    assert [message.split(": ")[1] for message in messages] == ["'A 1' = 'A\\xa0 1'; use one spelling"]
-    assert cu.check(table).problems.filter(rule="look-alikes").height == 1

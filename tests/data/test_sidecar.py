@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zipfile
 from pathlib import Path
 
 import polars as pl
@@ -124,8 +123,8 @@ def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_the
         (
             ".csv.gz",
             gzip.compress(b"x")[:-3],
-            "the gzip file is truncated; copy or download it again; this raters table is read because it is next "
-            "to scores.csv; correct or rename the table",
+            "a damaged or truncated compressed file; copy or download it again; this raters table is read because "
+            "it is next to scores.csv; correct or rename the table",
         ),
     ],
 )
@@ -181,48 +180,8 @@ def test_names_that_are_no_file_have_nothing_beside_them(tmp_path: Path) -> None
     assert traits_of(cu.read(path))[1] is True
 
 
-def test_a_link_has_what_lies_beside_it_or_else_beside_its_file(tmp_path: Path, scores: Path) -> None:
-    (tmp_path / "here").mkdir()
-    link = tmp_path / "here" / "mine.csv"
-    link.symlink_to(scores)
-    beside = write_table(TER, tmp_path / "here" / "mine.raters.csv")
-    assert (traits_of(cu.read(link))[1], traits_of(cu.read(scores))[1]) == (False, True)
-    beside.rename(tmp_path / "scores.raters.csv")
-    assert (traits_of(cu.read(link))[1], traits_of(cu.read(scores))[1]) == (False, False)
-
-
-@pytest.mark.parametrize("inside", ["", "runs/first/"])
-def test_a_file_in_an_archive_has_what_lies_beside_it_there(tmp_path: Path, inside: str) -> None:
-    path = tmp_path / "z.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{inside}scores.csv", SCORES.write_csv())
-        archive.writestr(f"{inside}scores.raters.csv", TER.write_csv())
-        archive.writestr("other.csv", SCORES.write_csv())
-    assert traits_of(cu.read(f"{path}::{inside}scores.csv")) == ("metric", False, 0.5, "ter v1")
-    once = cu.read(f"{path}::{inside}scores.csv", raters=f"{path}::{inside}scores.raters.csv")
-    assert traits_of(once)[1] is False
-    assert "raters-beside" not in rules(once)
-    assert traits_of(cu.read(f"{path}::other.csv"))[1] is True
-    write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "z.raters.csv")
-    assert traits_of(cu.read(f"{path}::{inside}scores.csv"))[2] == 0.5
-    assert traits_of(cu.read(f"{path}::other.csv"))[2] == 9.0
-
-
 def rules(study: Study) -> dict[str, str]:
     return {note.rule: note.message for note in study.notes}
-
-
-def test_metrics_that_it_does_not_name_are_told(tmp_path: Path, scores: Path) -> None:
-    write_table(TER.drop("kind").with_columns(rater=pl.lit("a*")), tmp_path / "scores.raters.csv")
-    notes = rules(cu.read(scores))
-    assert notes["raters-beside-incomplete"] == (
-        "scores.raters.csv, read with scores.csv, does not name ter, so scores.raters.csv may belong to another file. "
-        "For these metrics higher counts as better; to change this, give --raters"
-    )
-    problems = cu.check(cu.read(scores), human="ann").problems
-    assert ("warning", "raters-beside-incomplete") in problems.select("severity", "rule").rows()
-    write_table(TER.drop("kind").with_columns(rater=pl.lit("*")), tmp_path / "scores.raters.csv")
-    assert "raters-beside-incomplete" not in rules(cu.read(scores))
 
 
 def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_what_it_is(tmp_path: Path) -> None:

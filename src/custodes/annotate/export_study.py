@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -16,14 +17,16 @@ import polars as pl
 
 from custodes.arguments import check_arguments
 from custodes.data.loading.live_study import is_study, read_one_state
-from custodes.data.loading.load import SIGNATURE, SIGNATURE_PREFIX, digest_line
 from custodes.data.readers.annotation import read_open_study
 from custodes.data.study import Study
 from custodes.data.writing import long_tables, table_bytes
 from custodes.errors import InputError, OptionError
 from custodes.process import UNFINISHED
 
-PLAN = "plan.json"
+PLAN, SIGNATURE = "plan.json", "signature.txt"
+SIGNATURE_PREFIX = "study of people's answers: "
+WRITTEN_BY_ANNOTATORS = ("answers", "comments", "raters")
+"""Tables with text of annotators, in which formulas are escaped."""
 QUERIES = {
     "answers": "SELECT * FROM answers ORDER BY answer_id",
     "comments": """
@@ -76,7 +79,9 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
         if table.height:
             file_name = f"{table_name}.jsonl" if table_name == "outputs" else f"{table_name}.csv"
             n_rows_of_file[file_name] = table.height
-            content_of_file[file_name] = table_bytes(table, file_name, quote_formulas=file_name.endswith(".csv"))
+            content_of_file[file_name] = table_bytes(
+                table, file_name, quote_formulas=table_name in WRITTEN_BY_ANNOTATORS
+            )
     content_of_file[PLAN] = plan_json
     content_of_file[SIGNATURE] = _signature(study, content_of_file, n_rows_of_file)
     return content_of_file
@@ -97,7 +102,7 @@ def _signature(study: Study, content_of_file: Mapping[str, bytes], n_rows_of_fil
     signature_lines = [f"{SIGNATURE_PREFIX}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
     for file_name, file_content in content_of_file.items():
         rows_text = f"{n_rows_of_file[file_name]} rows, " if file_name in n_rows_of_file else ""
-        signature_lines.append(f"{file_name}: {rows_text}{digest_line(file_content)}")
+        signature_lines.append(f"{file_name}: {rows_text}sha256 {hashlib.sha256(file_content).hexdigest()}")
     signature_lines += [f"note: {note.message}" for note in study.notes]
     return ("\n".join(signature_lines) + "\n").encode()
 

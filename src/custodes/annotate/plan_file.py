@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from custodes.annotate.plan import KEYS, SECTIONS, StudyPlan, check_plan, convert_plan
-from custodes.data.loading import read_small_file, utf8_text
+from custodes.data.loading import decode_text, read_file_bytes
 from custodes.errors import InputError, OptionError, reject, short_repr, suggestion
 
 FROM_FILE = "@"
@@ -35,9 +35,7 @@ def read_plan(path: str | Path) -> StudyPlan:
     """
     plan_path = Path(path)
     try:
-        toml_values = tomllib.loads(utf8_text(read_small_file(plan_path, "a plan"), plan_path.name))
-    except OSError as problem:
-        raise InputError(f"plan {plan_path}: cannot be read: {problem.strerror}") from None
+        toml_values = tomllib.loads(decode_text(read_file_bytes(plan_path), plan_path.name))
     except (ValueError, RecursionError) as problem:
         raise InputError(
             f"{plan_path.name}: not TOML: {problem}; `custodes annotate new --write-plan` writes an example"
@@ -93,11 +91,10 @@ def _read_text_file(value: str, key: str, *, where: str, folder: Path) -> str:
     """Return the text of the file that a value names."""
     text_path = folder / value.removeprefix(FROM_FILE)
     try:
-        return utf8_text(read_small_file(text_path, f"a text ({key})"), text_path.name)
-    except OSError as problem:
+        return decode_text(read_file_bytes(text_path), text_path.name)
+    except InputError as problem:
         raise InputError(
-            f"{where}: [texts] {key} = {value!r}: {text_path} cannot be read: {problem.strerror}; give a "
-            "file in the folder of the plan"
+            f"{where}: [texts] {key} = {value!r}: {problem}; give a file in the folder of the plan"
         ) from None
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from custodes.arguments import value_list
-from custodes.data.notes import Note, build_notes
 from custodes.errors import OptionError, join_labels, suggestion
 
 Patterns = str | Sequence[str] | None
@@ -81,11 +80,11 @@ def skeleton(label: str) -> str:
     return re.sub(r"[-_\s]+", "-", text_with_ascii_dashes).strip("-")
 
 
-def confusable_groups(labels: Iterable[str], normalise: Callable[[str], str] = skeleton) -> list[list[str]]:
-    """Sets of labels that look equal (that have the same normalised form), in the order of first occurrence."""
+def confusable_groups(labels: Iterable[str]) -> list[list[str]]:
+    """Sets of labels that look equal, in the order of first occurrence."""
     labels_of_skeleton: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
-        labels_of_skeleton.setdefault(normalise(label), []).append(label)
+        labels_of_skeleton.setdefault(skeleton(label), []).append(label)
     return [
         equal_looking_labels for equal_looking_labels in labels_of_skeleton.values() if len(equal_looking_labels) > 1
     ]
@@ -102,28 +101,3 @@ def escape_confusable(label: str) -> str:
         unicodedata.category(character) in ("Cf", "Pd", "Zs", "Mn") and not character.isascii() for character in label
     )
     return ascii(label) if has_lookalike_characters or has_hidden_characters else repr(label)
-
-
-def notes_on_blanks(labels_of_noun: Mapping[str, Iterable[str]]) -> list[Note]:
-    """Notes on names that differ only in blanks and therefore count as different. The keys of `labels_of_noun` are
-    nouns such as systems.
-
-    >>> [note.count for note in notes_on_blanks({"systems": ["GPT 4", "GPT  4", "GPT4"]})]
-    [2]
-    """
-    label_groups_of_noun = {
-        noun: confusable_groups(labels, lambda label: " ".join(label.split()))
-        for noun, labels in labels_of_noun.items()
-    }
-    return build_notes(
-        *(
-            (
-                "look-alikes",
-                sum(map(len, label_groups)),
-                f"some {noun} have names that differ only in blanks but count as different: "
-                f"{join_labels((' = '.join(map(escape_confusable, group)) for group in label_groups), limit=4)}; use "
-                "one spelling",
-            )
-            for noun, label_groups in label_groups_of_noun.items()
-        )
-    )

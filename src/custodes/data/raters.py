@@ -41,8 +41,6 @@ SCHEMA = {
 }
 SIGNATURE_RULE = "signatures-differ"
 """The note on a rater name that may stand for different raters."""
-INCOMPLETE_RULE = "raters-beside-incomplete"
-"""The note on metrics that are missing in the raters table next to their file."""
 EXPECTED_SUFFIX = "@expected"
 """Suffix of the rater with the expected score of a judge, or the probability of its positive label."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -25,7 +25,6 @@ from custodes.data.loading import (
     is_standard_input,
     load_table,
     path_and_part,
-    path_exists,
     sidecar_tables,
     without_sidecars,
 )
@@ -39,9 +38,7 @@ from custodes.data.mapping.pattern import UnfitError
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, build_notes
-from custodes.data.patterns import notes_on_blanks
 from custodes.data.probes import read_probes
-from custodes.data.raters import INCOMPLETE_RULE
 from custodes.data.readers import BUILTIN_READERS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.battles import number_rows
 from custodes.data.readers.labels import read_labels
@@ -55,9 +52,6 @@ from custodes.errors import CustodesError, InputError, OptionError, join_labels,
 
 DEMO, DEMO_TEXTS = "demo", "demo-texts"
 """Example inputs of the package: a study with ratings, and texts without ratings."""
-
-MAX_SUGGESTIONS = 3
-"""Maximum number of readers named in the message if none fits."""
 
 SHARD_NAME = re.compile(r"((part|shard|chunk)?[-_]?\d+|.+-\d{5}-of-\d{5})", re.IGNORECASE)
 """Names of files that are parts of one table."""
@@ -175,8 +169,7 @@ def read(
             side_table = load_source(side_table_source, table_kind)
             study = replace(study, notes=(*study.notes, *side_table.notes))
             study = study.describe(**{table_kind: side_table.frame, f"{table_kind}_name": side_table.name})  # type: ignore[arg-type]
-    name_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
-    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *name_notes))
+    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -203,29 +196,24 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources, without raters tables of other sources: `*.csv` in a shell matches raters tables, too."""
-    source_paths = [file_and_part[0] if file_and_part else None for file_and_part in map(_locate_source, sources)]
-    data_files = {None, *without_sidecars([path for path in source_paths if path])}
-    return [source for source, path in zip(sources, source_paths, strict=True) if path in data_files]
+    files = list(map(_locate_file, sources))
+    data_files = {None, *without_sidecars([file for file in files if file])}
+    return [source for source, file in zip(sources, files, strict=True) if file in data_files]
 
 
-def _locate_source(source: Any) -> tuple[Path, str | None] | None:
-    """The file and the part that a source names; None if the source is not a file."""
-    if not isinstance(source, str | Path):
-        return None
-    path, part_name = path_and_part(source)
-    return (path, part_name) if path_exists(path) and path.is_file() else None
+def _locate_file(source: Any) -> Path | None:
+    """The file that a source names; None if the source is not a file."""
+    file = path_and_part(source)[0] if isinstance(source, str | Path) else None
+    return file if file and os.path.isfile(file) else None
 
 
 def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> Study:
     """The study with the raters and probes tables that lie next to its files; `raters_source` is not read again."""
-    raters_file_and_part = _locate_source(raters_source)
+    raters_file = _locate_file(raters_source)
     for file in table.files if study.raters.frame.height else ():
-        study = _with_probes(study, file, table.part)
-        raters_paths = sidecar_tables(file, RATERS, table.part)
-        if raters_file_and_part and any(
-            raters_path.resolve() == raters_file_and_part[0].resolve() and part_name == raters_file_and_part[1]
-            for raters_path, part_name in filter(None, map(_locate_source, raters_paths))
-        ):
+        study = _with_probes(study, file)
+        raters_paths = sidecar_tables(file, RATERS)
+        if raters_file and any(map(raters_file.samefile, raters_paths)):
             continue
         if len(raters_paths) > 1:
             raise InputError(
@@ -240,45 +228,40 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                 raise InputError(
                     f"{error}; this raters table is read because it is next to {file.name}; correct or rename the table"
                 ) from None
-            rater_patterns = list(raters_table.frame["rater"].cast(pl.String).drop_nulls())
-            unlisted_metrics = [
-                rater
-                for rater, kind in study.raters.kind.items()
-                if kind != "human"
-                and rater not in rater_patterns
-                and not any(fnmatchcase(rater, pattern) for pattern in rater_patterns)
-            ]
             study = replace(study, notes=(*study.notes, *raters_table.notes)).with_notes(
                 (
                     "raters-beside",
                     True,
                     f"{file.name}: kinds and directions of the raters are read from {raters_table.name} in the same "
                     "folder",
-                ),
-                (
-                    INCOMPLETE_RULE,
-                    len(unlisted_metrics),
-                    f"{raters_table.name}, read with {file.name}, does not name {join_labels(unlisted_metrics)}, so "
-                    f"{raters_table.name} may belong to another file. For these metrics higher counts as better; to "
-                    "change this, give --raters",
-                ),
+                )
             )
-        has_unread_raters_file = raters_source is None and not raters_paths and file.with_name("raters.csv").is_file()
-        message = f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters"
-        study = study.with_notes(("raters-not-read", has_unread_raters_file and file.stem in RATING_TABLES, message))
+        may_have_raters_file = raters_source is None and not raters_paths and file.stem in RATING_TABLES
+        study = study.with_notes(
+            (
+                "raters-not-read",
+                may_have_raters_file and file.with_name("raters.csv").is_file(),
+                f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters",
+            )
+        )
     return study
 
 
-def _with_probes(study: Study, file: Path, part: str | None) -> Study:
+def _with_probes(study: Study, file: Path) -> Study:
     """The study, with the probes in the folder of a file added."""
-    for probes_path in sidecar_tables(file, PROBES, part):
+    for probes_path in sidecar_tables(file, PROBES):
         probe_table = load_table(probes_path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
-        message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
         study = replace(
-            study.with_notes(("probes-beside", probes.height, message)),
+            study,
             probes=pl.concat([study.probes, probes]),
             digest=digest_of(study.digest, probes.write_csv()) if study.digest else "",
+        ).with_notes(
+            (
+                "probes-beside",
+                probes.height,
+                f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder",
+            )
         )
     return study
 
@@ -459,12 +442,6 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         return fitting_reader
     if scored_pairs(table.frame) and not {"item", "system", "rater"} & set(column_names):
         return TABLE_READERS["rewardbench2_data"]
-    incomplete_column_sets = [
-        (reader.name, reader_columns)
-        for reader in _table_readers()
-        for reader_columns in reader.columns
-        if not set(reader_columns) <= set(column_names)
-    ]
     has_paired_systems = bool(
         set(SIDE_COLUMNS) & set(column_names)
         or (find_side_pairs(column_names) and find_columns("winner", column_names))
@@ -474,22 +451,24 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         *(role for role in NAMES if role not in TEXTS and find_columns(role, column_names)),
         *(SIDE_COLUMNS if has_paired_systems else ()),
     }
-    ranked_column_sets = sorted(
-        incomplete_column_sets, key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]), reverse=True
+    nearest_reader_name, reader_columns = max(
+        (
+            (reader.name, reader_columns)
+            for reader in _table_readers()
+            for reader_columns in reader.columns
+            if not set(reader_columns) <= set(column_names)
+        ),
+        key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]),
     )
-    nearest_reader_name, reader_columns = ranked_column_sets[0]
     missing_columns_text = " and ".join(
         repr(name) + suggestion(name, set(column_names).difference(reader_columns)).replace("did you mean", "is it")
         for name in reader_columns
         if name not in column_names
     )
-    columns_of_reader = dict(reversed(ranked_column_sets))
-    nearest_reader_names = list(dict.fromkeys(reader_name for reader_name, _ in ranked_column_sets))[:MAX_SUGGESTIONS]
-    readers_text = "; ".join(f"{name} ({', '.join(columns_of_reader[name])})" for name in nearest_reader_names)
     raise UnfitError(
         f"{table.name}: columns {join_labels(column_names)} match no reader",
-        f"; the most similar reader is {nearest_reader_name}, which also needs {missing_columns_text}; similar "
-        f"readers: {readers_text}. Map your columns, as in "
+        f"; the most similar reader is {nearest_reader_name} ({', '.join(reader_columns)}), which also needs "
+        f"{missing_columns_text}. Map your columns, as in "
         f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_paired_systems else RATINGS))}",
     )
 

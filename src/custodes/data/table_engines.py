@@ -14,7 +14,7 @@ import polars as pl
 
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
-from custodes.data.loading.source import glob_files, path_exists
+from custodes.data.loading.source import glob_files
 from custodes.data.table import SECOND
 from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, reject, short_repr, suggestion
 
@@ -237,9 +237,7 @@ def scan_sources(
 
 def _files_and_type(sources: Sequence[str]) -> tuple[list[Path], str]:
     files = [
-        file
-        for source in sources
-        for file in ([Path(source)] if path_exists(Path(source)) else glob_files(Path(source)))
+        file for source in sources for file in ([Path(source)] if Path(source).exists() else glob_files(Path(source)))
     ]
     if not files:
         raise InputError(f"{join_labels(sources)}: no such file; give Parquet, CSV or JSON Lines")

@@ -14,7 +14,7 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
-from custodes.data.loading import check_exists, read_small_file, utf8_text
+from custodes.data.loading import check_exists, decode_text, read_file_bytes
 from custodes.data.outputs import parse_turns
 from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion
 from custodes.judging.judge import FEEDBACK, Judge
@@ -196,8 +196,7 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
 
     file_text_of_name = {}
     if is_file:
-        check_exists(Path(name))
-        file_text_of_name[name] = utf8_text(read_small_file(Path(name), "a prompt"), name)
+        file_text_of_name[name] = decode_text(read_file_bytes(Path(name)), name)
     jinja_environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(
             lambda template_name: file_text_of_name.get(template_name) or _built_in_template(template_name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import sys
 from pathlib import Path
@@ -162,38 +161,8 @@ def test_texts_count_by_their_length_and_other_cells_as_8_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = database(tmp_path / "s.db", "sqlite", RATINGS)
-    monkeypatch.setattr(compression, "MAX_RATIO", 0)
     query = f"{path}::SELECT 'abc' AS a, x'3132' AS b, 7 AS c, NULL AS d"
-    monkeypatch.setattr(compression, "UNSUSPICIOUS_SIZE", 3 + 2 + 8 + 8)
+    monkeypatch.setattr(compression, "LARGEST", 3 + 2 + 8 + 8)
     assert load_table(query).frame.rows() == [("abc", "12", 7, None)]
-    monkeypatch.setattr(compression, "UNSUSPICIOUS_SIZE", 20)
-    assert fault(query).startswith("s.db: the rows take more than 0 MiB; ")
-
-
-ENDLESS = {
-    "rows": "WITH RECURSIVE c(item) AS (SELECT 1 UNION ALL SELECT item + 1 FROM c) SELECT item, 'A' AS system FROM c",
-    "no rows": "WITH RECURSIVE c(item) AS (SELECT 1 UNION ALL SELECT item % 7 FROM c) SELECT * FROM c WHERE item > 9",
-}
-
-
-ENDED = re.compile(
-    r"s\.db: (the rows take more than 1 MiB|the query did not finish within (4,000,000 steps|0\.2 seconds)); the view "
-    r"or query may never end; write the rows to a table, and read that table"
-)
-
-
-@pytest.mark.parametrize("what", ENDLESS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_view_without_end_is_one_line(tmp_path: Path, kind: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = database(tmp_path / "s.db", kind, RATINGS, f"CREATE VIEW endless AS {ENDLESS[what]}")
-    before = path.read_bytes()
-    with monkeypatch.context() as limited:
-        limited.setattr("custodes.data.loading.compression.UNSUSPICIOUS_SIZE", 2**20)
-        limited.setattr("custodes.data.loading.compression.MAX_RATIO", 1)
-        limited.setattr("custodes.data.loading.database.ROUNDS", 4)
-        limited.setattr("custodes.data.loading.database.PATIENCE", 0.2)
-        for part in ("endless", ENDLESS[what]):
-            assert ENDED.fullmatch(fault(f"{path}::{part}"))
-    assert load_table(f"{path}::ratings").frame.height == 2
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
-    assert path.read_bytes() == before
+    monkeypatch.setattr(compression, "LARGEST", 20)
+    assert fault(query).startswith("s.db: the content has more than 0 MiB; ")

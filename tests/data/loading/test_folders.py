@@ -80,8 +80,6 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     path = saved(tmp_path / "mine", [ONE, TWO])
     (path / "data-00001-of-00002.arrow").unlink()
     refused("mine: data files are missing: data-00001-of-00002.arrow; copy or download the folder again")
-    write(path / "state.json", _data_files=[{"filename": "../mine/data-00000-of-00002.arrow"}])
-    refused("mine: the entry '../mine/data-00000-of-00002.arrow' is not the name of a file in the folder")
     write(path / "state.json", _data_files=[])
     refused("mine: data files are missing: all; copy or download the folder again")
     for files in (7, [7], [{"name": "data-00000-of-00002.arrow"}]):
@@ -106,8 +104,6 @@ def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
     for splits in ('"train"', '[["train"]]'):
         (path / "dataset_dict.json").write_text(f'{{"splits": {splits}}}')
         refused("mine: dataset_dict.json lists no splits")
-    (path / "dataset_dict.json").write_text('{"splits": [".."]}')
-    refused("mine: the entry '..' is not the name of a file in the folder")
 
 
 SHARDS = [f"train-{number:05}-of-00003" for number in range(3)]
@@ -134,8 +130,7 @@ def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
     assert fault(path) == "hub: holds 2 splits; select one with hub::SPLIT: test, train"
     assert read(f"{path}::test").ratings.frame.height == 2
     sharded(path, ["train-00000-of-00004"])
-    message = "hub: shards of train belong to sets with different numbers of shards (3, 4); keep the shards of one set"
-    assert fault(f"{path}::train") == message
+    assert fault(f"{path}::train").startswith("hub: 1 of 4 shards of train are missing (train-00003-of-00004, ...)")
 
 
 def test_files_of_any_name_are_one_table(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.data.loading import load_table, parse_json
-from custodes.data.loading.load import SIGNATURE_PREFIX
+from custodes.data.loading import parse_json
 from custodes.data.readers.reader import TableReader
 from custodes.data.reading import read
 from custodes.errors import InputError
@@ -78,23 +77,6 @@ def test_a_reader_fits_where_all_columns_of_an_alternative_are_and_none_that_rul
 ) -> None:
     reader = TableReader(name="own", columns=(("a", "b"), ("c", "d")), make=read, absent=("x", "y"))
     assert reader.fits(list(columns)) is fits
-
-
-def test_apostrophes_of_an_unmodified_export_are_removed(tmp_path: Path) -> None:
-    content = b"item,score\n'=1,'x\n''@,'-\n"
-    (tmp_path / "s.csv").write_bytes(content)
-    first_line, line = f"{SIGNATURE_PREFIX}x", f"s.csv: 2 rows, sha256 {hashlib.sha256(content).hexdigest()}"
-    assert load_table(tmp_path / "s.csv").frame["item"].to_list() == ["'=1", "''@"]
-    for signature, items in (
-        (f"{first_line} \xff\nother: 1\n{line}\n", ["=1", "'@"]),
-        (f"\n{first_line}\n{line}\n", ["'=1", "''@"]),
-        (f"{first_line}\n{line}0\n", ["'=1", "''@"]),
-        (f"{first_line}\n2{line}\n", ["'=1", "''@"]),
-        ("", ["'=1", "''@"]),
-    ):
-        (tmp_path / "signature.txt").write_text(signature, encoding="latin-1")
-        frame = load_table(tmp_path / "s.csv").frame
-        assert frame.rows() == list(zip(items, ["'x", items[0][:-2] + "-"], strict=True))
 
 
 def test_json_keeps_numbers_as_written() -> None:

@@ -100,23 +100,18 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
         (
             "s.xlsx",
             whole.replace(b"xl/workbook.xml", b"xl/workbook.xmm"),
-            "not a spreadsheet, or a damaged one; save it again, or as CSV",
+            "the archive holds no table file; allowed in an archive: .csv, .tsv, .txt, .jsonl, .ndjson, .json, "
+            ".parquet, .arrow, .feather, .ipc, .xlsx, .xlsm",
         ),
-        (
-            "s.xlsx",
-            zipped(unzipped(whole) | {"xl/workbook.xml": b"<"}),
-            "a damaged spreadsheet; save it again, or as CSV",
+        *(
+            ("s.xlsx", damaged, "not a spreadsheet, or a damaged one; save it again, or as CSV")
+            for damaged in (zipped(unzipped(whole) | {"xl/workbook.xml": b"<"}), b"item,score")
         ),
         (
             "s.xls",
             OLE + bytes(600),
             "a spreadsheet in the old .xls format, or a spreadsheet with a password; save the spreadsheet as "
             ".xlsx or CSV",
-        ),
-        (
-            "s.csv",
-            whole,
-            "the content is a spreadsheet, which does not match the suffix; rename the file to end in .xlsx",
         ),
     ):
         (tmp_path / name).write_bytes(data)

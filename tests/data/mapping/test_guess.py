@@ -192,7 +192,7 @@ FLAVOURS = pl.Series("flavour", [["vanilla", "lemon", "mint"][(row // 2 + row) %
 REASONS = pl.DataFrame(rows("prompt=item, finish_reason=system, ann_1=mark, bleu=share", ["stop", "length"]))
 SHORT = pl.DataFrame({"prompt": list("uvw"), "response_a": [1, 2, 3], "response_b": [1, 2, 4], "winner": list("AAB")})
 TIED = pl.DataFrame({"match": [1, 2, 3], "winner": list("XYX"), "loser": list("YXZ"), "is_tie": [0, 1, 0]})
-NO_ADVICE = "^(?!.*; try)(?!.*preference=).*match no reader; .* similar readers: .*NAME"
+NO_ADVICE = "^(?!.*; try)(?!.*preference=).*match no reader; the most similar reader is .*NAME"
 ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # what the user maps is kept
     (

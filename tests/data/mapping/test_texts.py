@@ -164,9 +164,8 @@ def test_conversations_that_end_with_the_user_are_not_proposed_as_outputs() -> N
     with pytest.raises(
         cu.InputError,
         match=exactly(
-            "table: columns sample, engine, stuff match no reader; the most similar reader is wide, which "
-            "also needs 'item' and 'system'; similar readers: wide (item, system); outputs (item, system, "
-            "text); ratings (item, system, rater, score). Map your columns, as in --column item=NAME "
+            "table: columns sample, engine, stuff match no reader; the most similar reader is wide (item, "
+            "system), which also needs 'item' and 'system'. Map your columns, as in --column item=NAME "
             "--column system=NAME"
         ),
     ) as problem:

@@ -171,7 +171,7 @@ def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatc
     path = write_eval(tmp_path / "bomb.eval", inspect_log([bomb]))
     assert path.stat().st_size < 10_000
     monkeypatch.setattr(compression, "LARGEST", 100_000)
-    assert reading_error(path) == "bomb.eval: unpacks to more than 0 MiB; if the file is genuine, unzip it"
+    assert reading_error(path) == "bomb.eval: the content has more than 0 MiB; give a smaller table"
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python knows zstd")

@@ -233,6 +233,6 @@ def test_any_argument_of_start_is_taken_or_refused_in_one_line(name: str) -> Non
 
 
 def test_a_state_is_read_from_a_path_only(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "none.json", None, 3, "a\x00b"):
-        with pytest.raises(InputError, match="cannot read"):
-            State.read(path)  # type: ignore[arg-type]
+    for path in (tmp_path, tmp_path / "none.json", "a\x00b"):
+        with pytest.raises(InputError, match=r"no such file|cannot be read"):
+            State.read(path)

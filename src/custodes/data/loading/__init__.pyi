@@ -7,14 +7,12 @@ from .records import parse_json as parse_json
 from .source import PROBES as PROBES
 from .source import RATERS as RATERS
 from .source import check_exists as check_exists
+from .source import decode_text as decode_text
 from .source import files_of_sidecar as files_of_sidecar
 from .source import glob_files as glob_files
 from .source import is_input_stream as is_input_stream
 from .source import is_standard_input as is_standard_input
 from .source import path_and_part as path_and_part
-from .source import path_exists as path_exists
 from .source import read_file_bytes as read_file_bytes
-from .source import read_small_file as read_small_file
 from .source import sidecar_tables as sidecar_tables
-from .source import utf8_text as utf8_text
 from .source import without_sidecars as without_sidecars

@@ -12,125 +12,52 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from custodes.errors import InputError, MissingExtraError
 from custodes.memory import fits_in_memory, machine_memory
 
-T = TypeVar("T")
-
 LARGEST = 2 * 2**30
-"""Maximum size in bytes of a decompressed file or archive, or of a pipe."""
+"""Maximum size in bytes of a decompressed file or archive, of a database result, or of a pipe."""
 
 LARGEST_MEMBER = 512 * 2**20
 """Maximum size in bytes of one log, or of one file of an archive."""
 
-UNSUSPICIOUS_SIZE = 256 * 2**20
-"""Size in bytes below which the compression ratio is not limited: small tables with few labels compress well."""
-
-MAX_RATIO = 200
-"""Maximum compression ratio of larger tables."""
-
-CHUNK, STEP = 2**20, 2**16
-"""Block sizes in bytes for reading a stream, and for reading a file in an archive, whose declared size may be wrong."""
+STEP = 2**16
+"""Block size in bytes for reading a file in an archive, whose declared size may be wrong."""
 
 ZSTD = 93
 """The number of zstd among the compression methods of zip archives."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompressionFormat:
-    """A type of compression: suffix, first bytes, decompressor, and the command that decompresses a file."""
-
-    suffix: str
-    magic: bytes
-    open: Callable[[IO[bytes]], IO[bytes]]
-    command: str
-    name: str
+DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[arg-type, dict-item, return-value]
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+}
+"""Decompressors by the first bytes of a file: gzip, bzip2 and xz."""
 
 
-COMPRESSION_FORMATS = (
-    CompressionFormat(
-        suffix=".gz",
-        magic=b"\x1f\x8b",
-        open=lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[arg-type, return-value]
-        command="gunzip",
-        name="gzip",
-    ),
-    CompressionFormat(suffix=".bz2", magic=b"BZh", open=bz2.BZ2File, command="bunzip2", name="bzip2"),
-    CompressionFormat(suffix=".xz", magic=b"\xfd7zXZ\x00", open=lzma.LZMAFile, command="unxz", name="xz"),
-)
-
-
-def detect_compression(data: bytes) -> CompressionFormat | None:
-    """The type of compression according to the first bytes; None if the bytes are not compressed."""
-    return next(
-        (compression_format for compression_format in COMPRESSION_FORMATS if data.startswith(compression_format.magic)),
-        None,
-    )
-
-
-def decompress(data: bytes, compression_format: CompressionFormat, name: str) -> bytes:
-    """The decompressed content. Raises `InputError` if the data are damaged, or if the content exceeds a limit."""
-    if not data:
+def decompress(data: bytes, name: str) -> bytes:
+    """The decompressed content of a compressed file; other bytes are returned unchanged."""
+    open_stream = next((opener for magic, opener in DECOMPRESSORS.items() if data.startswith(magic)), None)
+    if open_stream is None:
         return data
     try:
-        content = read_up_to(compression_format.open(io.BytesIO(data)), max_decompressed_size(len(data)))
-    except EOFError:
-        raise InputError(
-            f"{name}: the {compression_format.name} file is truncated; copy or download it again"
-        ) from None
-    except (OSError, zlib.error, lzma.LZMAError, ValueError):
-        raise InputError(
-            f"{name}: not a {compression_format.name} file, or a damaged one; remove {compression_format.suffix} "
-            "from the name of the file, or copy the file again"
-        ) from None
-    check_decompressed_size(
-        len(content), len(data), name, f"if the file is genuine, decompress it with {compression_format.command}"
-    )
+        with open_stream(io.BytesIO(data)) as stream:
+            content = stream.read(LARGEST + 1)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, ValueError):
+        raise InputError(f"{name}: a damaged or truncated compressed file; copy or download it again") from None
+    check_content_size(len(content), name)
     return content
 
 
-def max_decompressed_size(compressed_size: int) -> int:
-    """The maximum decompressed size that is allowed for a compressed size."""
-    return min(LARGEST, max(UNSUSPICIOUS_SIZE, MAX_RATIO * compressed_size))
-
-
-def check_decompressed_size(decompressed_size: int, compressed_size: int, name: str, advice: str) -> None:
-    """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
-    largest_size = max_decompressed_size(compressed_size)
-    if decompressed_size > largest_size:
-        ratio_text = f", over {largest_size // max(compressed_size, 1)} times its size" * (largest_size < LARGEST)
-        raise InputError(f"{name}: unpacks to more than {format_mebibytes(largest_size)}{ratio_text}; {advice}")
-
-
-def format_mebibytes(size: int) -> str:
-    """A size in MiB as text."""
-    return f"{size / 2**20:,.0f} MiB"
-
-
-def read_up_to(stream: IO[bytes], max_size: int) -> bytes:
-    """The content of a stream. Reading stops when the content exceeds the limit."""
-    content_buffer = io.BytesIO()
-    while content_buffer.tell() <= max_size and (chunk := stream.read(CHUNK)):
-        content_buffer.write(chunk)
-    return content_buffer.getvalue()
-
-
-def limit_total_size(
-    batches: Iterable[T], max_size: int, size_of: Callable[[T], int], size_error: InputError
-) -> list[T]:
-    """The batches. Raises the error `size_error` as soon as the sum of their sizes exceeds the limit."""
-    accepted_batches, total_size = [], 0
-    for batch in batches:
-        accepted_batches.append(batch)
-        total_size += size_of(batch)
-        if total_size > max_size:
-            raise size_error
-    return accepted_batches
+def check_content_size(size: int, name: str) -> None:
+    """Raise `InputError` if a content in bytes is larger than `LARGEST`."""
+    if size > LARGEST:
+        raise InputError(f"{name}: the content has more than {LARGEST / 2**20:,.0f} MiB; give a smaller table")
 
 
 def zip_archive(file_bytes: bytes, name: str) -> Any:
@@ -146,12 +73,7 @@ def zip_archive(file_bytes: bytes, name: str) -> Any:
         archive = zip_module.ZipFile(io.BytesIO(file_bytes))
     except Exception:  # zipfile raises many types of error for damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
-    check_decompressed_size(
-        sum(member_info.file_size for member_info in archive.infolist()),
-        len(file_bytes),
-        name,
-        "if the file is genuine, unzip it",
-    )
+    check_content_size(sum(member_info.file_size for member_info in archive.infolist()), name)
     return archive
 
 
@@ -204,6 +126,6 @@ def check_size(n_bytes: float, message_beginning: str) -> None:
     `message_beginning`."""
     if not fits_in_memory(n_bytes):
         raise InputError(
-            f"{message_beginning} {n_bytes / 1000000000.0:,.1f} GB of memory; this machine has "
-            f"{machine_memory() / 1000000000.0:,.1f} GB. To read the data, {SIZE_ADVICE}"
+            f"{message_beginning} {n_bytes / 1e9:,.1f} GB of memory; this machine has "
+            f"{machine_memory() / 1e9:,.1f} GB. To read the data, {SIZE_ADVICE}"
         )

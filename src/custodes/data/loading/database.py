@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import polars as pl
 
-from custodes.data.loading.compression import BATCH_ROWS, format_mebibytes, limit_total_size, max_decompressed_size
+from custodes.data.loading.compression import BATCH_ROWS, check_content_size
 from custodes.data.loading.live_study import ANNOTATION_STUDY
 from custodes.data.table import select_part, series_of, strip_column_names, with_column_names
 from custodes.errors import InputError, requires_extra
+
+T = TypeVar("T")
 
 SQLITE = b"SQLite format 3\0"
 DUCKDB = b"DUCK"
@@ -32,12 +32,6 @@ APPLICATION_ID = slice(68, 72)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
 QUERY_ADVICE = "a query must be of the form SELECT ... FROM ..."
 DAMAGE_MESSAGE = "a damaged database, or a database of an unsupported version"
-ENDLESS_ADVICE = "the view or query may never end; write the rows to a table, and read that table"
-STEPS, ROUNDS = 1_000_000, 500
-"""Number of instructions of SQLite's virtual machine between checks, and maximum number of checks. A row of a table
-takes about ten instructions."""
-PATIENCE = 60.0
-"""Time limit of DuckDB in seconds."""
 CELL = 8
 """Assumed size of a number in bytes."""
 SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid"
@@ -81,43 +75,31 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
         if integrity_check_lines != ["ok"]:
             raise InputError(f"{name}: {DAMAGE_MESSAGE} ({integrity_check_lines[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
-        sql_query = _query(table_names, part, name)
-        remaining_progress_checks = iter(range(ROUNDS))
-        connection.set_progress_handler(lambda: next(remaining_progress_checks, None) is None, STEPS)
+        query = _query(table_names, part, name)
         try:
-            cursor = connection.execute(sql_query)
-            column_names = strip_column_names(
-                (column_description[0] for column_description in cursor.description), where=name
-            )
-            accepted_row_batches = limit_total_size(
+            cursor = connection.execute(query)
+            rows = _limited_rows(
                 iter(lambda: cursor.fetchmany(BATCH_ROWS), []),
-                max_decompressed_size(len(file_bytes)),
-                _data_size,
-                _too_large_error(len(file_bytes), name),
+                lambda batch: sum(
+                    len(cell) if isinstance(cell, str | bytes) else CELL for row in batch for cell in row
+                ),
+                name,
             )
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                raise InputError(
-                    f"{name}: the query did not finish within {ROUNDS * STEPS:,} steps; {ENDLESS_ADVICE}"
-                ) from None
             raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
-    data_rows = list(chain.from_iterable(accepted_row_batches))
-    return pl.DataFrame(
-        {
-            column_name: series_of(column_name, [row[column_index] for row in data_rows])
-            for column_index, column_name in enumerate(column_names)
-        }
-    )
+    column_names = strip_column_names((description[0] for description in cursor.description), where=name)
+    cells_by_column = zip(*chain.from_iterable(rows), strict=True)
+    return pl.DataFrame({column.name: column for column in map(series_of, column_names, cells_by_column)})
 
 
-def _data_size(rows: Sequence[Sequence[Any]]) -> int:
-    return sum(len(cell) if isinstance(cell, str | bytes) else CELL for row in rows for cell in row)
-
-
-def _too_large_error(file_size: int, name: str) -> InputError:
-    return InputError(
-        f"{name}: the rows take more than {format_mebibytes(max_decompressed_size(file_size))}; {ENDLESS_ADVICE}"
-    )
+def _limited_rows(batches: Iterable[T], size_of: Callable[[T], int], name: str) -> list[T]:
+    """The batches of rows. Raises `InputError` as soon as the sum of their sizes is too large."""
+    accepted_batches, total_size = [], 0
+    for batch in batches:
+        accepted_batches.append(batch)
+        total_size += size_of(batch)
+        check_content_size(total_size, name)
+    return accepted_batches
 
 
 def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
@@ -138,34 +120,18 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
                 f"{name}: {DAMAGE_MESSAGE} ({_first_line(error).replace(str(path), path.name)}); copy or "
                 "download it again"
             ) from None
-        sql_query = _query(table_names, part, name)
-        deadline = time.monotonic() + PATIENCE
-        timeout_timer = threading.Timer(PATIENCE, connection.interrupt)
-        timeout_timer.daemon = True
-        timeout_timer.start()
+        query = _query(table_names, part, name)
         try:
-            batch_reader = pyarrow.RecordBatchReader.from_stream(connection.sql(sql_query))
-            file_size = path.stat().st_size
-            record_batches = limit_total_size(
-                batch_reader,
-                max_decompressed_size(file_size),
-                lambda batch: int(batch.nbytes),
-                _too_large_error(file_size, name),
-            )
-            query_frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(record_batches, batch_reader.schema)))
+            reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
+            record_batches = _limited_rows(reader, lambda batch: int(batch.nbytes), name)
+            frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(record_batches, reader.schema)))
         except InputError:
             raise
-        except (Exception, pl.exceptions.PanicException) as error:  # also in the conversion from DuckDB to Polars
-            if time.monotonic() >= deadline:
-                raise InputError(
-                    f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS_ADVICE}"
-                ) from None
-            if isinstance(error, duckdb.Error):
-                raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
+        except duckdb.Error as error:
+            raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
+        except (Exception, pl.exceptions.PanicException) as error:  # in the conversion from DuckDB to Polars
             raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
-        finally:
-            timeout_timer.cancel()
-    return with_column_names(query_frame, where=name)
+    return with_column_names(frame, where=name)
 
 
 def _query(table_names: Sequence[str], part: str | None, name: str) -> str:

@@ -22,7 +22,6 @@ LABELS = ("item", "system", "rater", "aspect")
 SAMPLE_ROWS = 50
 """Number of rows from which the separator is determined."""
 
-HEADER_CHARACTERS = 1_000_000
 SAMPLE_CHARACTERS = 2_000_000
 
 COMMA_NUMBER = r"^[+-]?\d+(,\d+)?([eE][+-]?\d+)?$"
@@ -39,7 +38,7 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
     usual_separator = "\t" if suffix == ".tsv" else ","
     separator = _detect_separator(text, usual_separator)
     try:
-        header_cells = next(_iter_cell_rows(text[:HEADER_CHARACTERS], separator), [])
+        header_cells = next(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), [])
     except csv.Error as error:
         raise InputError(f"{name}: the header cannot be read: {error}") from None
     n_lines, n_columns = text.count("\n") + 1, len(strip_column_names(header_cells, where=name))
@@ -95,13 +94,9 @@ def _detect_separator(text: str, usual_separator: str) -> str:
 def _count_cells(text: str, separator: str) -> list[int]:
     """The number of cells in each of the first rows; no rows if a quote is not closed."""
     try:
-        row_lengths = list(
-            map(len, itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS))
-        )
+        return list(map(len, itertools.islice(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), SAMPLE_ROWS)))
     except csv.Error:
         return []
-    # The sample may end inside a row.
-    return row_lengths[:-1] if len(text) > SAMPLE_CHARACTERS and len(row_lengths) > 1 else row_lengths
 
 
 def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:

@@ -7,6 +7,7 @@ Arrow stream files, and `dataset_info.json` lists the features), and Hugging Fac
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.records import parse_json
-from custodes.data.loading.source import read_file_bytes, utf8_text
+from custodes.data.loading.source import decode_text, read_file_bytes
 from custodes.data.table import select_part
 from custodes.errors import InputError, join_labels, reject
 
@@ -27,34 +28,25 @@ SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 
 def holds_table(folder: Path) -> bool:
     """Whether a folder is a data set in one of these formats."""
-    try:
-        is_saved_data_set = (folder / SPLITS).is_file() or all(
-            (folder / file_name).is_file() for file_name in (STATE, INFO)
-        )
-        return is_saved_data_set or bool(_parquet_files(folder))
-    except OSError:
-        return False
+    names_of_formats = ((SPLITS,), (STATE, INFO))
+    return bool(_parquet_files(folder)) or any(
+        all(os.path.isfile(folder / file_name) for file_name in file_names) for file_names in names_of_formats
+    )
 
 
 def folder_files(folder: Path, part: str | None) -> tuple[list[Path], Any]:
     """The files that together hold the table of a folder, and the description of the features in the folder."""
     folder_name = folder.resolve().name
-    try:
-        if (folder / SPLITS).is_file():
-            split_names = _read_json_object(folder / SPLITS).get("splits")
-            if not isinstance(split_names, list) or not all(isinstance(split_name, str) for split_name in split_names):
-                raise InputError(f"{folder_name}: {SPLITS} lists no splits")
-            return _split_files(
-                folder / _check_file_name(select_part(part, split_names, name=folder_name, what="split"), folder_name),
-                folder_name,
-            )
-        if (folder / STATE).is_file():
-            if part is not None:
-                raise InputError(f"{folder_name}: there is only one split; remove '::{part}'")
-            return _split_files(folder, folder_name)
+    if (folder / SPLITS).is_file():
+        split_names = _read_json_object(folder / SPLITS).get("splits")
+        if not isinstance(split_names, list) or not all(isinstance(split_name, str) for split_name in split_names):
+            raise InputError(f"{folder_name}: {SPLITS} lists no splits")
+        return _split_files(folder / select_part(part, split_names, name=folder_name, what="split"), folder_name)
+    if not (folder / STATE).is_file():
         return _shards(_parquet_files(folder), part, folder_name), {}
-    except OSError as error:
-        raise InputError(f"{folder_name}: cannot be read: {error.strerror}") from None
+    if part is not None:
+        raise InputError(f"{folder_name}: there is only one split; remove '::{part}'")
+    return _split_files(folder, folder_name)
 
 
 def stack_tables(frames: Sequence[pl.DataFrame], file_names: Sequence[str], *, where: str) -> pl.DataFrame:
@@ -88,38 +80,24 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 
 def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
-    """The files of one split. Files that are not named like shards form one table."""
-    shard_paths_of_split: dict[str, list[Path]] = {}
-    for path in files:
-        name_match = SHARD.fullmatch(path.stem)
-        shard_paths_of_split.setdefault(name_match[1] if name_match else "", []).append(path)
-    if set(shard_paths_of_split) == {""} and part is None:
-        return shard_paths_of_split[""]
-    paths_of_split = {path.stem: [path] for path in shard_paths_of_split.pop("", [])} | shard_paths_of_split
-    split_name = select_part(part, paths_of_split, name=name, what="split")
-    _check_complete(paths_of_split[split_name], split_name, name)
-    return paths_of_split[split_name]
-
-
-def _check_complete(files: Sequence[Path], split_name: str, name: str) -> None:
-    name_matches = [name_match for name_match in (SHARD.fullmatch(file.stem) for file in files) if name_match]
-    declared_shard_counts = {int(name_match[3]) for name_match in name_matches}
-    if len(declared_shard_counts) > 1:
+    """The files of one split. If no file is named like a shard, all files form one table."""
+    name_matches = {file: SHARD.fullmatch(file.stem) for file in files}
+    if part is None and not any(name_matches.values()):
+        return list(files)
+    files_of_split: dict[str, list[Path]] = {}
+    for file, name_match in name_matches.items():
+        files_of_split.setdefault(name_match[1] if name_match else file.stem, []).append(file)
+    split_name = select_part(part, files_of_split, name=name, what="split")
+    shards = files_of_split[split_name]
+    numbers = [(int(name_match[2]), int(name_match[3])) for name_match in map(name_matches.get, shards) if name_match]
+    n_shards = max((n_declared_shards for _, n_declared_shards in numbers), default=0)
+    missing_numbers = sorted(set(range(n_shards)) - {number for number, _ in numbers})
+    if missing_numbers:
         raise InputError(
-            f"{name}: shards of {split_name} belong to sets with different numbers of shards "
-            f"({join_labels(sorted(declared_shard_counts))}); keep the shards of one set"
+            f"{name}: {len(missing_numbers)} of {n_shards} shards of {split_name} are missing "
+            f"({split_name}-{missing_numbers[0]:05}-of-{n_shards:05}, ...); copy or download the missing shards"
         )
-    missing_shard_numbers = (
-        sorted(set(range(*declared_shard_counts)) - {int(name_match[2]) for name_match in name_matches})
-        if declared_shard_counts
-        else []
-    )
-    if missing_shard_numbers:
-        first_missing_shard_name = f"{split_name}-{missing_shard_numbers[0]:05}-of-{min(declared_shard_counts):05}"
-        raise InputError(
-            f"{name}: {len(missing_shard_numbers)} of {min(declared_shard_counts)} shards of {split_name} are missing "
-            f"({first_missing_shard_name}, ...); copy or download the missing shards"
-        )
+    return shards
 
 
 def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
@@ -139,7 +117,7 @@ def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
         ),
         error=InputError,
     )
-    files = [folder / _check_file_name(str(file_entry["filename"]), name) for file_entry in file_entries]
+    files = [folder / str(file_entry["filename"]) for file_entry in file_entries]
     missing_file_names = [file.name for file in files if not file.is_file()]
     if missing_file_names or not files:
         raise InputError(
@@ -152,29 +130,18 @@ def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
 def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
     """The table with numbers of labels replaced by the names of the labels; -1 is a missing label."""
     for column_name, feature_description in (features if isinstance(features, dict) else {}).items():
-        class_names = (
-            feature_description.get("names")
-            if isinstance(feature_description, dict) and feature_description.get("_type") == "ClassLabel"
-            else None
-        )
-        if isinstance(class_names, list) and column_name in frame.columns and frame[column_name].dtype.is_integer():
+        is_class_label = isinstance(feature_description, dict) and feature_description.get("_type") == "ClassLabel"
+        if is_class_label and column_name in frame.columns and frame[column_name].dtype.is_integer():
             frame = frame.with_columns(
                 pl.col(column_name).replace_strict(
-                    dict(enumerate(map(str, class_names))), default=None, return_dtype=pl.String
+                    dict(enumerate(feature_description["names"])), default=None, return_dtype=pl.String
                 )
             )
     return frame
 
 
 def _read_json_object(path: Path) -> dict[str, Any]:
-    json_object = parse_json(utf8_text(read_file_bytes(path), path.name), where=path.name)
+    json_object = parse_json(decode_text(read_file_bytes(path), path.name), where=path.name)
     if not isinstance(json_object, dict):
         raise InputError(f"{path.name}: not a JSON object; save the data set again with save_to_disk")
     return json_object
-
-
-def _check_file_name(file_name: str, where: str) -> str:
-    """The name of a file in the folder. A name that points outside the folder raises `InputError`."""
-    if not file_name or Path(file_name).name != file_name or file_name == "..":
-        raise InputError(f"{where}: the entry {file_name!r} is not the name of a file in the folder")
-    return file_name

@@ -1,7 +1,7 @@
 """Detect the type of a source and read its table.
 
-The suffix determines the format of text. The content of a binary file must match the suffix. SQLite and DuckDB files
-may have any name. For standard input and pipes, which have no name, the first bytes determine the format.
+The first bytes determine the format of binary and compressed files, and the suffix determines the format of text. For
+standard input and pipes, which have no name, the first bytes also determine the format of text.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from pathlib import Path
 
 import polars as pl
 
-from custodes.data.loading import arrow, compression, database, live_study, spreadsheet
+from custodes.data.loading import arrow, database, live_study, spreadsheet
+from custodes.data.loading.compression import decompress, zip_archive, zip_member
 from custodes.data.loading.delimited import from_delimited
 from custodes.data.loading.folders import folder_files, holds_table, stack_tables, with_class_names
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.source import (
     check_exists,
+    decode_text,
     glob_files,
     is_input_stream,
     is_standard_input,
     path_and_part,
     read_file_bytes,
-    table_text,
+    without_compression_suffix,
     without_sidecars,
 )
-from custodes.data.notes import Note, build_notes
+from custodes.data.notes import Note
 from custodes.data.table import LoadedTable, bytes_as_text, digest_of, select_part, shorten_part
 from custodes.errors import InputError, reject, suggestion
 
@@ -37,41 +39,22 @@ __all__ = ["holds_table", "load_table"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Format:
-    """A binary format: its name in messages, suffixes, first bytes, and reader.
+    """A binary format: suffixes, first bytes, and reader. `read(data, part, name)` returns the table with notes."""
 
-    `read(data, part, name)` returns the table with notes. `parts` is true if a file may hold several tables.
-    """
-
-    label: str
     suffixes: tuple[str, ...]
     magic: tuple[bytes, ...]
     read: Callable[[bytes, str | None, str], tuple[pl.DataFrame, list[Note]]]
-    parts: bool = False
 
 
-WORKBOOK = _Format(
-    label="a spreadsheet",
-    suffixes=(".xlsx", ".xlsm"),
-    magic=(),
-    read=spreadsheet.from_workbook,
-    parts=True,
-)
-ZIP = _Format(
-    label="a zip archive",
-    suffixes=(".zip",),
-    magic=(spreadsheet.ZIP,),
-    read=lambda data, part, name: _from_zip(data, part, name),
-    parts=True,
-)
+WORKBOOK = _Format(suffixes=(".xlsx", ".xlsm"), magic=(), read=spreadsheet.from_workbook)
+ZIP = _Format(suffixes=(".zip",), magic=(spreadsheet.ZIP,), read=lambda data, part, name: _from_zip(data, part, name))
 FORMATS = (
     _Format(
-        label="a Parquet file",
         suffixes=(".parquet",),
-        magic=(arrow.PARQUET, arrow.ENCRYPTED),
+        magic=(arrow.PARQUET,),
         read=lambda data, part, name: (arrow.from_parquet(data, name), []),
     ),
     _Format(
-        label="an Arrow file",
         suffixes=(".arrow", ".feather", ".ipc"),
         magic=(arrow.ARROW_FILE, arrow.ARROW_STREAM),
         read=lambda data, part, name: (arrow.from_arrow_file(data, name), []),
@@ -84,13 +67,6 @@ SUFFIXES = (*TEXTS, *(suffix for binary_format in FORMATS for suffix in binary_f
 
 MOST_COLUMNS = 10_000
 """Maximum number of columns of a table. Every column may be a rater, and each rater takes time."""
-
-SIGNATURE = "signature.txt"
-SIGNATURE_PREFIX = "study of people's answers: "
-"""Prefix of the signature of an export."""
-
-QUOTED_FORMULA = r"^'('*[=+\-@\t\r\n])"
-"""Beginning of a text to which `without_formulas` added an apostrophe."""
 
 
 def load_table(source: str | Path) -> LoadedTable:
@@ -123,9 +99,8 @@ def load_table(source: str | Path) -> LoadedTable:
         if live_study.is_study(path)
         else read_file_bytes(path)
     )
-    frame, notes = _parse_bytes(file_bytes, path, part, source_name)
-    if path.suffix == ".csv":
-        frame = _without_apostrophes(frame, path, file_bytes)
+    suffix = "" if is_input_stream(path) else _suffix(without_compression_suffix(path.name))
+    frame, notes = _parse_content(decompress(file_bytes, source_name), path, suffix, part, source_name)
     reject(
         (
             frame.width > MOST_COLUMNS,
@@ -143,29 +118,6 @@ def load_table(source: str | Path) -> LoadedTable:
         files=() if is_input_stream(path) else (path,),
         part=part,
     )
-
-
-def digest_line(content: bytes) -> str:
-    """The digest of the content of a file. In the signature of an export, the line about the file ends with this
-    text."""
-    return f"sha256 {hashlib.sha256(content).hexdigest()}"
-
-
-def _without_apostrophes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.DataFrame:
-    """The table of a file. If the file is an unmodified file of an export, the apostrophes that the export added are
-    removed."""
-    try:
-        signature_lines = path.with_name(SIGNATURE).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return frame
-    has_export_signature = any(signature_line.startswith(SIGNATURE_PREFIX) for signature_line in signature_lines[:1])
-    is_unmodified = any(
-        signature_line.startswith(f"{path.name}: ") and signature_line.endswith(digest_line(content))
-        for signature_line in signature_lines
-    )
-    if has_export_signature and is_unmodified:
-        return frame.with_columns(pl.col(pl.String).str.replace(QUOTED_FORMULA, "${1}"))
-    return frame
 
 
 def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
@@ -186,26 +138,6 @@ def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
     )
 
 
-def _parse_bytes(file_bytes: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    is_stream_source = is_input_stream(path)
-    suffixes = ["", *(suffix.lower() for suffix in ([] if is_stream_source else path.suffixes))]
-    compression_format = (
-        compression.detect_compression(file_bytes)
-        if is_stream_source
-        else next(
-            (
-                compression_format
-                for compression_format in compression.COMPRESSION_FORMATS
-                if compression_format.suffix == suffixes[-1]
-            ),
-            None,
-        )
-    )
-    if compression_format:
-        file_bytes, suffixes = compression.decompress(file_bytes, compression_format, name), suffixes[:-1] or [""]
-    return _parse_content(file_bytes, path, suffixes[-1], part, name)
-
-
 def _parse_content(
     file_bytes: bytes, path: Path, suffix: str, part: str | None, name: str
 ) -> tuple[pl.DataFrame, list[Note]]:
@@ -214,66 +146,53 @@ def _parse_content(
         return database.from_sqlite(file_bytes, path, part, name), []
     if file_bytes[database.DUCKDB_OFFSET :].startswith(database.DUCKDB) and path.is_file():
         return database.from_duckdb(path, part, name), []
-    detected_format = _detect_format(file_bytes, name)
+    binary_format = _detect_format(file_bytes, name) or next(
+        (binary_format for binary_format in FORMATS if suffix in binary_format.suffixes), None
+    )
     reject(
         (
-            suffix not in SUFFIXES and detected_format is None and not is_input_stream(path),
+            suffix not in SUFFIXES and binary_format is None and not is_input_stream(path),
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
-            "files also with "
-            f"{', '.join(compression_format.suffix for compression_format in compression.COMPRESSION_FORMATS)}), "
-            "SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or a folder",
+            "files also with .gz, .bz2, .xz), SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or "
+            "a folder",
         ),
         (not file_bytes.strip(), f"{name}: the file is empty; give a table with a header and at least one row"),
+        (
+            part is not None and binary_format not in (WORKBOOK, ZIP) and suffix != ".json",
+            f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part or '')}'",
+        ),
         error=InputError,
     )
-    declared_format = next((binary_format for binary_format in FORMATS if suffix in binary_format.suffixes), None)
-    binary_format = declared_format or (None if suffix in TEXTS else detected_format)
-    if detected_format not in (None, binary_format) and not (detected_format is ZIP and binary_format is WORKBOOK):
-        raise InputError(
-            f"{name}: the content is {detected_format.label}, which does not match the suffix; rename "
-            f"the file to end in {detected_format.suffixes[0]}"
-        )
-    if part is not None and not (binary_format and binary_format.parts) and suffix != ".json":
-        raise InputError(f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part)}'")
     return binary_format.read(file_bytes, part, name) if binary_format else _from_text(file_bytes, suffix, part, name)
 
 
 def _from_text(file_bytes: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    text, encoding_name = table_text(file_bytes, name)
-    notes = build_notes(("encoding", bool(encoding_name), f"{name}: read as {encoding_name}"))
+    text = decode_text(file_bytes, name)
     suffix = suffix or {"[": ".json", "{": ".jsonl"}.get(text.lstrip()[:1], "")
     if suffix == ".json":
-        frame, format_notes = from_json(text, name, part)
-    elif suffix in (".jsonl", ".ndjson"):
-        frame, format_notes = from_lines(text, name), []
-    else:
-        frame, format_notes = from_delimited(text, suffix, name)
-    return frame, [*notes, *format_notes]
+        return from_json(text, name, part)
+    if suffix in (".jsonl", ".ndjson"):
+        return from_lines(text, name), []
+    return from_delimited(text, suffix, name)
 
 
 def _from_zip(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table in an archive. Files that operating systems add (`__MACOSX`, hidden files) are ignored."""
-    archive = compression.zip_archive(file_bytes, name)
+    archive = zip_archive(file_bytes, name)
+    allowed_suffixes = [suffix for suffix in SUFFIXES if suffix not in ZIP.suffixes]
     table_member_names = [
         member_name
-        for member_name in archive.namelist()  # the names of folders end in a slash
-        if not member_name.endswith("/")
-        and _suffix(member_name) in SUFFIXES
+        for member_name in archive.namelist()
+        if _suffix(member_name) in allowed_suffixes
         and not any(path_component.startswith((".", "__")) for path_component in Path(member_name).parts)
     ]
     if not table_member_names:
-        raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
+        raise InputError(
+            f"{name}: the archive holds no table file; allowed in an archive: {', '.join(allowed_suffixes)}"
+        )
     member_name = select_part(part, table_member_names, name=name, what="file")
-    if _suffix(member_name) == ".zip":
-        raise InputError(f"{name}: {member_name} is an archive inside this archive; unzip the outer archive")
-    archive_and_member_name = f"{name}::{member_name}"
-    return _parse_content(
-        compression.zip_member(archive, member_name, archive_and_member_name),
-        Path(member_name),
-        _suffix(member_name),
-        None,
-        archive_and_member_name,
-    )
+    name = f"{name}::{member_name}"
+    return _parse_content(zip_member(archive, member_name, name), Path(member_name), _suffix(member_name), None, name)
 
 
 def _suffix(name: str) -> str:
@@ -287,9 +206,6 @@ def _detect_format(data: bytes, name: str) -> _Format | None:
             f"{name}: a spreadsheet in the old .xls format, or a spreadsheet with a password; save the spreadsheet "
             "as .xlsx or CSV"
         )
-    if data.startswith(spreadsheet.ZIP) and spreadsheet.is_workbook(data, name):
+    if data.startswith(spreadsheet.ZIP) and spreadsheet.WORKBOOK_MEMBER in zip_archive(data, name).namelist():
         return WORKBOOK
-    return next(
-        (binary_format for binary_format in FORMATS if binary_format.magic and data.startswith(binary_format.magic)),
-        None,
-    )
+    return next((binary_format for binary_format in FORMATS if data.startswith(binary_format.magic)), None)

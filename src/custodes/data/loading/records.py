@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from types import NoneType
 from typing import Any
@@ -21,24 +20,13 @@ from custodes.strict_json import reject_duplicate_keys
 
 # Reused, because constructing a decoder or an encoder takes as long as a small object.
 _AS_TEXT = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=reject_duplicate_keys)
-_PLAIN = json.JSONDecoder()
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_LIST_START, _SEPARATOR, _LIST_END = (
-    re.compile(rf"[ \t\n\r]*{token}[ \t\n\r]*") for token in (r"\[(?=[ \t\n\r]*\{)", ",", r"\]")
-)
 
 
 def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
     """Parse a JSON text. With `as_text` numbers stay text, and duplicate keys raise `InputError`."""
-    with _json_errors(where):
-        return (_AS_TEXT if as_text else _PLAIN).decode(text)
-
-
-@contextmanager
-def _json_errors(where: str) -> Iterator[None]:
-    """Context in which errors of the JSON parser become `InputError`."""
     try:
-        yield
+        return _AS_TEXT.decode(text) if as_text else json.loads(text)
     except json.JSONDecodeError as error:
         position_text = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
         raise InputError(f"{where}: malformed JSON at {position_text}: {error.msg}") from None
@@ -51,31 +39,30 @@ def _json_errors(where: str) -> Iterator[None]:
 def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
     """A list of objects as a frame of text. If the JSON is a single object, the table is the list at the path `part`,
     or the longest list of objects."""
-    is_list_of_objects = _LIST_START.match(text) is not None
-    compression.check_json(text, name, by_lines=is_list_of_objects)
-    parsed_json = list[Any]() if is_list_of_objects else parse_json(text, where=name)
+    compression.check_json(text, name, by_lines=False)
+    parsed_json = parse_json(text, where=name)
     notes: list[Note] = []
     if isinstance(parsed_json, dict) and "resourceSpans" in parsed_json and part is None:
         parsed_json = [parsed_json]
     if isinstance(parsed_json, dict):
         records_of_path = find_tables(parsed_json)
-        if not records_of_path:
+        longest_paths = sorted(records_of_path, key=lambda path: len(records_of_path[path]), reverse=True)
+        if not longest_paths:
             raise InputError(
                 f"{name}: unknown JSON layout: an object with keys {join_labels(parsed_json, limit=5)}; a table is a "
                 "list of objects, or a .jsonl file with one object per line"
             )
-        list_paths_longest_first = sorted(
-            records_of_path, key=lambda list_path: len(records_of_path[list_path]), reverse=True
-        )
-        if part is None and (
-            len(list_paths_longest_first) == 1
-            or len(records_of_path[list_paths_longest_first[0]]) > len(records_of_path[list_paths_longest_first[1]])
-        ):
-            part, *other_list_paths = list_paths_longest_first
-            other_list_names = join_labels(f"{name}::{list_path}" for list_path in other_list_paths)
-            other_lists_text = f"; other lists: {other_list_names}" if other_list_names else ""
+        lengths = [len(records_of_path[path]) for path in longest_paths]
+        if part is None and lengths[:1] != lengths[1:2]:
+            part, *other_paths = longest_paths
+            other_names = join_labels(f"{name}::{path}" for path in other_paths)
             notes = build_notes(
-                ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{other_lists_text}")
+                (
+                    "list-in-object",
+                    True,
+                    f"{name}: the rows are read from the list {part!r}{'; other lists: ' * bool(other_paths)}"
+                    f"{other_names}",
+                )
             )
         parsed_json = records_of_path[select_part(part, records_of_path, name=name, what="list")]
     elif part is not None:
@@ -84,22 +71,7 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
         raise InputError(
             f"{name}: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl"
         )
-    return from_records(_iter_objects(text, name) if is_list_of_objects else parsed_json, name, "entry"), notes
-
-
-def _iter_objects(text: str, name: str) -> Iterator[Any]:
-    """The values of a JSON list that begins with an object.
-
-    Values are parsed one at a time, since all values together take six times as much memory as the text.
-    """
-    separator_match = _LIST_START.match(text)
-    with _json_errors(name):
-        while separator_match:
-            value, position = _AS_TEXT.raw_decode(text, separator_match.end())
-            yield value
-            separator_match = _SEPARATOR.match(text, position)
-        if not _LIST_END.fullmatch(text, position):
-            _AS_TEXT.decode(text)  # raises the error with its position
+    return from_records(parsed_json, name, "entry"), notes
 
 
 def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> dict[str, list[dict[str, Any]]]:
@@ -110,25 +82,16 @@ def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> di
     ['results.rows']
     """
     if isinstance(json_value, list):
-        return (
-            {path: json_value}
-            if path and json_value and all(isinstance(json_object, dict) for json_object in json_value)
-            else {}
-        )
+        is_table = path and json_value and all(isinstance(element, dict) for element in json_value)
+        return {path: json_value} if is_table else {}
     if not isinstance(json_value, dict) or not remaining_depth:
         return {}
-    child_values = list(json_value.values())
-    if len(child_values) > 1 and all(
-        isinstance(json_object, dict) and json_object.keys() == child_values[0].keys() for json_object in child_values
-    ):
-        return (
-            {path or "*": [{"key": key, **json_object} for key, json_object in json_value.items()]}
-            if child_values[0]
-            else {}
-        )
+    children = list(json_value.values())
+    if len(children) > 1 and all(isinstance(child, dict) and child.keys() == children[0].keys() for child in children):
+        return {path or "*": [{"key": key, **child} for key, child in json_value.items()]} if children[0] else {}
     records_of_path: dict[str, list[dict[str, Any]]] = {}
-    for key, child_value in json_value.items():
-        records_of_path |= find_tables(child_value, f"{path}.{key}" if path else key, remaining_depth - 1)
+    for key, child in json_value.items():
+        records_of_path |= find_tables(child, f"{path}.{key}" if path else key, remaining_depth - 1)
     return records_of_path
 
 

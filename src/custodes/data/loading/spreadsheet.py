@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import LARGEST, zip_archive, zip_member
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import select_part, strip_column_names
 from custodes.errors import InputError, join_labels, requires_extra
@@ -17,30 +15,13 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 WORKBOOK_MEMBER = "xl/workbook.xml"
 """The file that identifies a zip archive as a workbook."""
 
-DIGITS = 9
-"""Maximum number of digits of a row number and maximum number of letters of a column; no sheet has more."""
-
-CELL = 32
-"""Size in bytes of a cell during reading. Empty cells between filled cells count, too."""
-
-PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
-"""The attribute with the position of a cell or row, in the XML of a sheet."""
-
-
-def is_workbook(data: bytes, name: str) -> bool:
-    """Whether the content is a workbook."""
-    return data.startswith(ZIP) and WORKBOOK_MEMBER in zip_archive(data, name).namelist()
-
 
 def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """A sheet as a frame of text, and a note on cells with errors. A formula gives the value that was computed last."""
     with requires_extra(f"{name}: spreadsheets need fastexcel", "excel", ", or save the spreadsheet as CSV"):
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel returns errors of cells through PyArrow
-    if not is_workbook(file_bytes, name):
-        raise InputError(f"{name}: not a spreadsheet, or a damaged one; save it again, or as CSV")
     try:
-        _check_reach(file_bytes, name)
         workbook = fastexcel.read_excel(file_bytes)
         requested_sheet_names = (
             workbook.sheet_names if part is None else [select_part(part, workbook.sheet_names, name=name, what="sheet")]
@@ -51,7 +32,7 @@ def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.Da
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
-        raise InputError(f"{name}: a damaged spreadsheet; save it again, or as CSV") from None
+        raise InputError(f"{name}: not a spreadsheet, or a damaged one; save it again, or as CSV") from None
     filled_sheet_names = [
         sheet_name for sheet_name, (cell_frame, _) in cells_and_errors_of_sheet.items() if cell_frame.height
     ]
@@ -69,34 +50,6 @@ def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.Da
             len(cell_errors),
             f"{name}: {len(cell_errors)} cells hold an error and count as empty ({examples_text})",
         )
-    )
-
-
-def _check_reach(file_bytes: bytes, name: str) -> None:
-    """Raise `InputError` if the cells of a sheet, including empty cells in between, would not fit into memory."""
-    workbook_archive = zip_archive(file_bytes, name)
-    for member_name in workbook_archive.namelist():
-        n_rows, n_columns = _used_range(zip_member(workbook_archive, member_name, name))
-        if n_rows * n_columns * CELL > LARGEST:
-            raise InputError(
-                f"{name}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; "
-                "delete cells far from the table, or save only the table as CSV"
-            )
-
-
-def _used_range(sheet_xml: bytes) -> tuple[int, int]:
-    """The largest numbers of a row and of a column in the XML of a sheet."""
-    max_row_number = max_column_number = 0
-    for cell_reference_match in PLACE.finditer(sheet_xml):
-        max_row_number = max(max_row_number, int(cell_reference_match[2][:DIGITS]))
-        max_column_number = max(max_column_number, _column_number(cell_reference_match[1][:DIGITS]))
-    return max_row_number, max_column_number
-
-
-def _column_number(letters: bytes) -> int:
-    """The number of a column: A is 1, and AA is 27."""
-    return sum(
-        (letter_code - ord("A") + 1) * 26**exponent for exponent, letter_code in enumerate(reversed(letters.upper()))
     )
 
 

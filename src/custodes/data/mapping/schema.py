@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from custodes.data.loading import read_small_file, utf8_text
+from custodes.data.loading import decode_text, read_file_bytes
 from custodes.data.mapping.columns import Columns
 from custodes.data.patterns import Patterns
 from custodes.data.study import SELECTION
@@ -37,9 +37,7 @@ class Schema:
         suggestion."""
         toml_path = Path(path)
         try:
-            toml_value_of_key = tomllib.loads(utf8_text(read_small_file(toml_path, "a schema"), toml_path.name))
-        except OSError as error:
-            raise InputError(f"schema {toml_path}: cannot be read: {error.strerror}") from None
+            toml_value_of_key = tomllib.loads(decode_text(read_file_bytes(toml_path), toml_path.name))
         except (ValueError, RecursionError) as error:
             raise InputError(f'{toml_path.name}: not TOML: {error}; an example: reader = "ratings"') from None
         for toml_key, toml_value in toml_value_of_key.items():

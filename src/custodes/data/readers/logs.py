@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import msgspec
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import LARGEST_MEMBER, parse_json, path_exists, read_file_bytes, utf8_text
+from custodes.data.loading import LARGEST_MEMBER, decode_text, parse_json, read_file_bytes
 from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
@@ -67,14 +68,14 @@ def layout_type(layout: Any) -> Any:
 
 def log_bytes(path: Path) -> bytes:
     """The content of a file. A file above the size limit raises `InputError`."""
-    if path_exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
+    if os.path.isfile(path) and path.stat().st_size > LARGEST_MEMBER:
         raise InputError(f"{path.name}: the file is larger than {LARGEST_MEMBER // 2**20} MiB; split the file")
     return read_file_bytes(path)
 
 
 def parse_log(json_bytes: bytes, layout: Any, *, where: str, what: str) -> Any:
     """Parse JSON with a declared layout. Invalid JSON and JSON with a different layout give different messages."""
-    json_text = utf8_text(json_bytes, where)
+    json_text = decode_text(json_bytes, where)
     decoded_value = parse_json(json_text, where=where, as_text=False)
     if "\\ud" in json_text.lower() and LONE_SURROGATE.search(json.dumps(decoded_value, ensure_ascii=False)):
         raise InputError(f"{where}: holds {UNPAIRED_SURROGATE}; correct the text")

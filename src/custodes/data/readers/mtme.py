@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import LARGEST, LARGEST_MEMBER, holds_table, read_file_bytes, utf8_text
+from custodes.data.loading import LARGEST, LARGEST_MEMBER, decode_text, holds_table, read_file_bytes
 from custodes.data.notes import build_notes
 from custodes.data.outputs import SCHEMA, Outputs
 from custodes.data.raters import Raters
@@ -86,7 +86,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         dict(
             sorted(
                 {
-                    member_match[1]: utf8_text(member_bytes, member_match[1])
+                    member_match[1]: decode_text(member_bytes, member_match[1])
                     for member_match, member_bytes in _iter_members(path, member_regex)
                 }.items()
             )

@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.items import merge_item_rows
-from custodes.data.loading import holds_table, parse_json, read_file_bytes, utf8_text
+from custodes.data.loading import decode_text, holds_table, parse_json, read_file_bytes
 from custodes.data.mapping.column_vocabulary import is_fact, normalise_name
 from custodes.data.mapping.pattern import UnfitError
 from custodes.data.notes import Note, build_notes
@@ -318,7 +318,7 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     for text_path in (text_path for folder in _folders(path) for text_path in _text_files(folder)):
         file_bytes, relative_name = read_file_bytes(text_path), text_path.relative_to(path).as_posix()
         digest_texts.append(f"{relative_name}\0{file_bytes.hex()}\0")
-        file_text = utf8_text(file_bytes, f"{folder_name}/{relative_name}").rstrip("\r\n")
+        file_text = decode_text(file_bytes, f"{folder_name}/{relative_name}").rstrip("\r\n")
         file_tuples.append((text_path.stem, text_path.parent.name, file_text, _role(text_path.parent.name)))
     file_rows = pl.DataFrame(file_tuples, schema={**SCHEMA, "role": pl.String}, orient="row")
     output_frame = file_rows.filter(pl.col("role").is_null()).drop("role")

@@ -12,7 +12,7 @@ from custodes.answers.tables import View, label, labels, table
 from custodes.answers.views import split_by_aspect, title_with_aspect
 from custodes.data.dependent_items import REPEATED_RULE, TASTES_RULE
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
-from custodes.data.raters import DIRECTION_RULE, INCOMPLETE_RULE, SIGNATURE_RULE
+from custodes.data.raters import DIRECTION_RULE, SIGNATURE_RULE
 from custodes.data.study import POOLED_RULE
 from custodes.data.ties_and_orders import HALF_RULE
 from custodes.evaluate.scores import UNCERTAIN_RULE, UNLINKED_RULE
@@ -32,7 +32,7 @@ WARNED = (
         "item-in-each-row",
         "graded-preference",
     ),
-    *("unused-order", SILENT, HALF_RULE, SIGNATURE_RULE, DIRECTION_RULE, INCOMPLETE_RULE, TRUNCATED, SEQUENTIAL_RULE),
+    *("unused-order", SILENT, HALF_RULE, SIGNATURE_RULE, DIRECTION_RULE, TRUNCATED, SEQUENTIAL_RULE),
 )
 """Rules of notes that are warnings: the problem that the note reports may reverse a conclusion or bias a comparison."""
 SIDED = ("one-sided-annotators", "sides")

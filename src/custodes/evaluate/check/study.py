@@ -74,7 +74,7 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
         _metadata_problems(selected_study, {note.rule for note in notes}),
     )
     for note in notes:
-        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics", "look-alikes"):  # other rules report these
+        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics"):  # other rules report these
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from custodes.answers.question import Rng, resolve_seed
 from custodes.arguments import LARGEST_SEED, check_arguments, check_at_least, check_storable, is_collection, is_whole
 from custodes.data.comparisons import Comparisons, pairs_of
-from custodes.data.loading import read_small_file
+from custodes.data.loading import read_file_bytes
 from custodes.errors import InputError, OptionError, join_labels, reject, short_repr, suggestion
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
@@ -153,12 +153,7 @@ class State:
     @classmethod
     def read(cls, path: str | Path) -> State:
         """Read the state from a file."""
-        try:
-            json_text = read_small_file(Path(path), "a state")
-        except (OSError, TypeError, ValueError) as problem:
-            failure_reason = problem.strerror if isinstance(problem, OSError) else problem
-            raise InputError(f"cannot read {short_repr(path)}: {failure_reason}") from None
-        return cls.from_json(json_text)
+        return cls.from_json(read_file_bytes(Path(path)))
 
 
 class _Head(msgspec.Struct):
