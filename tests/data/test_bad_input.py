@@ -62,7 +62,7 @@ READERS = "Map your columns, as in --column item=NAME --column system=NAME"
         (
             "s.csv",
             HEADER.encode("utf-16")[:-1],
-            ": not UTF-16 at byte 48 (line 2); save the file as UTF-8, for example with: iconv -f ENCODING -t UTF-8",
+            ": not UTF-16 at byte 48 (line 1); save the file as UTF-8, for example with: iconv -f ENCODING -t UTF-8",
         ),
         (
             "s.csv.gz",

@@ -33,7 +33,7 @@ ZSTD = 93
 
 
 DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
-    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[arg-type, dict-item, return-value]
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[dict-item, return-value]
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
