@@ -115,16 +115,15 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
         cluster_cells.rows(joint_outcomes(cluster_cells.signs[0], metric_signs), width=15)
         for metric_signs in cluster_cells.signs[1:]
     ]
-    effects_by_statistic = (
-        [
-            design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), joint_outcome_rows)  # type: ignore[misc]
-            for joint_outcome_rows in joint_rows_of_metrics
-        ]
-        for statistic in statistics
-    )
     return [
         DesignEffect(*(np.stack(arrays_of_field, axis=1) for arrays_of_field in zip(*effects_by_metric, strict=True)))
-        for effects_by_metric in effects_by_statistic
+        for effects_by_metric in (
+            [
+                design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), joint_outcome_rows)  # type: ignore[misc]
+                for joint_outcome_rows in joint_rows_of_metrics
+            ]
+            for statistic in statistics
+        )
     ]
 
 
@@ -152,9 +151,10 @@ def null_effects(
     cluster_cells = aspect_counts.comparison.cells
     preference_signs = cluster_cells.signs
     if shared_with_annotators:
-        is_shared_with_metric = (preference_signs[:1] != ABSENT) & (preference_signs[1:] != ABSENT)
         preference_signs = np.where(
-            is_shared_with_metric, preference_signs[:1] if of_human_ratings else preference_signs[1:], np.int8(ABSENT)
+            (preference_signs[:1] != ABSENT) & (preference_signs[1:] != ABSENT),
+            preference_signs[:1] if of_human_ratings else preference_signs[1:],
+            np.int8(ABSENT),
         )
     design_effects_of_raters = []
     for rater_signs in preference_signs:
@@ -189,19 +189,21 @@ def cluster_notes(aspect_counts: AspectCounts, human_design_effects: Sequence[fl
         )
     defined_design_effects = np.asarray(human_design_effects)[np.isfinite(human_design_effects)]
     mean_design_effect = defined_design_effects.mean() if defined_design_effects.size else np.nan
-    message = (
-        f"{len(design.items)} items in {design.n_units} clusters{aspect_text}: the variance of human "
-        f"margins is {mean_design_effect:.2f} times the variance for independent items (design effect, mean over pairs "
-        "of systems). Tests, intervals and probabilities account for this design effect"
-    )
     n_single_cluster_pairs = int(np.isinf(human_design_effects).sum())
-    single_cluster_text = (
-        f"{n_single_cluster_pairs} pairs of systems have ratings in only one cluster{aspect_text}, "
-        "so the variance cannot be estimated"
-    )
     return build_notes(
-        ("design-effect", True if defined_design_effects.size else 0, message),
-        ("one-cluster", n_single_cluster_pairs, single_cluster_text),
+        (
+            "design-effect",
+            True if defined_design_effects.size else 0,
+            f"{len(design.items)} items in {design.n_units} clusters{aspect_text}: the variance of human "
+            f"margins is {mean_design_effect:.2f} times the variance for independent items (design effect, mean over "
+            "pairs of systems). Tests, intervals and probabilities account for this design effect",
+        ),
+        (
+            "one-cluster",
+            n_single_cluster_pairs,
+            f"{n_single_cluster_pairs} pairs of systems have ratings in only one cluster{aspect_text}, "
+            "so the variance cannot be estimated",
+        ),
         aspect=aspect_counts.aspect,
     )
 
@@ -236,10 +238,14 @@ def not_random_note(metrics: Sequence[str], p_values: Floats, consequence: str, 
     `consequence` is a clause that says what follows for the results.
     """
     is_not_random = p_values < NOT_RANDOM
-    p_value_text = p_value_phrase(p_values[is_not_random].max(initial=0.0))
     metrics_text = join_labels(list(compress(metrics, is_not_random)), limit=4)
-    message = (
-        f"{metrics_text}{label_of(aspect)}: the annotated items are not a random part of the items that the metric "
-        f"rated ({p_value_text}), {consequence}. Let annotators rate a random part of the items"
+    return build_notes(
+        (
+            "not-random",
+            int(is_not_random.sum()),
+            f"{metrics_text}{label_of(aspect)}: the annotated items are not a random part of the items that the metric "
+            f"rated ({p_value_phrase(p_values[is_not_random].max(initial=0.0))}), {consequence}. Let annotators rate a "
+            "random part of the items",
+        ),
+        aspect=aspect,
     )
-    return build_notes(("not-random", int(is_not_random.sum()), message), aspect=aspect)

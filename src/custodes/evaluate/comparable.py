@@ -44,8 +44,14 @@ def single_system_notes(has_both_scores: Bools, aspect: str) -> list[Note]:
             f"annotators and metrics have no output with scores in common{label_of(aspect)}; use the same item labels "
             "in both files"
         )
-    message = f"there is only one system{label_of(aspect)}, so only statistics over all outputs are defined"
-    return build_notes(("one-system", True, message), aspect=aspect)
+    return build_notes(
+        (
+            "one-system",
+            True,
+            f"there is only one system{label_of(aspect)}, so only statistics over all outputs are defined",
+        ),
+        aspect=aspect,
+    )
 
 
 def label_of(aspect: str) -> str:

@@ -195,9 +195,13 @@ def correction(
     if isinstance(study, OutcomeCounts):
         _check_counts(study, estimators)
     estimators.sort(key=lambda method: method.needs_items)  # estimators that use all pairs jointly come last
-    answer_aspect = partial(_answer, estimators=estimators, gamma=gamma, confidence=confidence)
     return merge_parts(
-        Correction, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="correct"
+        Correction,
+        partial(_answer, estimators=estimators, gamma=gamma, confidence=confidence),
+        counts_by_aspect(study, setting),
+        rng=rng,
+        progress=progress,
+        desc="correct",
     )
 
 
@@ -256,8 +260,13 @@ def _answer(
         point_function_of_estimator = {
             estimator: estimator.point for estimator in estimators if not estimator.needs_items
         }
-        design_effects = table_effects(aspect_counts, *point_function_of_estimator.values())
-        design_effect_of_estimator = dict(zip(point_function_of_estimator, design_effects, strict=True))
+        design_effect_of_estimator = dict(
+            zip(
+                point_function_of_estimator,
+                table_effects(aspect_counts, *point_function_of_estimator.values()),
+                strict=True,
+            )
+        )
     estimate_of_estimator = {
         estimator: _estimate(
             estimator, aspect_counts, rng, design_effect_of_estimator.get(estimator), gamma=gamma, confidence=confidence
@@ -270,13 +279,15 @@ def _answer(
 
         The values are ordered so that the estimators of one pair are adjacent.
         """
-        estimator_arrays = [
-            np.broadcast_to(values_of(estimate), (len(counts.metrics), *values_of(estimate).shape))
-            if estimator.needs_items
-            else values_of(estimate).swapaxes(0, 1)
-            for estimator, estimate in estimate_of_estimator.items()
-        ]
-        return np.stack(estimator_arrays, axis=2)
+        return np.stack(
+            [
+                np.broadcast_to(values_of(estimate), (len(counts.metrics), *values_of(estimate).shape))
+                if estimator.needs_items
+                else values_of(estimate).swapaxes(0, 1)
+                for estimator, estimate in estimate_of_estimator.items()
+            ],
+            axis=2,
+        )
 
     probability_a_is_better = stack(attrgetter("theta"))
     is_at_threshold = stack(lambda estimate: estimate.at_threshold(gamma=gamma))
@@ -286,18 +297,17 @@ def _answer(
         if aspect_counts.comparison is None
         else random_part_p_values(aspect_counts.comparison)
     )
-    adjusts_for_selection = np.array([estimator.adjusts_for_selection for estimator in estimate_of_estimator])
     is_withheld_decision = np.broadcast_to(
-        (random_part_p_value_of_metric < NOT_RANDOM)[:, np.newaxis, np.newaxis] & ~adjusts_for_selection,
+        (random_part_p_value_of_metric < NOT_RANDOM)[:, np.newaxis, np.newaxis]
+        & ~np.array([estimator.adjusts_for_selection for estimator in estimate_of_estimator]),
         decisions.shape,
     )
     decisions[is_withheld_decision] = np.nan
     metric_indices, pair_indices, estimator_indices = np.indices(decisions.shape).reshape(3, -1)
     uses_human_ratings = np.array([estimator.uses_people for estimator in estimators])[estimator_indices]
     n_annotated_items = counts.human.sum(axis=1)[pair_indices]
-    n_metric_rated_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
     mask_of_note = {
-        "": ~uses_human_ratings & (n_metric_rated_items > 0),
+        "": ~uses_human_ratings & (counts.metric.sum(axis=2)[pair_indices, metric_indices] > 0),
         "never rated by the metric": ~uses_human_ratings,
         "never annotated": n_annotated_items == 0,
         "few annotations": n_annotated_items < FEW_ANNOTATIONS,
@@ -360,14 +370,16 @@ def _selection_note(aspect_counts: AspectCounts, p_values: Floats, estimators: S
 
 def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
     counts, aspect_suffix = aspect_counts.counts, label_of(aspect_counts.aspect)
-    n_annotated_items, n_shared_items = counts.human.sum(axis=1), counts.paired.sum(axis=(0, 2, 3))
+    n_annotated_items = counts.human.sum(axis=1)
     never_annotated_pairs = [
         f"{system_a} - {system_b}"
         for system_a, system_b, n_items in zip(counts.system_a, counts.system_b, n_annotated_items, strict=True)
         if not n_items
     ]
     n_sparsely_annotated_pairs = int(((n_annotated_items > 0) & (n_annotated_items < FEW_ANNOTATIONS)).sum())
-    unmatched_metrics = [metric for metric, n_items in zip(counts.metrics, n_shared_items, strict=True) if not n_items]
+    unmatched_metrics = [
+        metric for metric, n_items in zip(counts.metrics, counts.paired.sum(axis=(0, 2, 3)), strict=True) if not n_items
+    ]
     return build_notes(
         (
             "never-annotated",

@@ -132,6 +132,7 @@ class Design(ReadOnlyArrays):
 
         A single cluster is never resampled. Integers of one byte (`uint8`) are enough for `bootstrap.weighted_sums`.
         """
-        n_values_per_resample = self.n_units * np.dtype(dtype).itemsize / 8
-        check_memory("resamples", resamples, count_resample_values(resamples, n_values_per_resample))
+        check_memory(
+            "resamples", resamples, count_resample_values(resamples, self.n_units * np.dtype(dtype).itemsize / 8)
+        )
         return bootstrap.bootstrap_weights(self.n_units, resamples if self.n_units > 1 else 0, rng, dtype=dtype)

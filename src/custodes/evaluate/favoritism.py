@@ -303,12 +303,22 @@ def favoritism(
     >>> result.pairs["favi"].is_between(-2, 2).all()
     True
     """
-    counts_of_aspects = counts_by_aspect(study, setting)
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
-    slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
-    answer_aspect = partial(_answer, alpha=alpha, slicer=slicer, confidence=confidence, resamples=resamples)
-    return merge_parts(Favoritism, answer_aspect, counts_of_aspects, rng=rng, progress=progress, desc="favoritism")
+    return merge_parts(
+        Favoritism,
+        partial(
+            _answer,
+            alpha=alpha,
+            slicer=partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None,
+            confidence=confidence,
+            resamples=resamples,
+        ),
+        counts_by_aspect(study, setting),
+        rng=rng,
+        progress=progress,
+        desc="favoritism",
+    )
 
 
 def _answer(
@@ -332,11 +342,16 @@ def _answer(
         "resamples", resamples, count_resample_values(resamples) if aspect_counts.comparison else 20 * resamples
     )
     favi_posterior = _posterior(aspect_counts, paired_tables, confidence=confidence, draws=resamples, rng=rng)
-    margin_signs = (
-        np.sign(outcome_counts[..., 0] - outcome_counts[..., 2])
-        for outcome_counts in (paired_tables.sum(axis=3), paired_tables.sum(axis=2))
+    sign_agrees = np.where(
+        n_shared_items > 0,
+        np.equal(
+            *(
+                np.sign(outcome_counts[..., 0] - outcome_counts[..., 2])
+                for outcome_counts in (paired_tables.sum(axis=3), paired_tables.sum(axis=2))
+            )
+        ),
+        np.nan,
     )
-    sign_agrees = np.where(n_shared_items > 0, np.equal(*margin_signs), np.nan)
     abs_favi = np.abs(favi_scores)
     partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
     if aspect_counts.comparison is not None:
@@ -392,14 +407,16 @@ def mean_columns(
 ) -> dict[str, Any]:
     """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
     paired_tables = np.moveaxis(aspect_counts.counts.paired, 1, 0)
-    mean_draws = _mean_abs_favi(aspect_counts, np.abs(favi_score.favi_score(paired_tables)), resamples, rng)
     # A mean of absolute values decreases with the number of items, so the interval is for samples of the same size.
-    favi_columns = with_interval(
-        "mean_abs_favi", mean_draws, confidence, clusters=aspect_counts.n_effective_clusters, bounds=favi_score.SIZES
-    )
     return {
         "metric": aspect_counts.counts.metrics,
-        **favi_columns,
+        **with_interval(
+            "mean_abs_favi",
+            _mean_abs_favi(aspect_counts, np.abs(favi_score.favi_score(paired_tables)), resamples, rng),
+            confidence,
+            clusters=aspect_counts.n_effective_clusters,
+            bounds=favi_score.SIZES,
+        ),
         "sample_accuracy": favi_score.sample_accuracy(paired_tables.sum(axis=1)),
     }
 
@@ -417,12 +434,14 @@ def _posterior(
         lambda counts: margin_of(counts.paired.sum(axis=-2)),
     )
     # A flip depends on both margins, so the larger of their design effects is used.
-    flip_divisor = np.maximum(human_design_effect.divisor(confidence), metric_design_effect.divisor(confidence))
     favi_posterior, flip_posterior = (
         favi_score.favi_posterior(
             paired_tables / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng
         )
-        for divisor in (favi_design_effect.divisor(confidence), flip_divisor)
+        for divisor in (
+            favi_design_effect.divisor(confidence),
+            np.maximum(human_design_effect.divisor(confidence), metric_design_effect.divisor(confidence)),
+        )
     )
     return favi_posterior._replace(flip_probability=flip_posterior.flip_probability)
 
@@ -453,15 +472,17 @@ def _slice_columns(
     }
     if not item_positions_of_slice:
         return {}
-    slice_comparisons = [comparison.on_items(item_positions) for item_positions in item_positions_of_slice.values()]
-    table_columns = partiality_columns(slice_comparisons, alpha=alpha, confidence=confidence)
     n_rows = len(comparison.metrics) * len(comparison.systems)
     return {
         "slice": np.repeat(list(item_positions_of_slice), n_rows).tolist(),
         "n": np.repeat([len(item_positions) for item_positions in item_positions_of_slice.values()], n_rows),
         **{
             column_name: column_values
-            for column_name, column_values in table_columns.items()
+            for column_name, column_values in partiality_columns(
+                [comparison.on_items(item_positions) for item_positions in item_positions_of_slice.values()],
+                alpha=alpha,
+                confidence=confidence,
+            ).items()
             if not column_name.startswith("rank")
         },
     }

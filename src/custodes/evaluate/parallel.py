@@ -58,10 +58,15 @@ def map_parts(
     Each part has a random generator that is derived from `rng` and the label of the part (by default, the aspect).
     Results therefore do not depend on threads or on which other parts are computed.
     """
-    part_generators = labelled_generators(map(label, parts), rng)
-    n_workers = max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1
-    with limit_blas_threads(), ThreadPoolExecutor(max_workers=n_workers) as thread_pool:
-        return list(progress(thread_pool.map(answer, parts, part_generators), total=len(parts), desc=desc))
+    with (
+        limit_blas_threads(),
+        ThreadPoolExecutor(max_workers=max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1) as thread_pool,
+    ):
+        return list(
+            progress(
+                thread_pool.map(answer, parts, labelled_generators(map(label, parts), rng)), total=len(parts), desc=desc
+            )
+        )
 
 
 def merge_parts(

@@ -81,15 +81,9 @@ def partiality_columns(
     }
     is_defined_shift = np.isfinite(partiality_tests.shift)
     is_significant = partiality_tests.p_adjusted <= alpha
-    findings = np.select(
-        [partiality_tests.reason > 0, is_significant & (partiality_tests.shift > 0), is_significant],
-        [INCONCLUSIVE, FAVOURED, DISFAVOURED],
-        "",
-    )
     _, metric_ranks, ranks_without_partiality = effects_and_ranks_of_bound[""]
     is_compared_system = np.stack([placement.units > 0 for placement in placements])
     human_scores = np.stack([placement.human for placement in placements])
-    human_ranks = 1 + (human_scores[:, np.newaxis] > human_scores[:, :, np.newaxis] + 1e-12).sum(axis=2)
     return {
         "metric": np.repeat(comparison.metrics * len(slice_comparisons), len(comparison.systems)),
         "system": comparison.systems * len(placements),
@@ -99,9 +93,19 @@ def partiality_columns(
         },
         "p_value": partiality_tests.p_value,
         "p_adjusted": partiality_tests.p_adjusted,
-        "finding": findings.ravel().tolist(),
+        "finding": np.select(
+            [partiality_tests.reason > 0, is_significant & (partiality_tests.shift > 0), is_significant],
+            [INCONCLUSIVE, FAVOURED, DISFAVOURED],
+            "",
+        )
+        .ravel()
+        .tolist(),
         "reason": [REASONS[Reason(reason_code)] for reason_code in partiality_tests.reason.ravel().tolist()],
-        "rank_human": np.where(is_compared_system, human_ranks, np.nan),
+        "rank_human": np.where(
+            is_compared_system,
+            1 + (human_scores[:, np.newaxis] > human_scores[:, :, np.newaxis] + 1e-12).sum(axis=2),
+            np.nan,
+        ),
         "rank": np.where(is_compared_system, metric_ranks, np.nan),
         "rank_without": np.where(is_defined_shift, ranks_without_partiality, np.nan),
     }
@@ -137,8 +141,9 @@ def near_copies(comparison: RaterComparison, findings: Sequence[str]) -> list[li
     Metrics without scores of outputs have no near copies.
     """
     n_metrics, n_systems = len(comparison.metrics), len(comparison.systems)
-    sign_of_finding = {FAVOURED: 1, DISFAVOURED: -1}
-    finding_signs = np.array([sign_of_finding.get(finding, 0) for finding in findings]).reshape(n_metrics, n_systems)
+    finding_signs = np.array([{FAVOURED: 1, DISFAVOURED: -1}.get(finding, 0) for finding in findings]).reshape(
+        n_metrics, n_systems
+    )
     # (metrics, metrics, systems)
     has_same_finding = (finding_signs[:, np.newaxis] == finding_signs) & (finding_signs != 0)
     first_metric_indices, second_metric_indices = np.nonzero(np.triu(has_same_finding.any(axis=2), 1))

@@ -155,14 +155,18 @@ def ranking(
     >>> set(result.decisions["decision"]) <= {"+", "=", "-"}
     True
     """
-    answer_aspect = partial(
-        _answer,
-        sign_test=SignTest(alpha=alpha, test=test, correction=correction),
-        confidence=confidence,
-        resamples=resamples,
-    )
     return merge_parts(
-        Ranking, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="rank"
+        Ranking,
+        partial(
+            _answer,
+            sign_test=SignTest(alpha=alpha, test=test, correction=correction),
+            confidence=confidence,
+            resamples=resamples,
+        ),
+        counts_by_aspect(study, setting),
+        rng=rng,
+        progress=progress,
+        desc="rank",
     )
 
 
@@ -177,8 +181,9 @@ def _answer(
     pair_counts, aspect, raters = aspect_counts.counts, aspect_counts.aspect, (HUMAN, *aspect_counts.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, annotators first
     outcome_counts = np.concatenate([pair_counts.human[None], np.moveaxis(pair_counts.metric, 1, 0)])
-    null_design_effects = np.broadcast_to(null_effects(aspect_counts), outcome_counts.shape[:-1])
-    effective_counts = outcome_counts / null_design_effects[..., None]
+    effective_counts = (
+        outcome_counts / np.broadcast_to(null_effects(aspect_counts), outcome_counts.shape[:-1])[..., None]
+    )
     decisions_of_raters, design_effects = sign_test.decisions(effective_counts), margin_effects(aspect_counts)
     error_type_rates, divergences, replication_rates, inversion_rates = _errors(
         aspect_counts, outcome_counts, sign_test=sign_test, resamples=resamples, rng=rng
@@ -272,11 +277,11 @@ def _errors(
                 human_decisions, metric_decisions
             )
             first_resample_row = 1 if resample_slice.start == 0 else 0
-            decision_products = human_decisions[first_resample_row:] * metric_decisions[first_resample_row:]
-            inversion_counts[metric_index] += (decision_products < 0).sum(axis=0)
+            inversion_counts[metric_index] += (
+                (human_decisions[first_resample_row:] * metric_decisions[first_resample_row:]) < 0
+            ).sum(axis=0)
             if resample_slice.start == 0:
-                is_undecided_pair = np.isnan(human_decisions[0] * metric_decisions[0])
-                inversion_counts[metric_index, is_undecided_pair] = np.nan
+                inversion_counts[metric_index, np.isnan(human_decisions[0] * metric_decisions[0])] = np.nan
             divergences[resample_slice, metric_index] = mean_of_defined(
                 decision_errors.divergence(log_human_probabilities, outcome_probabilities(metric_counts))
             )

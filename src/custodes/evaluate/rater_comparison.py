@@ -264,8 +264,11 @@ def compare_any_raters(selected_study: Study, aspect: str, setting: PreferenceOp
             f"ties='calibrated': {selected_study.name} has no human scores to which tie thresholds could be "
             "fitted; give a number, or 'exact'"
         )
-    raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
-    unpaired_raters = [rater for rater in raters if rater not in comparison.preferences.active_raters]
+    unpaired_raters = [
+        rater
+        for rater in (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
+        if rater not in comparison.preferences.active_raters
+    ]
     notes = build_notes(
         _unpaired_note(comparison, aspect_text),
         (
@@ -340,9 +343,12 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         metric_scores=metric_scores,
         units=design.units[scored_item_indices],
     )
-    rater_thresholds = np.concatenate([np.full(annotator_scores.shape[:2], human_tie_threshold), metric_thresholds])
     rater_preferences, human_preferences = compare_in_memory(
-        score_table(panel.values, scored_item_indices, rater_thresholds),
+        score_table(
+            panel.values,
+            scored_item_indices,
+            np.concatenate([np.full(annotator_scores.shape[:2], human_tie_threshold), metric_thresholds]),
+        ),
         verdict_table(verdicts, raters, items, systems),
         n_annotators=len(people),
         aggregate=full_setting["aggregate"],
@@ -428,8 +434,9 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         if metric in comparison.preferences.active_raters and np.isnan(metric_scores).all()
     ]
     has_only_human_verdicts = bool(np.isnan(comparison.scores.human).all())
-    compared_system_indices = np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
-    uncompared_systems = np.delete(comparison.systems, compared_system_indices).tolist()
+    uncompared_systems = np.delete(
+        comparison.systems, np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
+    ).tolist()
     n_uncompared_items = len(comparison.items) - len(np.unique(human_comparisons.item))
     design_notes = build_notes(
         (

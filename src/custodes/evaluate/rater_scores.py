@@ -225,9 +225,14 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
         for metric in selected_study.metrics
         if (metric, aspect) in scores_of_rater_and_aspect
     ]
-    design = Design.from_study(selected_study, items=item_labels, systems=system_labels)
     return _assemble_scores(
-        study, selected_study, rater_kind_aspect_scores, aspects, annotator_scores_by_aspect, design, severity_notes
+        study,
+        selected_study,
+        rater_kind_aspect_scores,
+        aspects,
+        annotator_scores_by_aspect,
+        Design.from_study(selected_study, items=item_labels, systems=system_labels),
+        severity_notes,
     )
 
 
@@ -337,10 +342,12 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
 
 def few_clusters_notes(n_units: int, resamples: int, *, min_units: int = FEW, aspect: str = "") -> list[Note]:
     """Return a note if there are too few clusters of items for bootstrap intervals."""
-    message = (
-        f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals are unreliable; in simulations "
-        "with so few clusters, coverage was below 85 %"
-    )
     return build_notes(
-        ("few-clusters", n_units if 1 < n_units < min_units and resamples else 0, message), aspect=aspect
+        (
+            "few-clusters",
+            n_units if 1 < n_units < min_units and resamples else 0,
+            f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals are unreliable; in "
+            "simulations with so few clusters, coverage was below 85 %",
+        ),
+        aspect=aspect,
     )

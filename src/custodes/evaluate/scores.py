@@ -107,19 +107,17 @@ def tie_thresholds(
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
     # One cluster would leave no data to fit, so its threshold is fitted on all data.
     fold_numbers = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)
-    training_weights = np.array(
-        [fold_of_unit != fold_number for fold_number in fold_numbers], dtype=np.float64
-    ).reshape(-1, n_units)
     _, thresholds_of_fits = acc_eq(
         human_scores,
         metric_scores,
         human_tie=human_tie_threshold,
         units=units,
-        weights=with_point(training_weights),
+        weights=with_point(
+            np.array([fold_of_unit != fold for fold in fold_numbers], dtype=np.float64).reshape(-1, n_units)
+        ),
         item_weights=None,
     )
-    fit_of_item = np.minimum(1 + fold_of_unit[units], len(fold_numbers))  # fit 0 uses all data
-    return np.nan_to_num(thresholds_of_fits, nan=0.0)[fit_of_item].T
+    return np.nan_to_num(thresholds_of_fits, nan=0.0)[np.minimum(1 + fold_of_unit[units], len(fold_numbers))].T
 
 
 class HumanMeans(NamedTuple):
@@ -206,8 +204,9 @@ def human_means(annotator_scores: Floats) -> HumanMeans:
     standard_errors = np.sqrt(
         2 * n_active_annotators / (n_active_annotators - 1) * adjustment_variances / np.maximum(n_ratings, 1)
     )
-    block_of_annotator = blocks_of(common_items(has_rating.reshape(len(annotator_scores), -1).T))
-    block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
+    block_of_output = np.where(
+        has_rating, blocks_of(common_items(has_rating.reshape(len(annotator_scores), -1).T))[:, None, None], -1
+    ).max(axis=0, initial=-1)
     block_codes_by_size = sorted(
         np.unique(block_of_output[is_rated_output]).tolist(),
         key=lambda block_code: (
@@ -248,14 +247,18 @@ def human_means(annotator_scores: Floats) -> HumanMeans:
 def _rating_step(annotator_scores: Floats) -> float:
     """Return the smallest difference between two different scores of the same annotator; 0 if all are constant."""
     distinct_scores_of_annotators = [np.unique(scores[np.isfinite(scores)]) for scores in annotator_scores]
-    score_gaps = [
-        score_gap
-        for distinct_scores in distinct_scores_of_annotators
-        if distinct_scores.size
-        for score_gap in np.diff(distinct_scores)
-        if score_gap > TIE * np.ptp(distinct_scores)
-    ]
-    return float(min(score_gaps, default=0.0))
+    return float(
+        min(
+            [
+                score_gap
+                for distinct_scores in distinct_scores_of_annotators
+                if distinct_scores.size
+                for score_gap in np.diff(distinct_scores)
+                if score_gap > TIE * np.ptp(distinct_scores)
+            ],
+            default=0.0,
+        )
+    )
 
 
 def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: Floats) -> Floats:
@@ -272,8 +275,10 @@ def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: F
     closeness_of_origin = np.zeros(_ORIGINS)
     for n_output_ratings in np.unique(n_ratings[is_defined]).tolist():
         angle_per_unit = 2 * np.pi * n_output_ratings / step
-        phase_sum = np.exp(1j * angle_per_unit * means[is_defined & (n_ratings == n_output_ratings)]).sum()
-        closeness_of_origin += (phase_sum * np.exp(-1j * angle_per_unit * candidate_origins)).real
+        closeness_of_origin += (
+            np.exp(1j * angle_per_unit * means[is_defined & (n_ratings == n_output_ratings)]).sum()
+            * np.exp(-1j * angle_per_unit * candidate_origins)
+        ).real
     origin, n_multiples_per_unit = candidate_origins[closeness_of_origin.argmax()], np.maximum(n_ratings, 1) / step
     rounded_means = origin + np.round((means - origin) * n_multiples_per_unit) / n_multiples_per_unit
     return np.where(np.abs(rounded_means - means) <= tolerances + step / _ORIGINS, rounded_means, means)
@@ -287,12 +292,15 @@ def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: F
     """
     has_score = np.isfinite(scores)
     rater_indices, item_row_indices, system_indices = np.nonzero(has_score & (has_score.sum(axis=2, keepdims=True) > 1))
-    index_columns = {"rater": rater_indices, "item": item_positions[item_row_indices], "system": system_indices}
     return pl.DataFrame(
-        {column_name: index_array.astype(np.int32) for column_name, index_array in index_columns.items()}
-    ).with_columns(
-        score=pl.Series(scores[rater_indices, item_row_indices, system_indices]),
-        threshold=pl.Series(thresholds[rater_indices, item_row_indices]),
+        {
+            "rater": rater_indices,
+            "item": item_positions[item_row_indices],
+            "system": system_indices,
+            "score": scores[rater_indices, item_row_indices, system_indices],
+            "threshold": thresholds[rater_indices, item_row_indices],
+        },
+        schema_overrides=dict.fromkeys(("rater", "item", "system"), pl.Int32),
     )
 
 
@@ -301,13 +309,14 @@ def verdict_table(
 ) -> pl.DataFrame:
     """Return the merged verdicts with positions instead of labels; verdicts with unlisted labels are dropped."""
     labels_of_column = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
-    codes_of_column = {
-        column_name: pl.Series(label_codes(verdicts[column_name], labels), dtype=pl.Int32)
-        for column_name, labels in labels_of_column.items()
-    }
     return (
         verdicts.select(sign="preference", order="order")
-        .with_columns(**codes_of_column)
+        .with_columns(
+            **{
+                column_name: pl.Series(label_codes(verdicts[column_name], labels), dtype=pl.Int32)
+                for column_name, labels in labels_of_column.items()
+            }
+        )
         .filter(pl.all_horizontal(pl.col(list(labels_of_column)) >= 0))
     )
 
@@ -345,14 +354,19 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], annotator_sco
     `annotator_scores` (annotators, items, systems) are the scores of `annotator_names`; `aspect_text` names the aspect.
     """
     bounds_of_rater = study.raters.bounds
-    annotator_scales = [
-        Scale(low=bounds_of_rater[annotator][0], high=bounds_of_rater[annotator][1], declared=True)
-        if annotator in bounds_of_rater
-        else Scale.from_scores(scores)
-        for annotator, scores in zip(annotator_names, annotator_scores, strict=True)
-    ]
     annotators_and_scales = [
-        (annotator, scale) for annotator, scale in zip(annotator_names, annotator_scales, strict=True) if scale.n
+        (annotator, scale)
+        for annotator, scale in zip(
+            annotator_names,
+            [
+                Scale(low=bounds_of_rater[annotator][0], high=bounds_of_rater[annotator][1], declared=True)
+                if annotator in bounds_of_rater
+                else Scale.from_scores(scores)
+                for annotator, scores in zip(annotator_names, annotator_scores, strict=True)
+            ],
+            strict=True,
+        )
+        if scale.n
     ]
     for annotator, scale in annotators_and_scales[1:]:
         first_annotator, first_scale = annotators_and_scales[0]

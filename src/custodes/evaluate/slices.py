@@ -114,8 +114,15 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
             "this column, but all outputs of an item must be in one slice, so that systems can be compared; give a "
             "column of items"
         )
-    value_by_item = distinct_values_by_item.with_columns(pl.col(column).list.first())
-    return _slices(item_table.join(value_by_item, on="item", how="left", maintain_order="left")[column], column)
+    return _slices(
+        item_table.join(
+            distinct_values_by_item.with_columns(pl.col(column).list.first()),
+            on="item",
+            how="left",
+            maintain_order="left",
+        )[column],
+        column,
+    )
 
 
 def check_slices(study: Study, selected_study: Study, column: str) -> None:
@@ -169,8 +176,11 @@ def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[s
     """Return the position of the slice of each value; -1 for an empty value and for a value without a slice."""
     if not edges:
         return label_codes(values.cast(pl.String), names)
-    positions = np.searchsorted(edges, values.cast(pl.Float64).fill_null(np.nan).to_numpy(), side="left")
-    return np.where(values.is_null().to_numpy(), -1, positions)
+    return np.where(
+        values.is_null().to_numpy(),
+        -1,
+        np.searchsorted(edges, values.cast(pl.Float64).fill_null(np.nan).to_numpy(), side="left"),
+    )
 
 
 def slice_table(rater_column_name: str, doc: str, statistic_doc: str) -> Any:
@@ -239,8 +249,9 @@ def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints
         reason = "no rater has verdicts in both orders, repeated verdicts or labels, or failures"
     elif not ratios.denominator.any():
         reason = "there is no comparison of two systems"
-    message = f"slices are not compared{label_of(aspect)}: {reason}"
-    return build_notes((NOT_COMPARED, bool(reason), message), aspect=aspect)
+    return build_notes(
+        (NOT_COMPARED, bool(reason), f"slices are not compared{label_of(aspect)}: {reason}"), aspect=aspect
+    )
 
 
 def slice_columns(

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.joining import join
 from custodes.stats.intervals import SHARE, student_interval
 
 N = 60
@@ -43,30 +42,6 @@ def test_a_committee_needs_twelve_shared_clusters(n_items: int, *, shown: bool) 
     assert bool(panels_of(people, *judges)) is shown
     items = pl.DataFrame({"item": range(N), "cluster": [f"c{k % n_items}" for k in range(N)]})
     assert bool(panels_of(verdicts_of("ann", HUMAN, kind="human"), *judges, items=items)) is shown
-
-
-def test_a_comparison_costs_its_verdicts_or_two_scores() -> None:
-    people = verdicts_of("ann", HUMAN, kind="human")
-    once, both = verdicts_of("once", HUMAN), [verdicts_of("both", HUMAN, order=order) for order in ("ab", "ba")]
-    often = pl.concat([verdicts_of("often", HUMAN, order="ab"), verdicts_of("often", HUMAN, order="ba").head(15)])
-    failing = verdicts_of("often", HUMAN, order="ba").tail(20).with_columns(preference=pl.lit(None, pl.Int64))
-    extra = verdicts_of("once", np.ones(90, dtype=int)).tail(30)  # on items without human ratings
-    free = verdicts_of("free", HUMAN)
-    scores = pl.DataFrame({"item": list(range(N)) * 2, "system": ["A"] * N + ["B"] * N}).with_columns(
-        rater=pl.lit("scores"), kind=pl.lit("metric"), score=pl.Series([*HUMAN, *-HUMAN]).cast(float)
-    )
-    costs = {"once": 1.0, "both": 2.0, "often": 3.0, "scores": 5.0}
-    verdicts = cu.read(pl.concat([people, once, extra, *both, often, failing, free]))
-    study = join([verdicts, cu.read(scores)]).describe(
-        raters=pl.DataFrame({"rater": [*costs], "cost": [*costs.values()]})
-    )
-    panels = {row["panel"]: row["cost_per_correct"] for row in cu.consistency(study, resamples=0).panels.to_dicts()}
-    assert panels["once"] == 1
-    assert panels["both"] == 4
-    assert panels["often"] == pytest.approx(3 * 55 / 40)  # the last 20 comparisons have a verdict in one of two orders
-    assert panels["scores"] == 10
-    assert panels["free"] is None
-    assert panels["all"] is None
 
 
 def test_intervals_of_accuracy_and_gain_use_the_effective_number_of_clusters() -> None:

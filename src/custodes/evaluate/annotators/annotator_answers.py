@@ -91,8 +91,8 @@ class AnnotatorAnswers:
     @property
     def n_deviating(self) -> Ints:
         """Number of answers to shared tasks that differ from the annotator's most frequent answer, (workers,)."""
-        shared_workers, shared_values = self.answers.worker[self.is_shared_answer], self.value[self.is_shared_answer]
-        distinct_values, value_codes = np.unique(shared_values, return_inverse=True)
+        shared_workers = self.answers.worker[self.is_shared_answer]
+        distinct_values, value_codes = np.unique(self.value[self.is_shared_answer], return_inverse=True)
         worker_value_codes, answer_counts = np.unique(
             shared_workers * len(distinct_values) + value_codes, return_counts=True
         )
@@ -128,9 +128,8 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
         pl.col("score").sort_by("repeat").first()
     )
     n_repeated_scores = score_rows.height - first_score_rows.height
-    aspect_names = pl.concat([merged_verdicts["aspect"], first_score_rows["aspect"]]).unique()
     answers_of_aspects = []
-    for aspect in sorted(aspect_names):
+    for aspect in sorted(pl.concat([merged_verdicts["aspect"], first_score_rows["aspect"]]).unique()):
         aspect_verdicts, unmerged_verdicts, aspect_ratings = (
             rows_of_all_aspects.filter(pl.col("aspect") == aspect)
             for rows_of_all_aspects in (merged_verdicts, all_preferences.frame, first_score_rows)
@@ -139,17 +138,22 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
             answers_of_aspects.append(_verdict_answers(selected_study, aspect, aspect_verdicts, unmerged_verdicts))
         if aspect_ratings.height:
             answers_of_aspects.append(_rating_answers(selected_study, aspect, aspect_ratings))
-    message = (
-        f"{n_repeated_scores} repeated scores of an output by the same annotator are excluded; only the first "
-        "score of an output counts"
-    )
-    return answers_of_aspects, [*order_notes, *build_notes(("scored-again", n_repeated_scores, message))]
+    return answers_of_aspects, [
+        *order_notes,
+        *build_notes(
+            (
+                "scored-again",
+                n_repeated_scores,
+                f"{n_repeated_scores} repeated scores of an output by the same annotator are excluded; only the first "
+                "score of an output counts",
+            )
+        ),
+    ]
 
 
 def _verdict_answers(
     study: Study, aspect: str, verdict_rows: pl.DataFrame, unmerged_verdicts: pl.DataFrame
 ) -> AnnotatorAnswers:
-    pair_code_expression = pl.struct("system_a", "system_b").rank("dense") - 1
     raters = tuple(verdict_rows["rater"].unique().sort())
     verdicts_with_order = unmerged_verdicts.with_columns(first_shown=ORDER_CODES.cast(pl.Int8)).filter(
         (pl.col("first_shown") != 0) & (pl.col("preference") != 0)
@@ -167,7 +171,10 @@ def _verdict_answers(
         seconds=np.array([median_seconds_of_rater[rater] for rater in raters], dtype=np.float64),
         sided=(
             label_codes(verdicts_with_order["rater"], raters),
-            verdicts_with_order.select(pair_code_expression).to_series().to_numpy().astype(np.int64),
+            verdicts_with_order.select(pl.struct("system_a", "system_b").rank("dense") - 1)
+            .to_series()
+            .to_numpy()
+            .astype(np.int64),
             verdicts_with_order["preference"].to_numpy(),
             verdicts_with_order["first_shown"].to_numpy(),
         ),
@@ -178,11 +185,15 @@ def _rating_answers(study: Study, aspect: str, rating_rows: pl.DataFrame) -> Ann
     raters = tuple(rating_rows["rater"].unique().sort())
     distinct_scores = rating_rows["score"].unique().sort()
     label_scores = tuple(distinct_scores) if distinct_scores.len() <= MOST_LABELS else ()
-    label_code_column = distinct_scores.search_sorted(rating_rows["score"]) if label_scores else pl.lit(0)
     label_scale = study.labels.get(aspect)
     return _answers(
         study,
-        rating_rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=label_code_column),
+        rating_rows.with_columns(
+            system_a=pl.lit(""),
+            system_b=pl.lit(""),
+            _value="score",
+            _label=distinct_scores.search_sorted(rating_rows["score"]) if label_scores else pl.lit(0),
+        ),
         aspect=aspect,
         what=RATINGS,
         raters=raters,
@@ -214,12 +225,14 @@ def _answers(
     )
     item_labels = tuple(task_table["item"].unique().sort())
     design = Design.from_study(study, items=item_labels, systems=()).group_into_blocks()
-    task_worker_label_codes = (coded_answers[column_name].to_numpy() for column_name in ("_task", "_worker", "_label"))
     return AnnotatorAnswers(
         raters=raters,
         tasks=task_table.drop("_task"),
         answers=AnnotatorLabels.from_labels(
-            *task_worker_label_codes, n_tasks=task_table.height, n_workers=len(raters), n_labels=max(1, len(words))
+            *(coded_answers[column_name].to_numpy() for column_name in ("_task", "_worker", "_label")),
+            n_tasks=task_table.height,
+            n_workers=len(raters),
+            n_labels=max(1, len(words)),
         ),
         value=coded_answers["_value"].to_numpy(),
         words=words,
@@ -272,30 +285,28 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
     """Return the raters with numbered names that answered nearly the same tasks as all similarly named raters."""
     numbered_raters = [rater for rater in raters if is_numbered(rater)]
     is_numbered_rater_expression = pl.col("rater").is_in(numbered_raters)
-    score_rows, verdict_rows = (
-        study.ratings.frame.filter(is_numbered_rater_expression),
-        study.preferences.frame.filter(is_numbered_rater_expression),
-    )
+    score_rows = study.ratings.frame.filter(is_numbered_rater_expression)
     task_rows = pl.concat(
         [
             score_rows.select("rater", "aspect", "item", "system", system_b=pl.lit("")),
-            verdict_rows.select("rater", "aspect", "item", "system_b", system="system_a").select(
-                "rater", "aspect", "item", "system", "system_b"
-            ),
+            study.preferences.frame.filter(is_numbered_rater_expression)
+            .select("rater", "aspect", "item", "system_b", system="system_a")
+            .select("rater", "aspect", "item", "system", "system_b"),
         ]
     ).unique()
-    stem_of_rater = {
-        rater: "_".join(stem(name_part) for name_part in split_name(rater) if len(stem(name_part)) > 1)
-        for rater in numbered_raters
-    }
-    task_rows = task_rows.with_columns(name_stem=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
-    task_counts_of_raters = (
+    task_rows = task_rows.with_columns(
+        name_stem=pl.col("rater").replace_strict(
+            {
+                rater: "_".join(stem(name_part) for name_part in split_name(rater) if len(stem(name_part)) > 1)
+                for rater in numbered_raters
+            },
+            return_dtype=pl.String,
+        )
+    )
+    return frozenset(
         task_rows.group_by("name_stem", "rater")
         .len("answered")
         .join(task_rows.select(pl.exclude("rater")).unique().group_by("name_stem").len("tasks"), on="name_stem")
-    )
-    return frozenset(
-        task_counts_of_raters.filter(pl.len().over("name_stem") > 1).filter(
-            (pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem")
-        )["rater"]
+        .filter(pl.len().over("name_stem") > 1)
+        .filter((pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem"))["rater"]
     )

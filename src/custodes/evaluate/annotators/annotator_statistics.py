@@ -77,9 +77,13 @@ def annotator_tests(aspect_answers: AnnotatorAnswers) -> AnnotatorTests:
     Annotators with a position preference are not used as peers.
     """
     position_preference_tests = position_tests(*aspect_answers.sided, n_workers=len(aspect_answers.raters))
-    answers, is_trusted = aspect_answers.answers, ~(position_preference_tests.p_value <= LEVEL)
+    answers = aspect_answers.answers
     peer_agreements = peer_agreement(
-        answers.task, answers.worker, aspect_answers.value, n_tasks=answers.n_tasks, trusted=is_trusted
+        answers.task,
+        answers.worker,
+        aspect_answers.value,
+        n_tasks=answers.n_tasks,
+        trusted=~(position_preference_tests.p_value <= LEVEL),
     )
     n_clusters_of_annotator, p_no_peer_agreement = _test_positive_mean(aspect_answers, peer_agreements.others)
     _, p_chance = _test_positive_mean(aspect_answers, peer_agreements.agreement)
@@ -126,13 +130,17 @@ def add_flags(
 
     Slots are tested only for a reversed scale.
     """
-    nan_factors_of_parts = [
-        np.where(annotator_columns_of_part["is_person"], 1.0, np.nan) for annotator_columns_of_part in annotator_tables
-    ]
     adjusted_p_values = adjust_jointly(
         [
             part_p_values * nan_factors
-            for tests_of_annotators, nan_factors in zip(tests_of_aspects, nan_factors_of_parts, strict=True)
+            for tests_of_annotators, nan_factors in zip(
+                tests_of_aspects,
+                [
+                    np.where(annotator_columns_of_part["is_person"], 1.0, np.nan)
+                    for annotator_columns_of_part in annotator_tables
+                ],
+                strict=True,
+            )
             for part_p_values in (tests_of_annotators.position.p_value, tests_of_annotators.p_careless)
         ]
     )
@@ -144,9 +152,8 @@ def add_flags(
         adjusted_p_values[1::2],
         strict=True,
     ):
-        position_flags = np.where(tests_of_annotators.position.share > 0.5, FIRST, SECOND)
         flags_and_masks = (
-            (position_flags, p_position <= alpha),
+            (np.where(tests_of_annotators.position.share > 0.5, FIRST, SECOND), p_position <= alpha),
             (np.where(is_reversed, REVERSED, LITTLE), is_reversed | (p_careless <= alpha)),
         )
         annotator_columns_of_part |= {
@@ -178,18 +185,23 @@ def annotator_columns(
     worker_of_answer, n_raters = aspect_answers.answers.worker, len(aspect_answers.raters)
     n_answers_of_annotator = np.bincount(worker_of_answer, minlength=n_raters)
     nan_factors = np.where(is_person, 1.0, np.nan)
-    agreement_and_bounds = _agreement(aspect_answers, bootstrap_weights, confidence)
-    n_ties_of_annotator = np.bincount(worker_of_answer, weights=aspect_answers.value == 0, minlength=n_raters)
     return {
         "answer_type": aspect_answers.what,
         "rater": list(aspect_answers.raters),
         "is_person": is_person,
         "answers": n_answers_of_annotator,
         "n_multiply_rated": np.bincount(worker_of_answer[aspect_answers.is_shared_answer], minlength=n_raters),
-        **{column_name: column_values * nan_factors for column_name, column_values in agreement_and_bounds.items()},
+        **{
+            column_name: column_values * nan_factors
+            for column_name, column_values in _agreement(aspect_answers, bootstrap_weights, confidence).items()
+        },
         "decided": tests.position.decided,
         "first_rate": tests.position.share * nan_factors,
-        "tie_rate": ratio(n_ties_of_annotator, n_answers_of_annotator) if aspect_answers.what == VERDICTS else np.nan,
+        "tie_rate": ratio(
+            np.bincount(worker_of_answer, weights=aspect_answers.value == 0, minlength=n_raters), n_answers_of_annotator
+        )
+        if aspect_answers.what == VERDICTS
+        else np.nan,
         "seconds": aspect_answers.seconds * nan_factors,
         "p_chance": tests.p_chance * nan_factors,
         "untested_reason": np.where(is_person, tests.untested_reason, ""),
@@ -201,8 +213,9 @@ def _agreement(aspect_answers: AnnotatorAnswers, bootstrap_weights: Floats, conf
     resampled_agreement = np.full((len(bootstrap_weights), len(aspect_answers.raters)), np.nan)
     if not aspect_answers.continuous:
         answers = aspect_answers.answers
-        agreement_of_answer = ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
-        for rater_slice, agreement_sums, answer_counts in _iter_unit_sums(aspect_answers, agreement_of_answer):
+        for rater_slice, agreement_sums, answer_counts in _iter_unit_sums(
+            aspect_answers, ratio(answers.votes[answers.task, answers.label] - 1, answers.n_votes[answers.task] - 1)
+        ):
             resampled_agreement[:, rater_slice] = ratio(
                 bootstrap.weighted_sums(bootstrap_weights, agreement_sums),
                 bootstrap.weighted_sums(bootstrap_weights, answer_counts),
@@ -220,10 +233,8 @@ def _agreement(aspect_answers: AnnotatorAnswers, bootstrap_weights: Floats, conf
 def _iter_unit_sums(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
     """Yield blocks of workers, with sum and number of the defined `answer_values` (n,), both (workers, units)."""
     is_defined = np.isfinite(answer_values)
-    worker_of_answer, unit_of_answer = (
-        aspect_answers.answers.worker[is_defined],
-        aspect_answers.unit[aspect_answers.answers.task[is_defined]],
-    )
+    worker_of_answer = aspect_answers.answers.worker[is_defined]
+    unit_of_answer = aspect_answers.unit[aspect_answers.answers.task[is_defined]]
     answer_values = answer_values[is_defined]
     for rater_slice in chunks(len(aspect_answers.raters), aspect_answers.n_units):
         is_answer_in_slice = (worker_of_answer >= rater_slice.start) & (worker_of_answer < rater_slice.stop)
@@ -232,8 +243,11 @@ def _iter_unit_sums(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> 
             worker_of_answer[is_answer_in_slice] - rater_slice.start,
             unit_of_answer[is_answer_in_slice],
         )
-        value_sums = table_sums(*worker_and_unit_indices, shape=table_shape, weights=answer_values[is_answer_in_slice])
-        yield rater_slice, value_sums, table_sums(*worker_and_unit_indices, shape=table_shape).astype(np.float64)
+        yield (
+            rater_slice,
+            table_sums(*worker_and_unit_indices, shape=table_shape, weights=answer_values[is_answer_in_slice]),
+            table_sums(*worker_and_unit_indices, shape=table_shape).astype(np.float64),
+        )
 
 
 def _test_positive_mean(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> tuple[Ints, Floats]:
@@ -257,17 +271,17 @@ def agreement_columns(
     """Return the row of the table `agreement`."""
     answers = aspect_answers.answers
     n_multiply_rated_tasks = int(aspect_answers.has_several_answers.sum())
-    n_tasks_of_cluster = np.bincount(aspect_answers.unit[aspect_answers.has_several_answers])
-    n_answers_of_annotator = np.bincount(answers.worker)
     interval_options: dict[str, Any] = {
         "confidence": confidence,
-        "clusters": effective_clusters(n_tasks_of_cluster),
+        "clusters": effective_clusters(np.bincount(aspect_answers.unit[aspect_answers.has_several_answers])),
         "bounds": intervals.CORRELATION,
     }
     has_enough_tasks = n_multiply_rated_tasks >= FEW_DOUBLES
     nan_draws = np.full(len(bootstrap_weights), np.nan)
-    cluster_coincidences = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
-    resampled_coincidences = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(cluster_coincidences, 0, -1))
+    resampled_coincidences = bootstrap.weighted_sums(
+        bootstrap_weights,
+        np.moveaxis(coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units), 0, -1),
+    )
     resampled_moments = bootstrap.weighted_sums(
         bootstrap_weights,
         moments(answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units).T,
@@ -275,18 +289,18 @@ def agreement_columns(
     defined_scales = (
         () if aspect_answers.continuous or not has_enough_tasks else SCALES[:1] if aspect_answers.nominal else SCALES
     )
-    alpha_draws_of_scale = {
-        scale: alpha(resampled_coincidences, scale=scale) if scale in defined_scales else nan_draws for scale in SCALES
-    }
     return {
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
-        "effective_annotators": np.nan if n_slots else len(answers) ** 2 / (n_answers_of_annotator**2).sum(),
+        "effective_annotators": np.nan if n_slots else len(answers) ** 2 / (np.bincount(answers.worker) ** 2).sum(),
         "tasks": answers.n_tasks,
         "n_multiply_rated": n_multiply_rated_tasks,
         **{
             column_name: column_values
-            for scale, alpha_draws in alpha_draws_of_scale.items()
+            for scale, alpha_draws in {
+                scale: alpha(resampled_coincidences, scale=scale) if scale in defined_scales else nan_draws
+                for scale in SCALES
+            }.items()
             for column_name, column_values in with_interval(f"alpha_{scale}", alpha_draws, **interval_options).items()
         },
         **with_interval(

@@ -240,12 +240,9 @@ def annotators(
             f"({join_labels(selected_study.humans, limit=3)}); select other annotators"
         )
     person_names, person_notes = persons(selected_study, selected_study.humans, annotator_type)
-    answer_aspect = partial(
-        _answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence
-    )
     columns_tests_and_notes = list(
         map_parts(
-            answer_aspect,
+            partial(_answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence),
             answers_of_aspects,
             rng=np.random.default_rng(rng),
             progress=progress,
@@ -253,14 +250,16 @@ def annotators(
             label=lambda aspect_answers: aspect_answers.aspect + aspect_answers.what,
         )
     )
-    annotator_tables = [columns_of_table["annotators"] for columns_of_table, _, _ in columns_tests_and_notes]
-    add_flags(annotator_tables, [tests_of_annotators for _, tests_of_annotators, _ in columns_tests_and_notes], alpha)
-    tables_of_aspects = [
-        Annotators.part(aspect_answers.aspect, **columns_of_table)
-        for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, columns_tests_and_notes, strict=True)
-    ]
+    add_flags(
+        [columns_of_table["annotators"] for columns_of_table, _, _ in columns_tests_and_notes],
+        [tests_of_annotators for _, tests_of_annotators, _ in columns_tests_and_notes],
+        alpha,
+    )
     return Annotators.from_parts(
-        tables_of_aspects,
+        [
+            Annotators.part(aspect_answers.aspect, **columns_of_table)
+            for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, columns_tests_and_notes, strict=True)
+        ],
         [
             *selected_study.notes,
             *answer_notes,
@@ -272,11 +271,10 @@ def annotators(
 
 def _notable_rows(annotator_rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of flagged annotators, and of the annotators with the most answers."""
-    is_flagged_expression = pl.col("flags").list.len() > 0
-    is_most_active_expression = (
-        pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
+    return annotator_rows.filter(
+        (pl.col("flags").list.len() > 0)
+        | (pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN)
     )
-    return annotator_rows.filter(is_flagged_expression | is_most_active_expression)
 
 
 def _answer(

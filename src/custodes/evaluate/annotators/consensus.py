@@ -58,8 +58,13 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"
         )
-    worker_of_shared_answer = aspect_answers.answers.worker[aspect_answers.is_shared_answer]
-    median_n_shared_tasks = float(np.median(np.bincount(worker_of_shared_answer, minlength=len(aspect_answers.raters))))
+    median_n_shared_tasks = float(
+        np.median(
+            np.bincount(
+                aspect_answers.answers.worker[aspect_answers.is_shared_answer], minlength=len(aspect_answers.raters)
+            )
+        )
+    )
     if median_n_shared_tasks >= ENOUGH:
         return (
             "dawid-skene",
@@ -98,8 +103,9 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats) -> Floats:
     expected_agreements = ratio(
         (confusion_matrices.sum(axis=1) * confusion_matrices.sum(axis=2)).sum(axis=1), n_answers_of_rater
     )
-    has_enough_expected_errors = n_answers_of_rater - expected_agreements >= LEAST
-    return np.where(has_enough_expected_errors, kappa(confusion_matrices), np.nan).round(12) + 0.0
+    return (
+        np.where(n_answers_of_rater - expected_agreements >= LEAST, kappa(confusion_matrices), np.nan).round(12) + 0.0
+    )
 
 
 def label_columns(aspect_answers: AnnotatorAnswers, posterior: Floats) -> dict[str, Any]:

@@ -333,22 +333,32 @@ def ceiling(
     )
     tables_of_targets, excluded_of_targets = zip(*tables_and_excluded_indices, strict=True)
     n_systems = len(raters.design.systems)
-    sample_size_notes = (
-        few_clusters_notes(raters.design.n_units, resamples)
-        if level == "output"
-        else build_notes(
-            (
-                "few-systems",
-                n_systems if n_systems < FEW and resamples else 0,
-                f"{n_systems} systems: intervals are unreliable",
-            )
-        )
-    )
     result = Ceiling.from_parts(
-        [*tables_of_targets, Ceiling.part(left_out=raters.left_out_rows())], [*raters.notes, *sample_size_notes]
+        [*tables_of_targets, Ceiling.part(left_out=raters.left_out_rows())],
+        [
+            *raters.notes,
+            *(
+                few_clusters_notes(raters.design.n_units, resamples)
+                if level == "output"
+                else build_notes(
+                    (
+                        "few-systems",
+                        n_systems if n_systems < FEW and resamples else 0,
+                        f"{n_systems} systems: intervals are unreliable",
+                    )
+                )
+            ),
+        ],
     )
-    excluded_annotators = [raters.people[index] for index in sorted(set().union(*excluded_of_targets))]
-    return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
+    return replace(
+        result,
+        notes=(
+            *result.notes,
+            *_notes(
+                result, raters, level, [raters.people[index] for index in sorted(set().union(*excluded_of_targets))]
+            ),
+        ),
+    )
 
 
 def _without_lone_items(raters: RaterScores) -> RaterScores:
@@ -358,16 +368,20 @@ def _without_lone_items(raters: RaterScores) -> RaterScores:
         for rater_index in raters.select_kind("human")
         if _count_clusters(raters, rater_index) < 2
     }
-    is_unusable_rater = np.array([rater in aspect_of_unusable_rater for rater in raters.names])[
-        :, np.newaxis, np.newaxis
-    ]
-    is_unusable_aspect = np.array([aspect in aspect_of_unusable_rater.values() for aspect in raters.aspects])[
-        :, np.newaxis, np.newaxis, np.newaxis
-    ]
     return replace(
         raters,
-        scores=np.where(is_unusable_rater, np.nan, raters.scores),
-        annotators=np.where(is_unusable_aspect, np.nan, raters.annotators),
+        scores=np.where(
+            np.array([rater in aspect_of_unusable_rater for rater in raters.names])[:, np.newaxis, np.newaxis],
+            np.nan,
+            raters.scores,
+        ),
+        annotators=np.where(
+            np.array([aspect in aspect_of_unusable_rater.values() for aspect in raters.aspects])[
+                :, np.newaxis, np.newaxis, np.newaxis
+            ],
+            np.nan,
+            raters.annotators,
+        ),
         constant=(*raters.constant, *aspect_of_unusable_rater),
         left_out=(*raters.left_out, *((rater, LONE) for rater in aspect_of_unusable_rater)),
     )
@@ -384,8 +398,9 @@ def _match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
     aspect_and_rater_names = [(raters.names[index], raters.raters[index]) for index in raters.select_kind(METRIC)]
-    candidate_names = list(dict.fromkeys(chain(*zip(*aspect_and_rater_names, strict=True))))
-    selected_names = select_labels(patterns, candidate_names, option="in_use", what="metric")
+    selected_names = select_labels(
+        patterns, list(dict.fromkeys(chain(*zip(*aspect_and_rater_names, strict=True)))), option="in_use", what="metric"
+    )
     return np.flatnonzero([not {*name_pair}.isdisjoint(selected_names) for name_pair in aspect_and_rater_names])
 
 
@@ -402,13 +417,18 @@ def _system_level_tables(
     target = system_target_of(raters, target_index, resamples, rng)
     compute_agreement = partial(target.agreement, fit=fit)
     rater_sets = list(target.columns.values())
-    draws_of_statistic = {
-        "kendall": compute_agreement(rater_sets),
-        "unexplained": target.unexplained_variance(rater_sets, fit),
-    }
     return Ceiling.part(
         target.aspect,
-        **predictions.prediction_columns(target, draws_of_statistic, target.n_clusters, confidence, target.n_clusters),
+        **predictions.prediction_columns(
+            target,
+            {
+                "kendall": compute_agreement(rater_sets),
+                "unexplained": target.unexplained_variance(rater_sets, fit),
+            },
+            target.n_clusters,
+            confidence,
+            target.n_clusters,
+        ),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
         lasso=predictions.lasso_columns(target, target.rates.T, target.rates[target.target_index]),

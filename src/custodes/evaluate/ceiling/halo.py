@@ -35,10 +35,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     ).swapaxes(0, 1)
     if not other_aspect_ratings.size or len(ratings_of_annotator) < 2:
         return {}, []
-    metric_scores, ratings = (
-        rater_scores.scores[target.columns["metrics"]],
-        np.stack(list(ratings_of_annotator.values())),
-    )
+    ratings = np.stack(list(ratings_of_annotator.values()))
     agreement_draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
     for annotator_positions in equal_positions(
         rated_output_mask.tobytes() for rated_output_mask in np.isfinite(ratings)
@@ -53,13 +50,16 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         agreement_draws[annotator_positions] = _held_out_agreement(
             target,
             ratings[annotator_positions],
-            (other_aspect_ratings[annotator_indices], np.stack(mean_ratings_of_others), metric_scores),
+            (
+                other_aspect_ratings[annotator_indices],
+                np.stack(mean_ratings_of_others),
+                rater_scores.scores[target.columns["metrics"]],
+            ),
         )
     is_predicted_annotator = np.asarray(np.isfinite(agreement_draws[:, 0]).all(axis=1))
-    n_rated_outputs = np.isfinite(ratings).sum(axis=(1, 2))[:, np.newaxis]
-    annotator_weights = np.where(np.isfinite(agreement_draws).all(axis=2), n_rated_outputs, 0.0)[
-        is_predicted_annotator, :, np.newaxis
-    ]
+    annotator_weights = np.where(
+        np.isfinite(agreement_draws).all(axis=2), np.isfinite(ratings).sum(axis=(1, 2))[:, np.newaxis], 0.0
+    )[is_predicted_annotator, :, np.newaxis]
     mean_agreement = ratio(
         np.where(annotator_weights > 0, annotator_weights * agreement_draws[is_predicted_annotator], 0.0).sum(axis=0),
         annotator_weights.sum(axis=0),
@@ -67,10 +67,15 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     agreement_lead = mean_agreement - mean_agreement[:, [REFERENCE]]
     agreement_lead[:, REFERENCE] = np.nan
     interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}
-    kendall_and_lead_columns = with_interval(
-        "kendall", mean_agreement, bounds=CORRELATION, **interval_arguments
-    ) | with_interval("lead", agreement_lead, bounds=ANY, **interval_arguments)
-    columns_of_halo = {"source": SOURCES, **kendall_and_lead_columns} if is_predicted_annotator.any() else {}
+    columns_of_halo = (
+        {
+            "source": SOURCES,
+            **with_interval("kendall", mean_agreement, bounds=CORRELATION, **interval_arguments),
+            **with_interval("lead", agreement_lead, bounds=ANY, **interval_arguments),
+        }
+        if is_predicted_annotator.any()
+        else {}
+    )
     return columns_of_halo, list(compress(ratings_of_annotator, ~is_predicted_annotator))
 
 
@@ -82,10 +87,8 @@ def _held_out_agreement(target: Target, ratings: Floats, sources: tuple[Floats, 
     ratings are in one fold.
     """
     same_annotator_ratings, other_annotator_ratings, metric_scores = sources
-    x, y = (
-        target.rows(np.concatenate([*same_annotator_ratings, *other_annotator_ratings, metric_scores])),
-        target.rows(ratings).T,
-    )
+    x = target.rows(np.concatenate([*same_annotator_ratings, *other_annotator_ratings, metric_scores]))
+    y = target.rows(ratings).T
     fold_of_row, start_columns = (
         np.where(np.isfinite(y[0]), target.fold, -1),
         np.arange(2 * len(y)) * same_annotator_ratings.shape[1],

@@ -65,10 +65,16 @@ def next_columns(target: Target, positions_in_use: NDArray[np.intp], confidence:
     )[np.append(0, 1 + addable_positions)]
     if not len(positions_in_use):
         predictions_with_metric[1:] = selection.single_column_ranks(x, target.y, target.fold)
-    predictions_without_metric = selection.toggled_predictions(
-        x, target.y, target.fold, included_columns=removable_positions
-    )[np.append(0, 1 + removable_positions)]
-    agreement_draws = target.agreement(np.concatenate([predictions_with_metric, predictions_without_metric]))
+    agreement_draws = target.agreement(
+        np.concatenate(
+            [
+                predictions_with_metric,
+                selection.toggled_predictions(x, target.y, target.fold, included_columns=removable_positions)[
+                    np.append(0, 1 + removable_positions)
+                ],
+            ]
+        )
+    )
     # The agreement of a constant prediction counts as 0, not as undefined.
     if not len(positions_in_use):
         agreement_draws[:, 0] = 0.0

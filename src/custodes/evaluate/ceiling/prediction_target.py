@@ -151,14 +151,13 @@ def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: i
     flat_ratings = raters.scores[target_index].ravel()
     rated_output_positions = np.flatnonzero(np.isfinite(flat_ratings))
     cluster_of_rated_output = raters.design.units[rated_output_positions // raters.scores.shape[2]]
-    assign_folds = grouped_folds if folds == "item" else plain_folds
     return Target(
         rater_scores=raters,
         target_index=target_index,
         row=rated_output_positions,
         y=flat_ratings[rated_output_positions],
         groups=cluster_of_rated_output,
-        fold=assign_folds(
+        fold=(grouped_folds if folds == "item" else plain_folds)(
             cluster_of_rated_output, n_folds=min(N_FOLDS, len(np.unique(cluster_of_rated_output))), rng=rng
         ),
         whole=folds == "item",

@@ -64,7 +64,6 @@ def prediction_columns(
         "error", draws_of_statistic.get("unexplained", nan_draws), bounds=POSITIVE, **interval_arguments
     )
     kendall_draws = draws_of_statistic["kendall"]
-    kendall_differences = kendall_draws[:, first_set_positions] - kendall_draws[:, second_set_positions]
     return {
         "prediction": {
             "features": feature_set_names,
@@ -84,7 +83,12 @@ def prediction_columns(
         "gaps": {
             "features_a": [features_a for features_a, _ in compared_feature_pairs],
             "features_b": [features_b for _, features_b in compared_feature_pairs],
-            **with_interval("difference", kendall_differences, bounds=ANY, **interval_arguments),
+            **with_interval(
+                "difference",
+                kendall_draws[:, first_set_positions] - kendall_draws[:, second_set_positions],
+                bounds=ANY,
+                **interval_arguments,
+            ),
         },
     }
 
@@ -154,7 +158,13 @@ def history_columns(
             ]
             for release_date in dates
         ],
-        **with_interval("kendall", agreement(rater_sets), confidence, clusters=n_clusters, bounds=CORRELATION),
+        **with_interval(
+            "kendall",
+            agreement(rater_sets),
+            confidence,
+            clusters=n_clusters,
+            bounds=CORRELATION,
+        ),
     }
 
 
@@ -165,15 +175,20 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
     The result has one row per penalty. The result is empty if the annotators rated no other aspect."""
     if "both" not in target.columns:
         return {}
-    unit_error_sums_of_feature_set = {
-        feature_set: bootstrap.unit_sums(
-            lasso_errors(target.x[:, target.columns[feature_set]], target.y, target.fold, alphas=ALPHAS),
-            units=target.groups,
-            n_units=target.rater_scores.design.n_units,
-        )
-        for feature_set in ("metrics", "both")
-    }
-    return error_columns(unit_error_sums_of_feature_set, target.times, len(target.y), confidence, target.n_clusters)
+    return error_columns(
+        {
+            feature_set: bootstrap.unit_sums(
+                lasso_errors(target.x[:, target.columns[feature_set]], target.y, target.fold, alphas=ALPHAS),
+                units=target.groups,
+                n_units=target.rater_scores.design.n_units,
+            )
+            for feature_set in ("metrics", "both")
+        },
+        target.times,
+        len(target.y),
+        confidence,
+        target.n_clusters,
+    )
 
 
 def error_columns(

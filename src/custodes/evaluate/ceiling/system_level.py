@@ -100,11 +100,11 @@ class SystemTarget(PredictedAspect):
             return {}
         ratings, annotator_halves = self.split_annotators(rng)
         annotator_scores = ratings[:, :, self.systems]
-        item_weights = self.rater_scores.design.weights
 
         def order_by_half(annotators_of_half: NDArray[np.intp]) -> NDArray[np.int8]:
             win_matrices = win_matrix(
-                mean_of_defined(annotator_scores[annotators_of_half], axis=0)[np.newaxis], item_weights=item_weights
+                mean_of_defined(annotator_scores[annotators_of_half], axis=0)[np.newaxis],
+                item_weights=self.rater_scores.design.weights,
             )
             return _pair_orders(win_rates(win_matrices[0], np.arange(self.n_clusters)))
 
@@ -128,13 +128,18 @@ class SystemTarget(PredictedAspect):
         """Return the columns of `information`; empty if the annotators rated no other aspect."""
         if "both" not in self.columns:
             return {}
-        unit_error_sums_of_feature_set = {
-            feature_set: lasso_held_out_errors(
-                self.wins[self.columns[feature_set]], self.wins[self.target_index], alphas=ALPHAS
-            )
-            for feature_set in ("metrics", "both")
-        }
-        return error_columns(unit_error_sums_of_feature_set, self.times, self.n_clusters, confidence, self.n_clusters)
+        return error_columns(
+            {
+                feature_set: lasso_held_out_errors(
+                    self.wins[self.columns[feature_set]], self.wins[self.target_index], alphas=ALPHAS
+                )
+                for feature_set in ("metrics", "both")
+            },
+            self.times,
+            self.n_clusters,
+            confidence,
+            self.n_clusters,
+        )
 
 
 def _pair_orders(win_rate_of_system: Floats) -> NDArray[np.int8]:

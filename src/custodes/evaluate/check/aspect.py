@@ -55,8 +55,11 @@ def _annotator_problems(comparison: RaterComparison, human_comparisons: Comparis
     )
     if n_items < FEW_ITEMS:
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
-    are_systems_sides = any(note.rule == "sides" for note in comparison.notes)
-    if len(comparison.systems) == 2 and len(human_winner_signs) == 1 and not are_systems_sides:
+    if (
+        len(comparison.systems) == 2
+        and len(human_winner_signs) == 1
+        and not any(note.rule == "sides" for note in comparison.notes)
+    ):
         yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in human_winner_signs else 1])
 
 
@@ -73,12 +76,21 @@ def _negative_metrics(comparison: RaterComparison, negated_raters: Set[str]) -> 
     ):
         return  # the tests below take several times as long
     empty_draws = np.empty((0, comparison.design.n_units), dtype=np.int8)
-    sample = Sample(comparison=comparison, times=with_point(empty_draws), flips=empty_draws)
-    tester = Tester.from_sample(sample, n_flips=FLIPS, confidence=AGAINST_CONFIDENCE, alpha=alpha)
-    test_family = chance_tests(tester, "kendall_global")
-    is_negative_metric = test_family.significant(alpha) & (test_family.estimate < 0)
+    test_family = chance_tests(
+        Tester.from_sample(
+            Sample(comparison=comparison, times=with_point(empty_draws), flips=empty_draws),
+            n_flips=FLIPS,
+            confidence=AGAINST_CONFIDENCE,
+            alpha=alpha,
+        ),
+        "kendall_global",
+    )
     negative_metrics = [
-        metric for metric, is_negative in zip(comparison.metrics, is_negative_metric, strict=True) if is_negative
+        metric
+        for metric, is_negative in zip(
+            comparison.metrics, test_family.significant(alpha) & (test_family.estimate < 0), strict=True
+        )
+        if is_negative
     ]
     for is_negated, advice_text in ADVICE.items():
         advised_metrics = [metric for metric in negative_metrics if (metric in negated_raters) is is_negated]
@@ -108,10 +120,13 @@ def _coverage_problems(comparison: RaterComparison) -> list[Problem]:
         for metric, n_comparisons in n_comparisons_of_metric.items()
         if 0 < n_comparisons < (1 - COVERAGE_GAP - ROUNDING) * max_n_comparisons
     }
-    metrics_text = join_labels(
-        (f"{metric} ({100 * coverage:.0f} %)" for metric, coverage in low_coverage_of_metric.items()), limit=3
+    return problems_of(
+        "coverage-differs",
+        [*low_coverage_of_metric],
+        metrics=join_labels(
+            (f"{metric} ({100 * coverage:.0f} %)" for metric, coverage in low_coverage_of_metric.items()), limit=3
+        ),
     )
-    return problems_of("coverage-differs", [*low_coverage_of_metric], metrics=metrics_text)
 
 
 def _common_item_problems(comparison: RaterComparison, human_comparisons: Comparisons) -> Iterator[Problem]:
@@ -136,12 +151,11 @@ def _common_item_problems(comparison: RaterComparison, human_comparisons: Compar
         for block_number in np.unique(block_of_system[n_common_items_of_pair.diagonal() > 0])
     ]
     if len(system_blocks) > 1:
-        blocks_text = "; ".join(join_labels(system_block, limit=3) for system_block in system_blocks[:3])
         yield problem(
             "disjoint-systems",
             [system_block[0] for system_block in system_blocks],
             n=len(system_blocks),
-            sets=blocks_text,
+            sets="; ".join(join_labels(system_block, limit=3) for system_block in system_blocks[:3]),
         )
 
 
@@ -153,9 +167,14 @@ def _count_common_items(comparison: RaterComparison, human_comparisons: Comparis
     item_positions = np.concatenate(
         [comparison.scores.items[scored_item_rows], human_comparisons.item, human_comparisons.item]
     )
-    system_positions = np.concatenate([scored_system_positions, human_comparisons.first, human_comparisons.second])
     rated_output_matrix = csr_array(
-        (np.ones(len(item_positions), dtype=bool), (item_positions, system_positions)),
+        (
+            np.ones(len(item_positions), dtype=bool),
+            (
+                item_positions,
+                np.concatenate([scored_system_positions, human_comparisons.first, human_comparisons.second]),
+            ),
+        ),
         shape=(len(comparison.items), len(comparison.systems)),
     ).astype(np.int64)
     return np.asarray((rated_output_matrix.T @ rated_output_matrix).toarray())
@@ -199,7 +218,10 @@ def means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
             kind_word, raters_of_kind, advice_text = explanation_of_rater[rater]
             others_text = join_labels([other_rater for other_rater in raters_of_kind if other_rater != rater], limit=4)
             yield problem(
-                "mean-of-others", [rater], rater=rater, others=f"{kind_word} {others_text}{aspect_text}{advice_text}"
+                "mean-of-others",
+                [rater],
+                rater=rater,
+                others=f"{kind_word} {others_text}{aspect_text}{advice_text}",
             )
 
 
@@ -216,7 +238,6 @@ def _raters_equal_to_means(
         return
     has_score = np.isfinite(other_scores)
     score_sum_of_output, n_scores_of_output = np.where(has_score, other_scores, 0.0).sum(axis=0), has_score.sum(axis=0)
-    score_range_of_output = np.fmax.reduce(other_scores) - np.fmin.reduce(other_scores)
     for rater, rater_scores in zip(rater_names, scores, strict=True):
         is_rated_output = np.isfinite(rater_scores)
         n_other_scores = n_scores_of_output - is_rated_output if scores_of_others is None else n_scores_of_output
@@ -228,7 +249,7 @@ def _raters_equal_to_means(
         ] / n_other_scores[is_comparable_output]
         tolerance = MEAN_ROUNDING * np.ptp(rater_scores[is_comparable_output]) * (1 + ROUNDING)
         if (
-            0 < tolerance < score_range_of_output[is_comparable_output].max()
+            0 < tolerance < (np.fmax.reduce(other_scores) - np.fmin.reduce(other_scores))[is_comparable_output].max()
             and np.abs(rater_scores[is_comparable_output] - mean_of_others).max() <= tolerance
         ):
             yield rater

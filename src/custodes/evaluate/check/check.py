@@ -115,16 +115,23 @@ def check(
             [note for _, aspect_notes in tables_and_notes_of_aspects for note in aspect_notes] or selected_study.notes
         )
     )
-    problems = [
-        *study_problems(study, selected_study, notes),
-        *(label_problems(selected_study, rng) if selected_study.labels else ()),
-    ]
     unrated_texts = texts_alone(study)
-    study_tables = Check.part(
-        texts={} if unrated_texts is None else systems_of_texts(unrated_texts).to_dict(),
-        problems=map(Problem._asdict, problems),
+    return Check.from_parts(
+        [
+            *(aspect_tables for aspect_tables, _ in tables_and_notes_of_aspects),
+            Check.part(
+                texts={} if unrated_texts is None else systems_of_texts(unrated_texts).to_dict(),
+                problems=map(
+                    Problem._asdict,
+                    [
+                        *study_problems(study, selected_study, notes),
+                        *(label_problems(selected_study, rng) if selected_study.labels else ()),
+                    ],
+                ),
+            ),
+        ],
+        notes,
     )
-    return Check.from_parts([*(aspect_tables for aspect_tables, _ in tables_and_notes_of_aspects), study_tables], notes)
 
 
 def _answer(
@@ -134,19 +141,15 @@ def _answer(
     comparison, has_equal_scales, notes, problems = _examine_aspect(selected_study, aspect, setting)
     if not selected_study.labels:
         problems = [*problems, *means_of_others(comparison), *near_duplicates(comparison)]
-    signs_of_rater = {
-        rater: comparison.preferences.select_rater(rater_index).sign
-        for rater_index, rater in enumerate(comparison.preferences.raters)
-    }
     # Annotators who use different scales have no combined preference.
     tie_rate_of_rater = {
         rater: float((signs == 0).mean())
-        for rater, signs in signs_of_rater.items()
-        if signs.size and (has_equal_scales or rater != HUMAN)
+        for rater_index, rater in enumerate(comparison.preferences.raters)
+        if (signs := comparison.preferences.select_rater(rater_index).sign).size
+        and (has_equal_scales or rater != HUMAN)
     }
     rater_table = _rater_table(selected_study, comparison, tie_rate_of_rater)
     n_rater_outputs = len(comparison.items) * len(comparison.systems) * rater_table.height
-    n_missing_rater_outputs = n_rater_outputs - int(rater_table["cells"].sum())
     return Check.part(
         comparison.aspect,
         summary={
@@ -157,7 +160,9 @@ def _answer(
             "metrics": len(comparison.metrics),
             "ratings": int(rater_table["ratings"].sum()),
             "verdicts": int(rater_table["verdicts"].sum()),
-            "coverage": 1 - n_missing_rater_outputs / n_rater_outputs if n_rater_outputs else None,
+            "coverage": 1 - (n_rater_outputs - int(rater_table["cells"].sum())) / n_rater_outputs
+            if n_rater_outputs
+            else None,
             "ties": tie_rate_of_rater.get(HUMAN),
         },
         raters=rater_table.drop("cells").to_dict(),
@@ -182,8 +187,14 @@ def _examine_aspect(
         except (NotComparableError, ScalesDifferError) as error:
             not_compared_reason = str(error)
         else:
-            negated_raters = {rater for rater, direction in selected_study.raters.direction.items() if direction < 0}
-            return comparison, True, comparison.notes, compared_problems(comparison, negated_raters)
+            return (
+                comparison,
+                True,
+                comparison.notes,
+                compared_problems(
+                    comparison, {rater for rater, direction in selected_study.raters.direction.items() if direction < 0}
+                ),
+            )
     notes, has_equal_scales = [*selected_study.notes], True
     try:
         comparison = compare_any_raters(selected_study, aspect, settings(setting))
@@ -219,19 +230,14 @@ def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: M
         study.preferences.frame,
         is_of_aspect_expression & pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names),
     )
-    # A cell is one output of an item; a verdict rates two cells.
-    rated_output_tables = [
-        rating_rows.select("rater", "item", "system"),
-        *(verdict_rows.select("rater", "item", system=column_name) for column_name in ("system_a", "system_b")),
-    ]
-    raters = [*comparison.people, *comparison.metrics]
-    rater_kinds = ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics)
-    human_tie_rates = [tie_rate_of_rater.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
     rater_table = pl.DataFrame(
         {
-            "rater": raters,
-            "kind": rater_kinds,
-            "ties": [*human_tie_rates, *map(tie_rate_of_rater.get, comparison.metrics)],
+            "rater": [*comparison.people, *comparison.metrics],
+            "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
+            "ties": [
+                *([tie_rate_of_rater.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)),
+                *map(tie_rate_of_rater.get, comparison.metrics),
+            ],
         }
     )
     for table_by_rater in (
@@ -239,7 +245,20 @@ def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: M
             pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()
         ),
         verdict_rows.group_by("rater").agg(pl.len().alias("verdicts")),
-        drop_duplicates(pl.concat(rated_output_tables)).group_by("rater").agg(pl.len().alias("cells")),
+        # A cell is one output of an item; a verdict rates two cells.
+        drop_duplicates(
+            pl.concat(
+                [
+                    rating_rows.select("rater", "item", "system"),
+                    *(
+                        verdict_rows.select("rater", "item", system=column_name)
+                        for column_name in ("system_a", "system_b")
+                    ),
+                ]
+            )
+        )
+        .group_by("rater")
+        .agg(pl.len().alias("cells")),
         study.raters.frame.select("rater", "higher_is_better", "signature"),
     ):
         rater_table = rater_table.join(table_by_rater, on="rater", how="left", maintain_order="left")

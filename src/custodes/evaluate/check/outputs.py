@@ -46,8 +46,12 @@ def copied_systems(selected_study: Study) -> Iterator[Problem]:
             (n_copied_items, f"its outputs equal the references of {n_copied_items} items"),
             (top_metrics, f"{join_labels(top_metrics, limit=4)} {verb_text} maximum on all items of the system"),
         )
-        reasons_text = "; ".join(reason_text for applies, reason_text in reasons if applies)
-        yield problem("reference-system", [system, *top_metrics], system=system, why=reasons_text)
+        yield problem(
+            "reference-system",
+            [system, *top_metrics],
+            system=system,
+            why="; ".join(reason_text for applies, reason_text in reasons if applies),
+        )
     for identical_systems, evidence_names in _identical_systems(selected_study, score_rows).items():
         yield problem(
             "identical-systems",
@@ -71,12 +75,11 @@ def _texts(selected_study: Study) -> pl.DataFrame:
 
 def _metric_scores(selected_study: Study) -> pl.DataFrame:
     """Return the scores of outputs by metrics; higher is better."""
-    is_metric_score_expression = pl.col("rater").is_in(list(selected_study.metrics)) & (pl.col("item") != "")
-    direction_expression = pl.col("rater").replace_strict(
-        selected_study.raters.direction, default=1.0, return_dtype=pl.Float64
-    )
-    return selected_study.ratings.frame.filter(is_metric_score_expression).with_columns(
-        pl.col("score") * direction_expression
+    return selected_study.ratings.frame.filter(
+        pl.col("rater").is_in(list(selected_study.metrics)) & (pl.col("item") != "")
+    ).with_columns(
+        pl.col("score")
+        * pl.col("rater").replace_strict(selected_study.raters.direction, default=1.0, return_dtype=pl.Float64)
     )
 
 
@@ -93,16 +96,19 @@ def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
         top=(pl.col("score") >= highest_expression - tolerance_expression).over(rater_aspect_columns),
         bottom=(pl.col("score") <= lowest_expression + tolerance_expression).over(rater_aspect_columns),
     )
-    rater_totals = scores_with_extremes.group_by(rater_aspect_columns).agg(
-        n_top=pl.col("top").sum(),
-        n_bottom=pl.col("bottom").sum(),
-        n_outputs=pl.len(),
-        n_values=pl.col("score").n_unique(),
-    )
     system_rows = (
         scores_with_extremes.group_by([*rater_aspect_columns, "system"], maintain_order=True)
         .agg(pl.col("top", "bottom").all(), n_of_system=pl.len(), n_items=pl.col("item").n_unique())
-        .join(rater_totals, on=rater_aspect_columns, maintain_order="left")
+        .join(
+            scores_with_extremes.group_by(rater_aspect_columns).agg(
+                n_top=pl.col("top").sum(),
+                n_bottom=pl.col("bottom").sum(),
+                n_outputs=pl.len(),
+                n_values=pl.col("score").n_unique(),
+            ),
+            on=rater_aspect_columns,
+            maintain_order="left",
+        )
         .filter(pl.col("n_items") >= FEWEST_ITEMS, pl.col("n_values") >= FEWEST_VALUES)
     )
     top_metrics_of_system, bottom_metrics_of_system = (
@@ -132,19 +138,18 @@ def _reference_copies(selected_study: Study) -> dict[str, int]:
     """
     if selected_study.outputs is None:
         return {}
-    source_rows = selected_study.outputs.sources.select("item", "references").filter(
-        pl.col("references").list.len() > 0
+    output_rows = _texts(selected_study).join(
+        selected_study.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0),
+        on="item",
     )
-    output_rows = _texts(selected_study).join(source_rows, on="item")
     output_rows = output_rows.with_columns(equal=pl.col("references").list.contains(pl.col("text")))
-    system_rows = output_rows.group_by("system", maintain_order=True).agg(
-        pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
-    )
     n_hits_elsewhere_expression, n_outputs_elsewhere_expression = (
         pl.col(column_name).sum() - pl.col(column_name) for column_name in ("hits", "n")
     )
     return dict(
-        system_rows.filter(
+        output_rows.group_by("system", maintain_order=True)
+        .agg(pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len())
+        .filter(
             "all",
             pl.col("n") >= FEWEST_ITEMS,
             n_hits_elsewhere_expression <= ELSEWHERE * n_outputs_elsewhere_expression,
@@ -178,10 +183,11 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
         )
         if not fingerprints_of_systems.select(pl.struct("by", "values", "len").is_duplicated().any()).item():
             continue
-        output_fingerprints = evidence_rows.group_by("by", "item", "system", maintain_order=True).agg(
-            score=fingerprint(*value_column_names)
-        )
-        for (evidence_name,), score_rows in output_fingerprints.group_by("by", maintain_order=True):
+        for (evidence_name,), score_rows in (
+            evidence_rows.group_by("by", "item", "system", maintain_order=True)
+            .agg(score=fingerprint(*value_column_names))
+            .group_by("by", maintain_order=True)
+        ):
             for identical_systems in _equal_systems(score_rows):
                 evidence_of_systems.setdefault(identical_systems, []).append(str(evidence_name))
     return evidence_of_systems
@@ -220,11 +226,10 @@ def texts_alone(study: Study) -> pl.DataFrame | None:
 def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
     stripped_text_expression = pl.col("text").str.strip_chars()
-    is_duplicate_expression = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
     n_items_expression = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
     return (
         texts.with_columns(blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+"))
-        .with_columns(equal=is_duplicate_expression)
+        .with_columns(equal=(pl.len().over("item", "text") > 1) & ~pl.col("blank"))
         .group_by("system")
         .agg(
             items=n_items_expression,
@@ -257,14 +262,11 @@ def text_problems(texts: pl.DataFrame) -> Iterator[Problem]:
         count_of_system = dict(
             system_rows.filter(pl.col(count_column_name) > 0).select("system", count_column_name).iter_rows()
         )
-        systems_text = join_labels(
-            (f"{system} ({n_outputs})" for system, n_outputs in count_of_system.items()), limit=5
-        )
         yield from problems_of(
             rule,
             [*count_of_system],
             n=sum(count_of_system.values()),
             cells=system_rows["items"].sum(),
-            systems=systems_text,
+            systems=join_labels((f"{system} ({n_outputs})" for system, n_outputs in count_of_system.items()), limit=5),
         )
     yield problem("texts-only", n=system_rows.height, items=texts["item"].n_unique())

@@ -194,11 +194,10 @@ def merge_aspects(problems: pl.DataFrame) -> pl.DataFrame:
     """Return the problems; problems that differ only in the aspect become one row with all aspects."""
     if "aspect" not in problems.columns or problems.is_empty():
         return problems
-    grouped_problems = problems.with_columns(pl.col("examples").list.join("\n")).group_by(
-        *[column_name for column_name in problems.columns if column_name != "aspect"], maintain_order=True
-    )
     return (
-        grouped_problems.agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
+        problems.with_columns(pl.col("examples").list.join("\n"))
+        .group_by(*[column_name for column_name in problems.columns if column_name != "aspect"], maintain_order=True)
+        .agg(pl.col("aspect").unique(maintain_order=True).str.join(", "))
         .with_columns(pl.col("examples").str.split("\n"))
         .select(problems.columns)
     )

@@ -50,9 +50,12 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
         yield problem("no-metrics", why=NO_METRIC)
     elif not selected_study.humans and SILENT not in {note.rule for note in selected_study.notes}:
         kind_of_rater = study.raters.kind  # as in the file; in selected_study, all are metrics
-        problem_rule = "no-annotators" if set(kind_of_rater.values()) != {"metric"} else "no-human-ratings"
         notes = [note for note in notes if note.rule != UNKNOWN_KIND_RULE]
-        yield problem(problem_rule, why=study.advice_on_annotators(), metrics=join_labels(kind_of_rater))
+        yield problem(
+            "no-annotators" if set(kind_of_rater.values()) != {"metric"} else "no-human-ratings",
+            why=study.advice_on_annotators(),
+            metrics=join_labels(kind_of_rater),
+        )
     if len(selected_study.systems) < 2 and output_texts is None and not selected_study.labels:
         yield problem(
             "nothing-compared",
@@ -81,13 +84,14 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
 def _range_problems(study: Study) -> list[Problem]:
     """Return raters with many scores outside the range that the raters file declares; the range may be wrong."""
     rounding_expression = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
-    is_in_range_expression = pl.col("score").is_between(
-        pl.col("low") - rounding_expression, pl.col("high") + rounding_expression
-    )
     out_of_range_rates = (
         study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
         .group_by("rater", maintain_order=True)
-        .agg(rate=(~is_in_range_expression).mean())
+        .agg(
+            rate=(
+                ~pl.col("score").is_between(pl.col("low") - rounding_expression, pl.col("high") + rounding_expression)
+            ).mean()
+        )
         .filter(pl.col("rate") > RANGE_MARGIN)
     )
     return problems_of(
@@ -104,11 +108,14 @@ def _reversed_annotators(study: Study) -> Iterator[Problem]:
     if len(study.humans) < FEWEST_FOR_DIRECTION:
         return
     answers_of_aspects, _ = annotator_answers(study, study.humans)
-    reversed_masks = are_reversed([annotator_tests(aspect_answers) for aspect_answers in answers_of_aspects])
     reversed_rater_texts = list(
         dict.fromkeys(
             f"{rater}{label_of(aspect_answers.aspect)}"
-            for aspect_answers, is_reversed in zip(answers_of_aspects, reversed_masks, strict=True)
+            for aspect_answers, is_reversed in zip(
+                answers_of_aspects,
+                are_reversed([annotator_tests(aspect_answers) for aspect_answers in answers_of_aspects]),
+                strict=True,
+            )
             for rater in compress(aspect_answers.raters, is_reversed)
         )
     )
@@ -145,28 +152,35 @@ def _order_problems(study: Study) -> Iterator[Problem]:
     )
     judges_with_fixed_order = [judge for judge in judges if judge in raters_with_fixed_order]
     yield from problems_of("one-order", judges_with_fixed_order, raters=join_labels(judges_with_fixed_order))
-    comparison_rows = (
+    partial_judge_rows = (
         verdict_rows.join(half_comparison_rows, on=half_comparison_rows.columns, how="anti")
         .group_by("item", "aspect", *pair_column_names)
         .agg(both=has_both_orders_expression)
-    )
-    partial_judge_rows = (
-        comparison_rows.group_by("rater")
+        .group_by("rater")
         .agg(pl.col("both").any(), half=(~pl.col("both")).sum())
         .filter("both", pl.col("half") > 0)
         .sort("rater")
     )
-    raters_text = join_labels(
-        (f"{judge} ({n_half_comparisons})" for judge, _, n_half_comparisons in partial_judge_rows.iter_rows()), limit=3
+    yield from problems_of(
+        "one-of-two-orders",
+        partial_judge_rows["rater"].to_list(),
+        raters=join_labels(
+            (f"{judge} ({n_half_comparisons})" for judge, _, n_half_comparisons in partial_judge_rows.iter_rows()),
+            limit=3,
+        ),
     )
-    yield from problems_of("one-of-two-orders", partial_judge_rows["rater"].to_list(), raters=raters_text)
 
 
 def _metadata_problems(study: Study, note_rules: set[str]) -> Iterator[Problem]:
     """Yield raters with the same signature under several names, and raters with scores of truncated texts."""
     rater_table = study.raters.frame
-    signature_rows = rater_table.drop_nulls("signature").group_by("signature", maintain_order=True).agg("rater")
-    for rater_names in signature_rows.filter(pl.col("rater").list.len() > 1)["rater"].to_list():
+    for rater_names in (
+        rater_table.drop_nulls("signature")
+        .group_by("signature", maintain_order=True)
+        .agg("rater")
+        .filter(pl.col("rater").list.len() > 1)["rater"]
+        .to_list()
+    ):
         yield problem("same-signature", rater_names, raters=join_labels(rater_names))
     truncated_rater_rows = rater_table.filter(pl.col("truncated") > 0, TRUNCATED not in note_rules).select(
         "rater", "truncated"
@@ -186,21 +200,28 @@ def _metadata_problems(study: Study, note_rules: set[str]) -> Iterator[Problem]:
 
 def label_problems(selected_study: Study, rng: Rng) -> Iterator[Problem]:
     """Yield problems of the labels of a selected study; problems that may reverse a conclusion are warnings."""
-    selection_notes = set(selected_study.notes)
     for note in rates(selected_study, rng=rng).notes:
-        if note not in selection_notes:
+        if note not in selected_study.notes:
             yield Problem("warning" if note.rule in WARNINGS else "info", note.rule, note.message)
 
 
 def _look_alike_problems(study: Study) -> Iterator[Problem]:
     """Yield systems, raters and aspects with labels that look equal but count as different."""
-    labels_of_kind = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
-    for kind_word, labels_in_study in labels_of_kind.items():
+    for kind_word, labels_in_study in {
+        "systems": study.systems,
+        "raters": tuple(study.raters.kind),
+        "aspects": study.aspects,
+    }.items():
         confusable_sets = confusable_groups(labels_in_study)
-        sets_text = join_labels(
-            (" = ".join(map(escape_confusable, confusable_labels)) for confusable_labels in confusable_sets), limit=4
+        yield from problems_of(
+            "look-alikes",
+            list(chain(*confusable_sets)),
+            what=kind_word,
+            names=join_labels(
+                (" = ".join(map(escape_confusable, confusable_labels)) for confusable_labels in confusable_sets),
+                limit=4,
+            ),
         )
-        yield from problems_of("look-alikes", list(chain(*confusable_sets)), what=kind_word, names=sets_text)
 
 
 def _people_as_metrics(study: Study, metrics: set[str]) -> list[Problem]:
@@ -269,10 +290,12 @@ def refusals(annotator_question_rows: pl.DataFrame) -> Iterator[Problem]:
         n=refused_pair_rows.height,
         n_pairs=pair_rate_rows.height,
     )
-    system_question_rows = pl.concat(
-        [annotator_question_rows.with_columns(system=column_name) for column_name in ("system_a", "system_b")]
+    system_rate_rows = _refusal_rates(
+        pl.concat(
+            [annotator_question_rows.with_columns(system=column_name) for column_name in ("system_a", "system_b")]
+        ).drop_nulls("system"),
+        "system",
     )
-    system_rate_rows = _refusal_rates(system_question_rows.drop_nulls("system"), "system")
     p_value_of_system = {system: _refusal_p_value(annotator_question_rows, system) for system in system_rate_rows["of"]}
     n_tested = sum(p_value is not None for p_value in p_value_of_system.values())
     differing_systems = [
@@ -280,22 +303,26 @@ def refusals(annotator_question_rows: pl.DataFrame) -> Iterator[Problem]:
         for system, p_value in p_value_of_system.items()
         if p_value is not None and p_value * n_tested <= REFUSAL_LEVEL
     ]
-    rates_text = join_labels(
-        f"{system} {refusal_rate:.0%}" for system, *_, refusal_rate in system_rate_rows.iter_rows()
-    )
     yield from problems_of(
-        "refusals-differ", differing_systems, systems=join_labels(differing_systems), rates=rates_text
+        "refusals-differ",
+        differing_systems,
+        systems=join_labels(differing_systems),
+        rates=join_labels(f"{system} {refusal_rate:.0%}" for system, *_, refusal_rate in system_rate_rows.iter_rows()),
     )
 
 
 def _refusal_rates(annotator_question_rows: pl.DataFrame, *group_column_names: str) -> pl.DataFrame:
     """Return the refusals, questions and refusal rate of each pair or system (column `of`), highest rate first."""
-    group_name_expression = pl.concat_str(group_column_names, separator=" and ", ignore_nulls=True).alias("of")
     return (
         annotator_question_rows.group_by(group_column_names)
         .agg(pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean())
         .sort("rate", *group_column_names, descending=[True, *(False for _ in group_column_names)])
-        .select(group_name_expression, "refused", "questions", "rate")
+        .select(
+            pl.concat_str(group_column_names, separator=" and ", ignore_nulls=True).alias("of"),
+            "refused",
+            "questions",
+            "rate",
+        )
     )
 
 

@@ -44,9 +44,14 @@ def _closest_rows(answer: Complementarity) -> pl.DataFrame:
     """Return the rows of the human raters and of the metrics whose rankings are closest to human rankings."""
     if answer.raters.height <= MANY:
         return answer.raters
-    metric_rows = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
     return answer.raters.filter(
-        (pl.col("kind") != METRIC) | pl.col("rater").is_in(metric_rows["rater"].head(CLOSEST).to_list())
+        (pl.col("kind") != METRIC)
+        | pl.col("rater").is_in(
+            answer.raters.filter(kind=METRIC)
+            .sort("with_humans", nulls_last=True, maintain_order=True)["rater"]
+            .head(CLOSEST)
+            .to_list()
+        )
     )
 
 
@@ -200,8 +205,9 @@ def complementarity(
         rater_scores(study, human_raters=human_raters, one_side=True, variants=variants, **selection), level
     )
     raters, rng = rankings.rater_scores, np.random.default_rng(rng)
-    bootstrap_weights = raters.design.draw_weights(resamples, rng)
-    distances = Distances.from_rankings(rankings, distance, bootstrap_weights, confidence, progress)
+    distances = Distances.from_rankings(
+        rankings, distance, raters.design.draw_weights(resamples, rng), confidence, progress
+    )
     is_defined_pair = np.isfinite(distances.columns["complementarity"])
     if not is_defined_pair.any():
         raise InputError(
@@ -291,16 +297,21 @@ def _means_with_diagonal(
 
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
-    distance_rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.rater_scores.design.n_units))
+    distance_rules = rank_distance.RULES
     sums_and_counts_of_kind = np.zeros((2, len(distance_rules), len(KINDS)))
     for pair_slice in rankings.blocks(1):
-        distances_by_rule = rank_distance.rank_distances(
-            rankings.values, *rankings.pairs[:, pair_slice], rules=distance_rules
+        sums_and_counts_of_kind += defined_sums(
+            np.concatenate(
+                [
+                    rankings.mean(distances, np.ones((1, rankings.rater_scores.design.n_units)))
+                    for distances in rank_distance.rank_distances(
+                        rankings.values, *rankings.pairs[:, pair_slice], rules=distance_rules
+                    )
+                ]
+            ),
+            [rankings.kind[pair_slice]],
+            len(KINDS),
         )
-        mean_distance_by_rule_and_pair = np.concatenate(
-            [rankings.mean(distances, equal_weights) for distances in distances_by_rule]
-        )
-        sums_and_counts_of_kind += defined_sums(mean_distance_by_rule_and_pair, [rankings.kind[pair_slice]], len(KINDS))
     return {
         "distance": [distance_rule for distance_rule in distance_rules for _ in KINDS],
         "kinds": KINDS * len(distance_rules),
@@ -314,13 +325,13 @@ def _notes(
     """Return notes on values that are missing or uncertain, and on averages that mix two kinds of agreement."""
     raters, n_rankings = rankings.rater_scores, rankings.values.shape[1]
     human_positions = raters.select_kind("human")
-    is_varying_pair = raters.varies[rankings.pairs].all(axis=0)
-    n_undefined_distances = int((n_rankings - table_of_name["pairs"]["n"].to_numpy()[is_varying_pair]).sum())
+    n_undefined_distances = int(
+        (n_rankings - table_of_name["pairs"]["n"].to_numpy()[raters.varies[rankings.pairs].all(axis=0)]).sum()
+    )
     empty_kinds = table_of_name["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
-    has_several_annotators = np.isfinite(raters.annotators).any(axis=(2, 3)).sum() > len(human_positions)
     hint_text = (
         "; human_raters='annotators' compares the annotators one by one"
-        if has_several_annotators and KINDS[0] in empty_kinds
+        if (np.isfinite(raters.annotators).any(axis=(2, 3)).sum() > len(human_positions)) and KINDS[0] in empty_kinds
         else ""
     )
     has_no_humans = not len(human_positions)

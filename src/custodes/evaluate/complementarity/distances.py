@@ -53,14 +53,16 @@ class Rankings:
             f"{join_labels(flat_raters)}: excluded, because the rater {reason} (scores differ only between "
             f"{rankings.unit}s)"
         )
-        varying_rater_scores = replace(
-            raters,
-            scores=np.where(is_flat_rater[:, None, None], np.nan, raters.scores),
-            constant=raters.constant + flat_raters,
-            left_out=(*raters.left_out, *((rater, reason) for rater in flat_raters)),
-            notes=(*raters.notes, *build_notes(("constant-rater", len(flat_raters), message))),
+        return cls(
+            rater_scores=replace(
+                raters,
+                scores=np.where(is_flat_rater[:, None, None], np.nan, raters.scores),
+                constant=raters.constant + flat_raters,
+                left_out=(*raters.left_out, *((rater, reason) for rater in flat_raters)),
+                notes=(*raters.notes, *build_notes(("constant-rater", len(flat_raters), message))),
+            ),
+            level=level,
         )
-        return cls(rater_scores=varying_rater_scores, level=level)
 
     @cached_property
     def values(self) -> Floats:
@@ -94,9 +96,9 @@ class Rankings:
 
     def mean(self, distances: Floats, weights: Floats) -> Floats:
         """Weighted means of distances (pairs, units): (1 + B, pairs); the weights are of clusters or of systems."""
-        design, n_rankings = self.rater_scores.design, distances.shape[1]
+        design = self.rater_scores.design
         if self.level == "utterance":
-            return weighted_item_mean(distances, units=np.zeros(n_rankings, dtype=int), weights=weights[:1, :1])
+            return weighted_item_mean(distances, units=np.zeros(distances.shape[1], dtype=int), weights=weights[:1, :1])
         return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.weights)
 
     def cluster_shares(self, pair_slice: slice) -> Floats:
@@ -161,14 +163,18 @@ class Distances:
         for pair_slice in progress(pair_slices, total=len(pair_slices), desc="complementarity"):
             ranking_distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, bootstrap_weights)
             cluster_shares = rankings.cluster_shares(pair_slice)
-            columns_with_bounds = with_interval(
-                "complementarity",
-                mean_distances,
-                confidence,
-                clusters=effective_clusters_by_row(np.nan_to_num(cluster_shares)),
-                bounds=intervals.SHARE,
+            columns_of_blocks.append(
+                {
+                    **with_interval(
+                        "complementarity",
+                        mean_distances,
+                        confidence,
+                        clusters=effective_clusters_by_row(np.nan_to_num(cluster_shares)),
+                        bounds=intervals.SHARE,
+                    ),
+                    "n": np.isfinite(ranking_distances).sum(axis=1),
+                }
             )
-            columns_of_blocks.append({**columns_with_bounds, "n": np.isfinite(ranking_distances).sum(axis=1)})
             groups_of_pairs = [group_of_pair[pair_slice] for group_of_pair in group_of_pair_arrays]
             group_sums_and_counts += defined_sums(mean_distances, groups_of_pairs, n_groups)
             share_sums_and_counts += defined_sums(cluster_shares.T, groups_of_pairs, n_groups)
@@ -197,9 +203,12 @@ def _resampled_distances(
         rankings.values, *rankings.pairs[:, pair_slice], rule=rule
     )
     design = rankings.rater_scores.design
-    influence_of_cluster = bootstrap.unit_sums(ranking_influences, units=design.units, n_units=design.n_units)
     return distances, np.clip(
-        rankings.mean(distances, bootstrap_weights) + (bootstrap_weights - 1) @ influence_of_cluster.T, 0.0, 1.0
+        rankings.mean(distances, bootstrap_weights)
+        + (bootstrap_weights - 1)
+        @ bootstrap.unit_sums(ranking_influences, units=design.units, n_units=design.n_units).T,
+        0.0,
+        1.0,
     )
 
 

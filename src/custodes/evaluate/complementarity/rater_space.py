@@ -37,10 +37,6 @@ def space_columns(
         rankings.rater_scores,
         _rank_space(rankings),
     )
-    left_out_raters = [
-        (raters.names[rater_position], f"did not rate every {rankings.object_name}, so components exclude this rater")
-        for rater_position in incomplete_rater_indices
-    ]
     notes = build_notes(
         (
             "partial-representation",
@@ -61,7 +57,17 @@ def space_columns(
             "communities are computed with the average similarity for these pairs",
         )
     )
-    return {"components": component_columns, "coordinates": coordinate_columns}, left_out_raters, notes
+    return (
+        {"components": component_columns, "coordinates": coordinate_columns},
+        [
+            (
+                raters.names[rater_position],
+                f"did not rate every {rankings.object_name}, so components exclude this rater",
+            )
+            for rater_position in incomplete_rater_indices
+        ],
+        notes,
+    )
 
 
 def _component_columns(
@@ -74,8 +80,10 @@ def _component_columns(
     """Return the columns of `components`, from the results of `_rank_space`."""
     if len(placed_rater_indices) < 2:
         return {}
-    object_weights = None if rankings.level == "system" else rankings.rater_scores.design.weights[is_ranked_object]
-    (explained_variance,) = ordination.explained_variance(rater_points[np.newaxis], column_weights=object_weights)
+    (explained_variance,) = ordination.explained_variance(
+        rater_points[np.newaxis],
+        column_weights=None if rankings.level == "system" else rankings.rater_scores.design.weights[is_ranked_object],
+    )
     placed_order_by_name = np.argsort(
         [rankings.rater_scores.names[rater_position] for rater_position in placed_rater_indices]
     )  # sorted, so that permutations do not depend on the order of raters
@@ -108,9 +116,11 @@ def _coordinate_columns(
     coordinates_and_clusters = np.full((4, len(rankings.rater_scores.names)), np.nan)  # x, y, cluster, rank_sum_cluster
     if len(placed_rater_indices) >= FEWEST:
         coordinates_and_clusters[:2, placed_rater_indices] = ordination.coordinates(rater_points).T
-        correlations = np.nan_to_num(pearson(rater_points[:, np.newaxis], rater_points), nan=0.0)
         coordinates_and_clusters[3, placed_rater_indices] = 1 + communities(
-            round_for_sorting(np.maximum(correlations, 0.0)), seed=seed
+            round_for_sorting(
+                np.maximum(np.nan_to_num(pearson(rater_points[:, np.newaxis], rater_points), nan=0.0), 0.0)
+            ),
+            seed=seed,
         )
     is_defined = np.isfinite(pair_distances)
     # Raters with a defined distance to another rater.

@@ -72,14 +72,17 @@ def aspect_preferences(study: Study, setting: PreferenceOptions) -> list[AspectP
     If only some rows have an aspect, the rows without an aspect are a separate part. Raises
     `InputError` if there are no verdicts, no scores of two outputs of one item, and no repeated labels.
     """
-    answer_frames = (
-        study.preferences.frame,
-        study.preferences.missing,
-        _repeated_scores(study.ratings.frame),
-        study.probes,
-    )
-    aspects_with_rows = {aspect for answer_frame in answer_frames for aspect in answer_frame["aspect"].unique()}
     aspects = study.aspects
+    aspects_with_rows = {
+        aspect
+        for answer_frame in (
+            study.preferences.frame,
+            study.preferences.missing,
+            _repeated_scores(study.ratings.frame),
+            study.probes,
+        )
+        for aspect in answer_frame["aspect"].unique()
+    }
     preferences_of_aspects = [
         _aspect_preferences(study, aspect, setting, is_compared=aspect in aspects and is_ordered(study, aspect))
         for aspect in (*aspects, *sorted(aspects_with_rows - {*aspects}))
@@ -133,29 +136,33 @@ def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: 
         label_codes(verdict_rows["item"], design.items),
         pair_positions(verdict_rows, design.systems),
     )
-    query_rows = pl.DataFrame(
-        {
-            "rater": label_codes(verdict_rows["rater"], raters),
-            "item": item_of_verdict,
-            "pair": pair_of_verdict,
-            "unit": design.units[item_of_verdict],
-            "comparison": item_of_verdict * max(1, len(design.pairs)) + pair_of_verdict,
-            "order": verdict_rows.select(ORDER_CODES.cast(pl.Int8)).to_series(),
-            "preference": verdict_rows["preference"].cast(pl.Float64),
-            "why": verdict_rows["why"],
-        }
-    )
-    return query_rows.filter(pl.col("rater") >= 0).with_columns(
-        run=pl.int_range(pl.len()).over("rater", "comparison", "order")
+    return (
+        pl.DataFrame(
+            {
+                "rater": label_codes(verdict_rows["rater"], raters),
+                "item": item_of_verdict,
+                "pair": pair_of_verdict,
+                "unit": design.units[item_of_verdict],
+                "comparison": item_of_verdict * max(1, len(design.pairs)) + pair_of_verdict,
+                "order": verdict_rows.select(ORDER_CODES.cast(pl.Int8)).to_series(),
+                "preference": verdict_rows["preference"].cast(pl.Float64),
+                "why": verdict_rows["why"],
+            }
+        )
+        .filter(pl.col("rater") >= 0)
+        .with_columns(run=pl.int_range(pl.len()).over("rater", "comparison", "order"))
     )
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
     """Return verdicts derived from the scores of raters who scored outputs several times; one verdict per run."""
-    direction_expression = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
-    aspect_rows = study.ratings.frame.filter(pl.col("aspect") == aspect)
-    score_rows = _repeated_scores(aspect_rows if is_ordered(study, aspect) else aspect_rows.clear()).select(
-        "rater", "system", item=pl.struct("item", "repeat"), score=pl.col("score") * direction_expression, threshold=0.0
+    aspect_rows = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.lit(is_ordered(study, aspect)))
+    score_rows = _repeated_scores(aspect_rows).select(
+        "rater",
+        "system",
+        item=pl.struct("item", "repeat"),
+        score=pl.col("score") * pl.col("rater").replace_strict(study.raters.direction, default=1.0),
+        threshold=0.0,
     )
     difference_rows: pl.DataFrame = score_differences(nw.from_native(score_rows.lazy())).collect().to_native()
     return (
@@ -177,26 +184,27 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     numbers.
     """
     label_scale = study.labels.get(aspect)
-    is_score_rater_expression = pl.col("rater").is_in(list(label_scale.scores if label_scale else ()))
     score_rows = study.ratings.frame.filter(
-        pl.col("aspect") == aspect, pl.col("item") != "", ~is_score_rater_expression
+        pl.col("aspect") == aspect,
+        pl.col("item") != "",
+        ~pl.col("rater").is_in(list(label_scale.scores if label_scale else ())),
     )
     repeated_rows = score_rows.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
     if label_scale:
         return repeated_rows
-    is_label_score_expression = (pl.col("score") == pl.col("score").round()).all() & (
-        pl.col("score").n_unique() <= MOST_STEPS
+    return repeated_rows.filter(
+        ((pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)).over("rater")
     )
-    return repeated_rows.filter(is_label_score_expression.over("rater"))
 
 
 def _add_preferences(study: Study, preferences: AspectPreferences, setting: PreferenceOptions) -> AspectPreferences:
     """Return the part with arrays of preferences by rater and comparison."""
     queried_preferences = study.preferences.queried_verdicts
     # If no ties are excluded, other questions use the same comparisons, which may be in the cache of the study.
-    has_no_excluded_ties = queried_preferences.frame.height == study.preferences.frame.height
     comparison = compare_checked_raters(
-        study if has_no_excluded_ties else replace(study, preferences=queried_preferences),
+        study
+        if queried_preferences.frame.height == study.preferences.frame.height
+        else replace(study, preferences=queried_preferences),
         preferences.aspect,
         setting,
     )
@@ -215,11 +223,13 @@ def _add_preferences(study: Study, preferences: AspectPreferences, setting: Pref
     signs[label_codes(pl.Series(comparisons_of_all_raters.raters[1:], dtype=pl.String), preferences.raters)] = (
         joint_preferences.signs[1:, ordered_comparison_indices]
     )
-    item_codes = label_codes(pl.Series(comparison.items, dtype=pl.String), preferences.design.items)
-    system_codes = label_codes(pl.Series(comparison.systems, dtype=pl.String), preferences.design.systems)
     item_of_comparison, (first_systems, second_systems) = (
-        item_codes[joint_preferences.item[ordered_comparison_indices]],
-        system_codes[comparison.design.pairs[joint_preferences.pair[ordered_comparison_indices]]].T,
+        label_codes(pl.Series(comparison.items, dtype=pl.String), preferences.design.items)[
+            joint_preferences.item[ordered_comparison_indices]
+        ],
+        label_codes(pl.Series(comparison.systems, dtype=pl.String), preferences.design.systems)[
+            comparison.design.pairs[joint_preferences.pair[ordered_comparison_indices]]
+        ].T,
     )
     return replace(
         preferences,
@@ -249,8 +259,7 @@ def _word_counts(study: Study, design: Design) -> Floats:
         label_codes(text_rows["system"], design.systems),
     )
     is_listed_output: Bools = (item_index_of_text >= 0) & (system_index_of_text >= 0)
-    n_words_of_text = text_rows["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
     word_counts[item_index_of_text[is_listed_output], system_index_of_text[is_listed_output]] = (
-        1 + n_words_of_text[is_listed_output]
+        1 + text_rows["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()[is_listed_output]
     )
     return word_counts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from custodes.data.study import Study, select_aspect_rows
 from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
 from custodes.evaluate.consistency.findings import CONFIDENCE, FEWEST, POINTS, Finding
 from custodes.stats import ABSENT, intervals
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats
 from custodes.stats.judging.calibration import (
     bins_of,
     brier,
@@ -45,36 +44,30 @@ def confidence_rows(
 
     A rater is included if it gave outcome probabilities for comparisons with human verdicts.
     """
-    forecasts = _forecasts(study, preferences, setting)
-    confidence_table_rows, reliability_table_rows, findings = (
-        list[dict[str, Any]](),
-        list[dict[str, Any]](),
-        list[Finding](),
-    )
-    for (rater_index,), rater_forecasts in forecasts.group_by("rater", maintain_order=True):
-        rater_name, unit_of_verdict = (
-            preferences.raters[int(str(rater_index))],
-            rater_forecasts["unit"].to_numpy(),
-        )
+    confidence_table_rows, reliability_table_rows = list[dict[str, Any]](), list[dict[str, Any]]()
+    findings = list[Finding]()
+    for (rater_index,), rater_forecasts in _forecasts(study, preferences, setting).group_by(
+        "rater", maintain_order=True
+    ):
+        rater_name, unit_of_verdict = preferences.raters[int(str(rater_index))], rater_forecasts["unit"].to_numpy()
         outcome_probabilities = _outcome_probabilities(rater_forecasts)
         human_outcomes = 1 - rater_forecasts["people"].to_numpy().astype(np.int64)
         confidences, is_right_verdict = confidence_and_correctness(outcome_probabilities, human_outcomes)
         bin_of_verdict = bins_of(confidences)
-        min_correct_count_variance = correct_count_variance(
-            outcome_probabilities, rater_forecasts["comparison"].to_numpy()
-        )
         overconfidence_test = estimate_overconfidence(
             confidences,
             is_right_verdict,
-            least_variance=min_correct_count_variance,
+            least_variance=correct_count_variance(outcome_probabilities, rater_forecasts["comparison"].to_numpy()),
             units=unit_of_verdict,
             confidence=confidence,
         )
         # Probabilities are averaged over repeats and then over orders.
-        order_mean_forecast_rows = rater_forecasts.group_by(*KEY, "order", maintain_order=True).agg(
-            pl.col(CHANCES).mean()
+        comparison_rows = (
+            rater_forecasts.group_by(*KEY, "order", maintain_order=True)
+            .agg(pl.col(CHANCES).mean())
+            .group_by(KEY, maintain_order=True)
+            .agg(pl.col(CHANCES).mean())
         )
-        comparison_rows = order_mean_forecast_rows.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
         overconfidence, low, high = (POINTS * float(value) for value in overconfidence_test[:3])
         p_value, reason = float(overconfidence_test.p_value), ""
         if len(np.unique(unit_of_verdict)) < FEWEST:
@@ -94,9 +87,16 @@ def confidence_rows(
                 **_brier_columns(comparison_rows, preferences.n_units, bootstrap_weights, confidence),
             }
         )
-        reliability_table_rows += _reliability_rows(
-            rater_name, confidences, is_right_verdict, bin_of_verdict, unit_of_verdict, confidence
-        )
+        n_verdicts_of_bin = np.bincount(bin_of_verdict)
+        accuracies = share_by_bin(is_right_verdict, bin_of_verdict, units=unit_of_verdict, confidence=confidence)
+        reliability_table_rows += pl.DataFrame(
+            {
+                "rater": [rater_name] * len(n_verdicts_of_bin),
+                "verdicts": n_verdicts_of_bin,
+                "mean_confidence": np.bincount(bin_of_verdict, weights=confidences) / n_verdicts_of_bin,
+                **dict(zip(("accuracy", "accuracy_low", "accuracy_high"), accuracies, strict=True)),
+            }
+        ).to_dicts()
     return confidence_table_rows, reliability_table_rows, findings
 
 
@@ -120,11 +120,6 @@ def _forecasts(study: Study, preferences: AspectPreferences, setting: Preference
     if is_first_order_only:
         verdict_rows = verdict_rows.unique(COMPARISON, keep="first", maintain_order=True)
     verdict_rows_with_probabilities = verdict_rows.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
-    coded_verdict_rows = verdict_rows_with_probabilities.select(*CHANCES, "order").with_columns(
-        rater=pl.Series(label_codes(verdict_rows_with_probabilities["rater"], preferences.raters)),
-        item=pl.Series(label_codes(verdict_rows_with_probabilities["item"], preferences.design.items)),
-        pair=pl.Series(pair_positions(verdict_rows_with_probabilities, preferences.design.systems)),
-    )
     human_preference_rows = pl.DataFrame(
         {
             "item": preferences.item,
@@ -133,9 +128,16 @@ def _forecasts(study: Study, preferences: AspectPreferences, setting: Preference
             "people": preferences.people,
         }
     ).with_row_index("comparison")
-    return coded_verdict_rows.join(
-        human_preference_rows.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
-    ).sort("rater", maintain_order=True)
+    return (
+        verdict_rows_with_probabilities.select(*CHANCES, "order")
+        .with_columns(
+            rater=pl.Series(label_codes(verdict_rows_with_probabilities["rater"], preferences.raters)),
+            item=pl.Series(label_codes(verdict_rows_with_probabilities["item"], preferences.design.items)),
+            pair=pl.Series(pair_positions(verdict_rows_with_probabilities, preferences.design.systems)),
+        )
+        .join(human_preference_rows.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left")
+        .sort("rater", maintain_order=True)
+    )
 
 
 def _outcome_probabilities(forecast_rows: pl.DataFrame) -> Floats:
@@ -146,58 +148,27 @@ def _outcome_probabilities(forecast_rows: pl.DataFrame) -> Floats:
 
 def _brier_columns(
     comparison_rows: pl.DataFrame, n_units: int, bootstrap_weights: Floats, confidence: float
-) -> dict[str, float]:
+) -> dict[str, Floats]:
     """Return the Brier score, and the Brier skill score relative to a constant forecast."""
-    outcome_probabilities, unit_of_comparison, human_outcomes = (
+    outcome_probabilities, unit_of_comparison = (
         _outcome_probabilities(comparison_rows),
         comparison_rows["unit"].to_numpy(),
-        1 - comparison_rows["people"].to_numpy().astype(np.int64),
     )
-    constant_forecasts = np.broadcast_to(constant_forecast(human_outcomes), outcome_probabilities.shape)
+    human_outcomes = 1 - comparison_rows["people"].to_numpy().astype(np.int64)
     n_comparisons, brier_sums, constant_brier_sums = (
         bootstrap_weights @ np.bincount(unit_of_comparison, weights=summed_values, minlength=n_units)
         for summed_values in (
             None,
             brier(outcome_probabilities, human_outcomes),
-            brier(constant_forecasts, human_outcomes),
+            brier(np.broadcast_to(constant_forecast(human_outcomes), outcome_probabilities.shape), human_outcomes),
         )
     )
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit_of_comparison))}
-    brier_columns = with_interval("brier", ratio(brier_sums, n_comparisons), bounds=LARGEST_BRIER, **interval_options)
-    relative_brier_columns = with_interval(
-        "left",
-        ratio(brier_sums, constant_brier_sums),
-        bounds=intervals.POSITIVE,
-        **interval_options,
-    )
-    brier_columns |= {
-        "brier_skill": 1 - relative_brier_columns["left"],
-        "brier_skill_low": 1 - relative_brier_columns["left_high"],
-        "brier_skill_high": 1 - relative_brier_columns["left_low"],
+    relative_brier_draws = ratio(brier_sums, constant_brier_sums)
+    relative_columns = with_interval("brier_skill", relative_brier_draws, bounds=intervals.POSITIVE, **interval_options)
+    return {
+        **with_interval("brier", ratio(brier_sums, n_comparisons), bounds=LARGEST_BRIER, **interval_options),
+        "brier_skill": 1 - relative_columns["brier_skill"],
+        "brier_skill_low": 1 - relative_columns["brier_skill_high"],
+        "brier_skill_high": 1 - relative_columns["brier_skill_low"],
     }
-    return {column_name: float(column_value) for column_name, column_value in brier_columns.items()}
-
-
-def _reliability_rows(
-    rater_name: str,
-    confidences: Floats,
-    is_right_verdict: Floats,
-    bin_of_verdict: Ints,
-    unit_of_verdict: Ints,
-    confidence: float,
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the reliability curve, one per bin."""
-    n_verdicts_of_bin = np.bincount(bin_of_verdict)
-    mean_confidences = np.bincount(bin_of_verdict, weights=confidences) / n_verdicts_of_bin
-    accuracies_and_bounds = share_by_bin(is_right_verdict, bin_of_verdict, units=unit_of_verdict, confidence=confidence)
-    for n_verdicts, mean_confidence, accuracy, low, high in zip(
-        n_verdicts_of_bin, mean_confidences, *accuracies_and_bounds, strict=True
-    ):
-        yield {
-            "rater": rater_name,
-            "verdicts": n_verdicts,
-            "mean_confidence": mean_confidence,
-            "accuracy": accuracy,
-            "accuracy_low": low,
-            "accuracy_high": high,
-        }

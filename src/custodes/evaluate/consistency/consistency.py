@@ -236,11 +236,6 @@ class Consistency(Result):
             best="high",
         ),
         difference("gain", "accuracy minus the accuracy of `best single judge`", "Gain over the best", interval=True),
-        score(
-            "cost_per_correct",
-            "cost of a comparison divided by accuracy; null if a cost is unknown or if costs have different units",
-            essential=False,
-        ),
         labels("judges", "members of the panel; the members of a best panel are chosen on all items", "Members"),
         essential=False,
     )
@@ -285,20 +280,23 @@ def consistency(
     full_setting = settings(setting)
     selected_study = study.select(**selection_arguments(full_setting), one_side=True)
     own_system_findings = self_preference(study, selected_study, full_setting, alpha=alpha, confidence=confidence)
-    answer_aspect = partial(
-        _answer,
-        selected_study,
-        own_system_findings,
-        setting=full_setting,
-        by=by,
-        alpha=alpha,
-        confidence=confidence,
-        resamples=resamples,
-    )
     preferences_of_aspects = aspect_preferences(selected_study, full_setting)
     answers_of_aspects = list(
         map_parts(
-            answer_aspect, preferences_of_aspects, rng=np.random.default_rng(rng), progress=progress, desc="consistency"
+            partial(
+                _answer,
+                selected_study,
+                own_system_findings,
+                setting=full_setting,
+                by=by,
+                alpha=alpha,
+                confidence=confidence,
+                resamples=resamples,
+            ),
+            preferences_of_aspects,
+            rng=np.random.default_rng(rng),
+            progress=progress,
+            desc="consistency",
         )
     )
     finding_dicts = finding_rows(
@@ -313,12 +311,17 @@ def consistency(
         for preferences, (columns_of_table, _, _) in zip(preferences_of_aspects, answers_of_aspects, strict=True)
     ]
     n_excluded_ties = selected_study.preferences.frame.height - selected_study.preferences.queried_verdicts.frame.height
-    message = (
-        f"{n_excluded_ties} comparisons of identical outputs are excluded, because the judge was not queried "
-        "about these comparisons"
-    )
     notes = [*selected_study.notes, *(note for *_, aspect_notes in answers_of_aspects for note in aspect_notes)]
-    notes += build_notes(("not-asked", n_excluded_ties, message))
+    notes += build_notes(
+        (
+            "not-asked",
+            n_excluded_ties,
+            (
+                f"{n_excluded_ties} comparisons of identical outputs are excluded, because the judge was not queried "
+                "about these comparisons"
+            ),
+        )
+    )
     return Consistency.from_parts(
         tables_of_aspects, [*notes, *_notes(Consistency.from_parts(tables_of_aspects, notes), study)]
     )
@@ -365,8 +368,13 @@ def _answer(
         ratios, item_slices = ratios_of(study, preferences), slices_of_items(study, preferences.design.items, by)
         tables["slices"] = slice_columns("rater", ratios, item_slices, confidence=confidence, alpha=alpha)
         notes += slice_notes(by, ratios, item_slices, preferences.aspect)
-    message = "item weights have no effect on this question, in which every item counts once"
-    notes += build_notes(("item-weights", preferences.design.has_item_weights, message))
+    notes += build_notes(
+        (
+            "item-weights",
+            preferences.design.has_item_weights,
+            "item weights have no effect on this question, in which every item counts once",
+        )
+    )
     return tables, findings, notes
 
 

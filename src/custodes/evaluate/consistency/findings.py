@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from custodes.evaluate.partiality_table import INCONCLUSIVE
+from custodes.stats.intervals import Inference
 from custodes.stats.sign_test import adjust
 
 POSITION, LENGTH, OWN, FAILURES, CONFIDENCE = "position", "length", "own systems", "failures", "confidence"
@@ -51,9 +52,28 @@ class Finding(NamedTuple):
     reason: str = ""
 
 
+def margin_findings(
+    aspect: str, kind: str, raters_and_factors: Iterable[tuple[str, str]], margin_tests: Inference, reason: str
+) -> list[Finding]:
+    """Return a finding for each rater and factor from the tests of margins; `reason` says why a test is undefined."""
+    return [
+        Finding(
+            aspect,
+            rater,
+            kind,
+            factor,
+            float(POINTS * estimate),
+            float(POINTS * low.clip(-1, 1)),
+            float(POINTS * high.clip(-1, 1)),
+            float(p_value),
+            "" if np.isfinite(estimate) else reason,
+        )
+        for (rater, factor), estimate, low, high, p_value in zip(raters_and_factors, *margin_tests, strict=True)
+    ]
+
+
 def finding_rows(findings: Sequence[Finding], *, alpha: float) -> list[dict[str, Any]]:
     """Return the rows of the table `findings` with aspects; p-values are adjusted for all tests (Holm)."""
-    adjusted_p_values = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")
     return [
         finding._asdict()
         | {
@@ -64,5 +84,9 @@ def finding_rows(findings: Sequence[Finding], *, alpha: float) -> list[dict[str,
             if adjusted_p_value <= alpha
             else "",
         }
-        for finding, adjusted_p_value in zip(findings, adjusted_p_values, strict=True)
+        for finding, adjusted_p_value in zip(
+            findings,
+            adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm"),
+            strict=True,
+        )
     ]

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.answers.tables import with_interval
 from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
 from custodes.evaluate.consistency.findings import FAILURES, Finding
+from custodes.evaluate.consistency.orders import ratio_columns
 from custodes.evaluate.parallel import labelled_generators
-from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
-from custodes.stats.clusters import effective_clusters_by_row
 from custodes.stats.judging.bias_tests import LEAST_FAILURES, uneven_p
-from custodes.stats.ratios import ratio
 
 DRAWS = 9999
 ALL, REASON, SYSTEM, ORDER, LENGTH = "all", "reason", "system", "order", "length"
@@ -37,13 +34,11 @@ def missing_columns(
     """
     columns_of_raters: list[dict[str, Any]] = []
     findings: list[Finding] = []
-    generator_of_rater = labelled_generators(preferences.raters, rng)
+    generator_of_rater = dict(zip(preferences.raters, labelled_generators(preferences.raters, rng), strict=True))
     for (rater_index,), queried_verdicts in preferences.queried_verdicts.group_by("rater", maintain_order=True):
-        rater, rater_rng = preferences.raters[int(str(rater_index))], generator_of_rater[int(str(rater_index))]
-        is_failed_verdict, unit_of_verdict = (
-            queried_verdicts["preference"].is_null().to_numpy(),
-            queried_verdicts["unit"].to_numpy(),
-        )
+        rater = preferences.raters[int(str(rater_index))]
+        is_failed_verdict = queried_verdicts["preference"].is_null().to_numpy()
+        unit_of_verdict = queried_verdicts["unit"].to_numpy()
         length_class_of_verdict = _length_classes(preferences, queried_verdicts)
         masks_of_factor = dict(_factors(preferences, queried_verdicts, length_class_of_verdict))
         factor_level_masks = [
@@ -57,30 +52,23 @@ def missing_columns(
                 [mask & is_failed_verdict for _, _, mask in factor_level_masks],
             )
         )
-        failure_rates = ratio(
-            *(
-                bootstrap.weighted_sums(bootstrap_weights, verdict_counts)
-                for verdict_counts in (n_failed_verdicts, n_queried_verdicts)
-            )
-        )
         columns_of_raters.append(
             {
                 "rater": [rater] * len(factor_level_masks),
                 "factor": [factor for factor, _, _ in factor_level_masks],
                 "level": [level for _, level, _ in factor_level_masks],
                 "queried": n_queried_verdicts.sum(axis=1),
-                **with_interval(
-                    "failure_rate",
-                    failure_rates,
-                    confidence,
-                    clusters=effective_clusters_by_row(n_queried_verdicts),
-                    bounds=intervals.SHARE,
-                ),
+                **ratio_columns("failure_rate", n_failed_verdicts, n_queried_verdicts, bootstrap_weights, confidence),
             }
         )
         p_value_of_factor = {
             factor: _failure_p_value(
-                factor, is_failed_verdict, list(masks.values()), length_class_of_verdict, unit_of_verdict, rater_rng
+                factor,
+                is_failed_verdict,
+                list(masks.values()),
+                length_class_of_verdict,
+                unit_of_verdict,
+                generator_of_rater[rater],
             )
             for factor, masks in masks_of_factor.items()
             if factor not in (ALL, REASON)
@@ -90,11 +78,10 @@ def missing_columns(
             strongest_factor = min(tested_factors, key=p_value_of_factor.__getitem__)
             adjusted_p_value = min(1.0, p_value_of_factor[strongest_factor] * len(tested_factors))
             findings.append(Finding(preferences.aspect, rater, FAILURES, strongest_factor, p_value=adjusted_p_value))
-    columns = {
+    return {
         column_name: np.concatenate([columns_of_rater[column_name] for columns_of_rater in columns_of_raters])
         for column_name in (columns_of_raters[0] if columns_of_raters else ())
-    }
-    return columns, findings
+    }, findings
 
 
 def _factors(
@@ -115,7 +102,6 @@ def _factors(
     if reasons:
         yield REASON, {reason: queried_verdicts["why"].eq(reason).fill_null(False).to_numpy() for reason in reasons}
     systems_of_verdict = preferences.design.pairs[queried_verdicts["pair"].to_numpy()]
-    order_of_verdict = queried_verdicts["order"].to_numpy()
     for factor, mask_of_level in (
         (
             SYSTEM,
@@ -124,7 +110,13 @@ def _factors(
                 for system_index, system in enumerate(preferences.design.systems)
             },
         ),
-        (ORDER, {order_name: order_of_verdict == order_code for order_code, order_name in NAMES.items()}),
+        (
+            ORDER,
+            {
+                order_name: queried_verdicts["order"].to_numpy() == order_code
+                for order_code, order_name in NAMES.items()
+            },
+        ),
         (LENGTH, {str(tenth_index + 1): length_class_of_verdict == tenth_index for tenth_index in range(TENTHS)}),
     ):
         mask_of_used_level = {level: mask for level, mask in mask_of_level.items() if mask.any()}
@@ -137,22 +129,18 @@ def _length_classes(preferences: AspectPreferences, queried_verdicts: pl.DataFra
 
     The length is the total number of words of the two outputs of the verdict.
     """
-    item_of_verdict, systems_of_verdict = (
-        queried_verdicts["item"].to_numpy(),
-        preferences.design.pairs[queried_verdicts["pair"].to_numpy()],
+    n_words_of_verdict = np.sum(
+        [
+            preferences.words_of(queried_verdicts["item"].to_numpy(), systems)
+            for systems in preferences.design.pairs[queried_verdicts["pair"].to_numpy()].T
+        ],
+        axis=0,
     )
-    n_words_of_verdict = preferences.words_of(item_of_verdict, systems_of_verdict[:, 0]) + preferences.words_of(
-        item_of_verdict, systems_of_verdict[:, 1]
-    )
-    has_text = np.isfinite(n_words_of_verdict)
-    tenth_quantiles = (
-        np.quantile(n_words_of_verdict[has_text], np.arange(1, TENTHS) / TENTHS)
-        if has_text.any()
-        else np.zeros(TENTHS - 1)
-    )
-    return np.where(
-        has_text, np.searchsorted(tenth_quantiles, np.where(has_text, n_words_of_verdict, 0.0), side="left"), np.nan
-    )
+    length_classes = np.full(len(n_words_of_verdict), np.nan)
+    if (has_text := np.isfinite(n_words_of_verdict)).any():
+        tenth_quantiles = np.quantile(n_words_of_verdict[has_text], np.arange(1, TENTHS) / TENTHS)
+        length_classes[has_text] = np.searchsorted(tenth_quantiles, n_words_of_verdict[has_text])
+    return length_classes
 
 
 def _failure_p_value(
@@ -170,10 +158,9 @@ def _failure_p_value(
     level_features = (
         [length_class_of_verdict] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
     )
-    usable_features = np.stack([feature[is_usable_verdict] for feature in level_features]).astype(np.float64)
     return uneven_p(
         is_missing_verdict[is_usable_verdict],
-        usable_features,
+        np.stack([feature[is_usable_verdict] for feature in level_features]).astype(np.float64),
         units=unit_of_verdict[is_usable_verdict],
         n_draws=DRAWS,
         rng=rng,

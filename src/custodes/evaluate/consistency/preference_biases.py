@@ -40,8 +40,7 @@ MOST_SLOTS = 5
 Two of many annotators often share too few comparisons; two slots share more.
 """
 
-NO_PEOPLE = "no human ratings of which output is better"
-NO_OTHER_PERSON = "no other annotator rated the same comparisons"
+NO_PEOPLE = "no annotator (other than the rater) rated which output is better"
 ONE_PERSON = "there is only one annotator, but the noise of human ratings is estimated from two or more"
 TOO_FEW = f"fewer than {FEWEST} items or clusters"
 FEW_OF_A_PAIR = (
@@ -49,9 +48,6 @@ FEW_OF_A_PAIR = (
     f"least {LEAST_WON:.0%}, and these pairs have fewer than {FEWEST} items or clusters"
 )
 NO_AGREEMENT = "within pairs of systems, annotators hardly agree with each other beyond the effect of length"
-
-UNRATED = "there are no human ratings of the judge's own systems"
-PERSON = "annotators are the reference for judges, so they are not tested"
 
 
 def length_rows(
@@ -64,37 +60,37 @@ def length_rows(
 
     Comparisons of a rater's own systems are excluded, because self-preference could be mistaken for a length effect.
     """
-    annotator_indices, has_length = (
-        sorted(range(preferences.n_humans), key=preferences.raters.__getitem__),
-        np.isfinite(preferences.length),
-    )
-    generator_of_rater = labelled_generators(preferences.raters, rng)
-    table_rows: list[dict[str, Any]] = []
-    findings = []
-    for rater_index, rater_signs in enumerate(preferences.signs):
-        other_annotator_indices = [
-            annotator_index for annotator_index in annotator_indices if annotator_index != rater_index
-        ]
-        own_system_indices = [
-            preferences.design.systems.index(finding.factor)
-            for finding in self_preference_findings
-            if finding.rater == preferences.raters[rater_index]
-        ]
+    annotator_indices = sorted(range(preferences.n_humans), key=preferences.raters.__getitem__)
+    table_rows, findings = list[dict[str, Any]](), list[Finding]()
+    for rater_index, (rater, rater_signs, rater_rng) in enumerate(
+        zip(preferences.raters, preferences.signs, labelled_generators(preferences.raters, rng), strict=True)
+    ):
         is_used_comparison = (
-            has_length
+            np.isfinite(preferences.length)
             & (rater_signs != ABSENT)
-            & ~np.isin(preferences.design.pairs[preferences.pair], own_system_indices).any(axis=1)
+            & ~np.isin(
+                preferences.design.pairs[preferences.pair],
+                [
+                    preferences.design.systems.index(finding.factor)
+                    for finding in self_preference_findings
+                    if finding.rater == rater
+                ],
+            ).any(axis=1)
         )
         if not is_used_comparison.any() or not preferences.length[is_used_comparison].any():
             continue
-        human_slot_signs = _slot_signs(
-            preferences.signs[other_annotator_indices][:, is_used_comparison], generator_of_rater[rater_index]
-        )
         length_test, reason = _bias_beyond_humans(
-            rater_signs[is_used_comparison], human_slot_signs, preferences, is_used_comparison, confidence
+            rater_signs[is_used_comparison],
+            _slot_signs(
+                preferences.signs[
+                    [annotator_index for annotator_index in annotator_indices if annotator_index != rater_index]
+                ][:, is_used_comparison],
+                rater_rng,
+            ),
+            preferences,
+            is_used_comparison,
+            confidence,
         )
-        if reason == NO_PEOPLE and rater_index < preferences.n_humans:
-            reason = NO_OTHER_PERSON
         # Without an intercept, because swapping two systems reverses all signs.
         is_decided_comparison = is_used_comparison & (rater_signs != 0)
         slope = first_coefficient(
@@ -103,9 +99,6 @@ def length_rows(
             preferences.unit[is_decided_comparison],
             confidence=confidence,
         )
-        longer_win_of_comparison = (
-            1 + rater_signs[is_used_comparison] * np.sign(preferences.length[is_used_comparison])
-        ) / 2
         # The margin of the longer output that corresponds to a correlation of latent preferences.
         excess_margin_points, low, high = (
             float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1))) for correlation in length_test[:3]
@@ -113,7 +106,7 @@ def length_rows(
         findings.append(
             Finding(
                 preferences.aspect,
-                preferences.raters[rater_index],
+                rater,
                 LENGTH,
                 "",
                 excess_margin_points,
@@ -125,9 +118,13 @@ def length_rows(
         )
         table_rows.append(
             {
-                "rater": preferences.raters[rater_index],
+                "rater": rater,
                 "comparisons": int(is_used_comparison.sum()),
-                "longer_win_rate": float(longer_win_of_comparison[preferences.length[is_used_comparison] != 0].mean()),
+                "longer_win_rate": float(
+                    ((1 + rater_signs[is_used_comparison] * np.sign(preferences.length[is_used_comparison])) / 2)[
+                        preferences.length[is_used_comparison] != 0
+                    ].mean()
+                ),
                 "raw_effect": slope.estimate,
                 "raw_effect_low": slope.low,
                 "raw_effect_high": slope.high,
@@ -148,10 +145,10 @@ def _bias_beyond_humans(
     if not has_human_preference.any():
         return NO_INFERENCE, NO_PEOPLE
     pair_of_comparison, unit_of_comparison = preferences.pair[is_used_comparison], preferences.unit[is_used_comparison]
-    is_informative_comparison = is_in_informative_stratum(
-        has_human_preference, rater_signs, human_signs, pair_of_comparison
-    )
-    for is_needed_comparison, reason in ((has_human_preference, TOO_FEW), (is_informative_comparison, FEW_OF_A_PAIR)):
+    for is_needed_comparison, reason in (
+        (has_human_preference, TOO_FEW),
+        (is_in_informative_stratum(has_human_preference, rater_signs, human_signs, pair_of_comparison), FEW_OF_A_PAIR),
+    ):
         if len(np.unique(unit_of_comparison[is_needed_comparison])) < FEWEST:
             return NO_INFERENCE, reason
     length_test = length_bias(
@@ -162,8 +159,9 @@ def _bias_beyond_humans(
         units=unit_of_comparison,
         confidence=confidence,
     )
-    undefined_reason = ONE_PERSON if (human_signs != ABSENT).any(axis=1).sum() < 2 else NO_AGREEMENT
-    return length_test, "" if np.isfinite(length_test.p_value) else undefined_reason
+    if np.isfinite(length_test.p_value):
+        return length_test, ""
+    return length_test, ONE_PERSON if (human_signs != ABSENT).any(axis=1).sum() < 2 else NO_AGREEMENT
 
 
 def _slot_signs(human_signs: Signs, rng: np.random.Generator) -> Signs:
@@ -171,8 +169,7 @@ def _slot_signs(human_signs: Signs, rng: np.random.Generator) -> Signs:
     if len(human_signs) <= MOST_SLOTS:
         return human_signs
     sort_keys = np.where(human_signs != ABSENT, rng.random(human_signs.shape), 2.0)
-    annotator_indices_of_slots = np.argsort(sort_keys, axis=0)[:MOST_SLOTS]
-    return np.take_along_axis(human_signs, annotator_indices_of_slots, axis=0)
+    return np.take_along_axis(human_signs, np.argsort(sort_keys, axis=0)[:MOST_SLOTS], axis=0)
 
 
 def self_preference(
@@ -183,26 +180,20 @@ def self_preference(
         (rater, system)
         for rater, patterns in selected_study.raters.own_systems.items()
         for system in select_labels(patterns, study.systems, option="own_system", what="system")
-        if system in selected_study.systems
+        if rater in selected_study.metrics and system in selected_study.systems
     ]
     if not raters_and_own_systems:
         return {}
-    reason = UNRATED
-    if selected_study.humans and selected_study.metrics:
-        try:
-            comparisons = require_shared_outputs(compare_selection(selected_study, setting))
-        except CustodesError as error:
-            reason = str(error)
-        else:
-            return {
-                comparison.aspect: [
-                    *_aspect_findings(raters_and_own_systems, comparison, alpha=alpha, confidence=confidence)
-                ]
-                for comparison in comparisons
-            }
+    try:
+        comparisons = require_shared_outputs(compare_selection(selected_study, setting))
+    except CustodesError as error:
+        return {
+            aspect: [Finding(aspect, rater, OWN, system, reason=str(error)) for rater, system in raters_and_own_systems]
+            for aspect in selected_study.aspects
+        }
     return {
-        aspect: [Finding(aspect, rater, OWN, system, reason=reason) for rater, system in raters_and_own_systems]
-        for aspect in selected_study.aspects
+        comparison.aspect: [*_aspect_findings(raters_and_own_systems, comparison, alpha=alpha, confidence=confidence)]
+        for comparison in comparisons
     }
 
 
@@ -211,8 +202,6 @@ def _aspect_findings(
 ) -> Iterator[Finding]:
     compute_placement = cache(partial(placement_of, comparison))
     for rater, system in raters_and_own_systems:
-        if rater in comparison.people:
-            yield Finding(comparison.aspect, rater, OWN, system, reason=PERSON)
         if rater not in comparison.metrics:
             continue
         placement = compute_placement(comparison.metrics.index(rater))
@@ -225,5 +214,14 @@ def _aspect_findings(
             for shifts in (partiality_tests.shift, partiality_tests.low, partiality_tests.high)
         )
         reason = REASONS[Reason(partiality_tests.reason[0][system_index])]
-        p_value = np.nan if reason else float(partiality_tests.p_adjusted[0][system_index])
-        yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)
+        yield Finding(
+            comparison.aspect,
+            rater,
+            OWN,
+            system,
+            estimate,
+            low,
+            high,
+            np.nan if reason else float(partiality_tests.p_adjusted[0][system_index]),
+            reason,
+        )

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes
 from custodes.data.probes import NAME, OUTCOMES
 from custodes.data.study import Study
 from custodes.evaluate.consistency.aspect_preferences import AspectPreferences
-from custodes.evaluate.consistency.findings import POINTS, PROBE, Finding
-from custodes.evaluate.consistency.orders import group_means
-from custodes.stats import intervals
+from custodes.evaluate.consistency.findings import PROBE, Finding, margin_findings
+from custodes.evaluate.consistency.orders import share_columns
 from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.judging.bias_tests import slot_test
 
@@ -33,10 +31,14 @@ def probe_columns(
     If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs. The
     difference of a cluster then has either sign with equal probability.
     """
-    factor_expression = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
     outcome_rows = study.probes.filter(
         pl.col("aspect") == preferences.aspect, pl.col("rater").is_in(preferences.raters)
-    ).select("rater", factor_expression.alias("factor"), "item", *OUTCOMES)
+    ).select(
+        "rater",
+        pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe").alias("factor"),
+        "item",
+        *OUTCOMES,
+    )
     rater_probe_rows = outcome_rows.select(KEY).unique().sort(KEY)
     if rater_probe_rows.is_empty():
         return {}, []
@@ -48,42 +50,22 @@ def probe_columns(
     ).filter(pl.Series(item_of_row >= 0), pl.all_horizontal(pl.col(OUTCOMES).is_not_null()))
     plain_outcomes, changed_outcomes = answered_rows.select(OUTCOMES).to_numpy().T
     table_shape = (rater_probe_rows.height, preferences.n_units)
-    effect_sums, n_answers = (
-        table_sums(
-            answered_rows["rater"].to_numpy(),
-            answered_rows["unit"].to_numpy(),
-            shape=table_shape,
-            weights=summed_values,
-        )
-        for summed_values in (changed_outcomes - plain_outcomes, None)
-    )
+    cells = [answered_rows[code_column].to_numpy() for code_column in ("rater", "unit")]
+    n_answers = table_sums(*cells, shape=table_shape)
+    effect_sums = table_sums(*cells, shape=table_shape, weights=changed_outcomes - plain_outcomes)
     effect_tests = slot_test(
-        effect_sums,
-        n_answers.astype(np.float64),
-        further_variance_factors=np.ones(rater_probe_rows.height),
-        confidence=confidence,
+        effect_sums, n_answers.astype(np.float64), further_variance_factors=np.ones(1), confidence=confidence
     )
-    change_draws, n_clusters = group_means(
-        (changed_outcomes != plain_outcomes).astype(np.float64), answered_rows, table_shape, bootstrap_weights
-    )
-    columns_of_probes: dict[str, Any] = {
-        "rater": rater_probe_rows["rater"].to_list(),
-        "probe": rater_probe_rows["factor"].to_list(),
+    return {
+        "rater": rater_probe_rows["rater"],
+        "probe": rater_probe_rows["factor"],
         "n": n_answers.sum(axis=1),
-        **with_interval("change_rate", change_draws, confidence, clusters=n_clusters, bounds=intervals.SHARE),
-    }
-    findings = [
-        Finding(
-            preferences.aspect,
-            rater,
-            PROBE,
-            probe,
-            float(POINTS * effect),
-            float(POINTS * low.clip(-1, 1)),
-            float(POINTS * high.clip(-1, 1)),
-            float(p_value),
-            "" if np.isfinite(effect) else NO_ANSWER,
-        )
-        for (rater, probe), effect, low, high, p_value in zip(rater_probe_rows.iter_rows(), *effect_tests, strict=True)
-    ]
-    return columns_of_probes, findings
+        **share_columns(
+            "change_rate",
+            (changed_outcomes != plain_outcomes).astype(np.float64),
+            answered_rows,
+            table_shape,
+            bootstrap_weights,
+            confidence,
+        ),
+    }, margin_findings(preferences.aspect, PROBE, rater_probe_rows.iter_rows(), effect_tests, NO_ANSWER)

@@ -5,7 +5,6 @@ The noise of verdicts within one presentation order is compared with the effect 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from custodes.answers.tables import with_interval
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.evaluate.consistency.aspect_preferences import OUTPUT, AspectPreferences, repeated_labels
-from custodes.evaluate.consistency.orders import both_orders, group_means
+from custodes.evaluate.consistency.orders import both_orders, share_columns
 from custodes.evaluate.design import Design
 from custodes.evaluate.slices import Ratios
 from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_models import AnnotatorLabels
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.clusters import effective_clusters
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, coincidences
@@ -38,11 +37,14 @@ def repeat_columns(preferences: AspectPreferences, bootstrap_weights: Floats, co
     first_order_rows, second_order_rows = (
         outcome_count_rows.filter(pl.col("order") == order_code) for order_code in (1, -1)
     )
-    across_rate_expression = sum(
-        (pl.col(outcome_name) * pl.col(f"{outcome_name}_ba") for outcome_name in WAYS), pl.lit(0)
-    ) / (pl.col("n") * pl.col("n_ba"))
     agreement_rows = within_order_rows.join(
-        first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(*KEY, across=across_rate_expression),
+        first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(
+            *KEY,
+            across=(
+                sum((pl.col(outcome_name) * pl.col(f"{outcome_name}_ba") for outcome_name in WAYS), pl.lit(0))
+                / (pl.col("n") * pl.col("n_ba"))
+            ),
+        ),
         on=KEY,
         how="left",
     ).sort("rater", "comparison")
@@ -50,21 +52,13 @@ def repeat_columns(preferences: AspectPreferences, bootstrap_weights: Floats, co
     agreement_rows = agreement_rows.with_columns(
         rater=rater_code_of_row, across=pl.col("across").cast(pl.Float64).fill_null(np.nan)
     )
-    columns_of_repeats: dict[str, Any] = {
+    agreement_options = (agreement_rows, (len(rater_indices), preferences.n_units), bootstrap_weights, confidence)
+    return {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
         "comparisons": np.bincount(rater_code_of_row, minlength=len(rater_indices)),
+        **share_columns("agreement_within_order", agreement_rows["equal"].to_numpy(), *agreement_options),
+        **share_columns("agreement_across_orders", agreement_rows["across"].to_numpy(), *agreement_options),
     }
-    for column_name, rate_column_name in (("agreement_within_order", "equal"), ("agreement_across_orders", "across")):
-        agreement_draws, n_clusters = group_means(
-            agreement_rows[rate_column_name].to_numpy(),
-            agreement_rows,
-            (len(rater_indices), preferences.n_units),
-            bootstrap_weights,
-        )
-        columns_of_repeats |= with_interval(
-            column_name, agreement_draws, confidence, clusters=n_clusters, bounds=intervals.SHARE
-        )
-    return columns_of_repeats
 
 
 def equal_runs(preferences: AspectPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -83,11 +77,12 @@ def equal_runs(preferences: AspectPreferences) -> tuple[pl.DataFrame, pl.DataFra
             ),
         )
     )
-    equal_rate_expression = sum(
-        (pl.col(outcome_name) * (pl.col(outcome_name) - 1) for outcome_name in WAYS), pl.lit(0)
-    ) / (pl.col("n") * (pl.col("n") - 1))
-    repeated_rows = outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_rate_expression)
-    return repeated_rows.group_by(*KEY, "item").agg(pl.col("equal").mean()), outcome_count_rows
+    return outcome_count_rows.filter(pl.col("n") > 1).with_columns(
+        equal=(
+            sum((pl.col(outcome_name) * (pl.col(outcome_name) - 1) for outcome_name in WAYS), pl.lit(0))
+            / (pl.col("n") * (pl.col("n") - 1))
+        )
+    ).group_by(*KEY, "item").agg(pl.col("equal").mean()), outcome_count_rows
 
 
 def label_agreement_rows(
@@ -96,7 +91,6 @@ def label_agreement_rows(
     """Return the rows of the table `repeated_labels`."""
     label_rows = repeated_labels(study, preferences.aspect)
     label_scale = study.labels.get(preferences.aspect)
-    has_ordered_labels = label_scale is None or label_scale.ordered
     result_rows: list[dict[str, Any]] = []
     for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)
@@ -106,31 +100,51 @@ def label_agreement_rows(
         ]
         run_of_row = rater_rows["repeat"].rank("dense").to_numpy() - 1
         distinct_labels, label_codes_of_row = np.unique(rater_rows["score"].to_numpy(), return_inverse=True)
-        labels_by_run = AnnotatorLabels.from_labels(
-            task_of_row.to_numpy(),
-            run_of_row,
-            label_codes_of_row,
-            n_tasks=output_rows.height,
-            n_workers=int(run_of_row.max()) + 1,
-            n_labels=len(distinct_labels),
-        )
         unit_of_task = preferences.design.units[label_codes(output_rows["item"], preferences.design.items)]
         interval_options: dict[str, Any] = {
             "confidence": confidence,
             "clusters": effective_clusters(np.bincount(unit_of_task)),
         }
-        coincidence_tables = coincidences(labels_by_run, units=unit_of_task, n_units=preferences.n_units)
-        coincidence_table_draws = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(coincidence_tables, 0, -1))
-        agreement_draws = ratio(
-            np.trace(coincidence_table_draws, axis1=1, axis2=2), coincidence_table_draws.sum(axis=(1, 2))
+        coincidence_table_draws = bootstrap.weighted_sums(
+            bootstrap_weights,
+            np.moveaxis(
+                coincidences(
+                    AnnotatorLabels.from_labels(
+                        task_of_row.to_numpy(),
+                        run_of_row,
+                        label_codes_of_row,
+                        n_tasks=output_rows.height,
+                        n_workers=int(run_of_row.max()) + 1,
+                        n_labels=len(distinct_labels),
+                    ),
+                    units=unit_of_task,
+                    n_units=preferences.n_units,
+                ),
+                0,
+                -1,
+            ),
         )
-        alpha_draws = alpha(coincidence_table_draws, scale="ordinal" if has_ordered_labels else "nominal")
         result_rows.append(
             {
                 "rater": rater,
                 "outputs": output_rows.height,
-                **with_interval("agreement", agreement_draws, bounds=intervals.SHARE, **interval_options),
-                **with_interval("alpha", alpha_draws, bounds=intervals.CORRELATION, **interval_options),
+                **with_interval(
+                    "agreement",
+                    ratio(
+                        np.trace(coincidence_table_draws, axis1=1, axis2=2), coincidence_table_draws.sum(axis=(1, 2))
+                    ),
+                    bounds=intervals.SHARE,
+                    **interval_options,
+                ),
+                **with_interval(
+                    "alpha",
+                    alpha(
+                        coincidence_table_draws,
+                        scale="ordinal" if label_scale is None or label_scale.ordered else "nominal",
+                    ),
+                    bounds=intervals.CORRELATION,
+                    **interval_options,
+                ),
             }
         )
     return result_rows
@@ -142,65 +156,55 @@ def ratios_of(study: Study, preferences: AspectPreferences) -> Ratios:
     The units are the clusters of the study. With the blocks of `preferences.design` as units, blocks would be
     counted instead of clusters.
     """
-    ratio_labels, sums_of_ratios = list[tuple[str, str]](), list[np.ndarray]()
-    n_items = len(preferences.design.items)
-    for statistic_name, statistic_rows in _statistic_rows(study, preferences):
-        for rater in statistic_rows["rater"].unique().sort().to_list():
-            rater_rows = statistic_rows.filter(rater=rater)
-            if statistic_name == FAILED and not rater_rows["equal"].sum():
-                continue
-            item_of_row, equal_rates = rater_rows["item"].to_numpy(), rater_rows["equal"].to_numpy()
-            ratio_labels.append((preferences.raters[rater], statistic_name))
-            sums_of_ratios.append(
-                np.stack(
-                    [
-                        np.bincount(item_of_row, weights=rates_or_none, minlength=n_items)
-                        for rates_or_none in (equal_rates, None)
-                    ]
-                )
-            )
-    ratio_sums = np.stack(sums_of_ratios) if sums_of_ratios else np.zeros((0, 2, n_items))
-    cluster_of_item = Design.from_study(study, items=preferences.design.items, systems=preferences.design.systems).units
-    return Ratios(labels=ratio_labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=cluster_of_item)
-
-
-def _statistic_rows(study: Study, preferences: AspectPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
-    key_column_names = ["rater", "item"]
     verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
-    yield (
-        "consistency",
-        both_orders(verdict_rows).select(
-            *key_column_names, equal=(pl.col("preference") == pl.col("preference_ba")).cast(pl.Float64)
+    rows_of_statistic = {
+        "consistency": both_orders(verdict_rows).with_columns(equal=pl.col("preference") == pl.col("preference_ba")),
+        # Only comparisons in both orders are used, so that the rate does not depend on quality.
+        "first_rate": verdict_rows.filter(pl.col("order").n_unique().over("rater", "comparison") > 1)
+        .filter(pl.col("preference") != 0)
+        .with_columns(equal=pl.col("preference") == pl.col("order")),
+        "agreement_within_order": equal_runs(preferences)[0],
+        "agreement": _repeat_agreement(study, preferences),
+        FAILED: preferences.queried_verdicts.with_columns(equal=pl.col("preference").is_null()).filter(
+            pl.col("equal").any().over("rater")
         ),
+    }
+    rate_rows = pl.concat(
+        [
+            statistic_rows.sort("rater", maintain_order=True).select(
+                "rater", "item", pl.col("equal").cast(pl.Float64), statistic=pl.lit(statistic_name)
+            )
+            for statistic_name, statistic_rows in rows_of_statistic.items()
+        ]
+    ).with_columns(ratio=pl.struct("statistic", "rater").rle_id())
+    ratio_labels = rate_rows.select("rater", "statistic").unique(maintain_order=True)
+    numerators, denominators = (
+        table_sums(
+            rate_rows["ratio"].to_numpy(),
+            rate_rows["item"].to_numpy(),
+            shape=(ratio_labels.height, len(preferences.design.items)),
+            weights=rates_or_none,
+        )
+        for rates_or_none in (rate_rows["equal"].to_numpy(), None)
     )
-    # Only comparisons in both orders are used, so that the rate does not depend on quality.
-    decided_verdict_rows = verdict_rows.filter(pl.col("order").n_unique().over("rater", "comparison") > 1).filter(
-        pl.col("preference") != 0
-    )
-    yield (
-        "first_rate",
-        decided_verdict_rows.select(
-            *key_column_names, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64)
-        ),
-    )
-    yield "agreement_within_order", equal_runs(preferences)[0].select(*key_column_names, "equal")
-    yield "agreement", _repeat_agreement(study, preferences)
-    yield (
-        FAILED,
-        preferences.queried_verdicts.select(*key_column_names, equal=pl.col("preference").is_null().cast(pl.Float64)),
+    return Ratios(
+        labels=[
+            (preferences.raters[rater_index], statistic_name) for rater_index, statistic_name in ratio_labels.rows()
+        ],
+        numerator=numerators,
+        denominator=denominators,
+        units=Design.from_study(study, items=preferences.design.items, systems=preferences.design.systems).units,
     )
 
 
 def _repeat_agreement(study: Study, preferences: AspectPreferences) -> pl.DataFrame:
     """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
-    n_labels_expression = pl.col("len").sum()
     agreement_rows = (
         repeated_labels(study, preferences.aspect)
         .group_by("rater", *OUTPUT, "score")
         .len()
         .group_by("rater", *OUTPUT)
-        .agg(equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n_labels_expression * (n_labels_expression - 1)))
+        .agg(equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (pl.col("len").sum() * (pl.col("len").sum() - 1)))
     )
     return agreement_rows.select(
         rater=pl.Series(label_codes(agreement_rows["rater"], preferences.raters)),

@@ -267,8 +267,9 @@ def fit_corrected(
     """
     n_systems = options.n_systems
     is_annotated_system = np.isin(np.arange(n_systems), [human.first, human.second])
-    usable_comparisons = metric.select_rows(is_annotated_system[metric.first] & is_annotated_system[metric.second])
-    model_comparisons, battles, covariate_model_fields = _model_data(usable_comparisons, design, covariates)
+    model_comparisons, battles, covariate_model_fields = _model_data(
+        metric.select_rows(is_annotated_system[metric.first] & is_annotated_system[metric.second]), design, covariates
+    )
     human_row_indices, is_labelled_comparison = match_comparisons(human, model_comparisons)
     n_labelled_comparisons = int(is_labelled_comparison.sum())
     correction = CorrectedModel(metric=metric.raters[0], labels=n_labelled_comparisons, battles=len(model_comparisons))
@@ -306,8 +307,9 @@ def fit_corrected(
             design.units[model_comparisons.item[is_labelled_comparison]],
         )
         correction = replace(correction, order_averaged=True)
-        comparisons_without_order = replace(model_comparisons, order=np.zeros(len(model_comparisons)))
-        _, battles, fields_without_order = _model_data(comparisons_without_order, design, covariates)
+        _, battles, fields_without_order = _model_data(
+            replace(model_comparisons, order=np.zeros(len(model_comparisons))), design, covariates
+        )
         covariate_model_fields = fields_without_order | {"missing": covariate_model_fields["missing"]}
     if not reason_text and inclusion_probabilities is not None:
         reason_text = sampling_mismatch(
@@ -345,20 +347,25 @@ def fit_corrected(
     correction = replace(correction, p_random=corrected_fit.p_random)
     if inclusion_probabilities is None and corrected_fit.p_random < NOT_RANDOM:
         return replace(correction, reason="the human comparisons are not a random part of the metric's comparisons")
-    fitted_model = FittedModel(
-        strengths=corrected_fit.strengths,
-        ranks=ranks(corrected_fit.strengths, confidence=options.confidence),
-        rates=np.full((1, n_systems), np.nan),
-        rates_low=np.full(n_systems, np.nan),
-        rates_high=np.full(n_systems, np.nan),
-        pairs=None,
-        direct=None,
-        removal=None,
-        more_battles=np.empty(0),
-        battles=np.bincount(np.concatenate([model_comparisons.first, model_comparisons.second]), minlength=n_systems),
-        **covariate_model_fields,
+    return replace(
+        correction,
+        model=FittedModel(
+            strengths=corrected_fit.strengths,
+            ranks=ranks(corrected_fit.strengths, confidence=options.confidence),
+            rates=np.full((1, n_systems), np.nan),
+            rates_low=np.full(n_systems, np.nan),
+            rates_high=np.full(n_systems, np.nan),
+            pairs=None,
+            direct=None,
+            removal=None,
+            more_battles=np.empty(0),
+            battles=np.bincount(
+                np.concatenate([model_comparisons.first, model_comparisons.second]), minlength=n_systems
+            ),
+            **covariate_model_fields,
+        ),
+        saving=corrected_fit.saving,
     )
-    return replace(correction, model=fitted_model, saving=corrected_fit.saving)
 
 
 def _is_same_order(human_orders: Floats, metric: Comparisons, is_labelled_comparison: Bools, *, n_systems: int) -> bool:
@@ -366,8 +373,8 @@ def _is_same_order(human_orders: Floats, metric: Comparisons, is_labelled_compar
 
     `human_orders` (labelled rows,) are the orders in which annotators saw the outputs.
     """
-    pair_codes, metric_orders = metric.first * n_systems + metric.second, metric.order[is_labelled_comparison]
-    return bool((human_orders == metric_orders).all()) or not (
+    pair_codes = metric.first * n_systems + metric.second
+    return bool((human_orders == metric.order[is_labelled_comparison]).all()) or not (
         order_matters(pair_codes, metric.order) or order_matters(pair_codes[is_labelled_comparison], human_orders)
     )
 
@@ -437,24 +444,29 @@ def _model_data(
     }
     has_all_covariates: Bools = np.asarray(np.isfinite(list(values_of_covariate.values())).all(axis=0))
     model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
-    battle_covariates = {name: values[has_all_covariates] for name, values in values_of_covariate.items()}
     first_systems, second_systems = model_comparisons.first, model_comparisons.second
     covariate_matrix, covariate_model_fields = _identified_covariates(
-        battle_covariates, first_systems, second_systems, len(design.systems)
-    )
-    battles = Battles(
-        first=first_systems,
-        second=second_systems,
-        sign=model_comparisons.sign,
-        unit=np.unique(design.units[model_comparisons.item], return_inverse=True)[1],
-        weight=design.weights[model_comparisons.item],
-        covariates=covariate_matrix,
+        {name: values[has_all_covariates] for name, values in values_of_covariate.items()},
+        first_systems,
+        second_systems,
+        len(design.systems),
     )
     covariate_model_fields |= {
         "unvaried": (*names_without_values, *covariate_model_fields["unvaried"]),
         "missing": int((~has_all_covariates).sum()),
     }
-    return model_comparisons, battles, covariate_model_fields
+    return (
+        model_comparisons,
+        Battles(
+            first=first_systems,
+            second=second_systems,
+            sign=model_comparisons.sign,
+            unit=np.unique(design.units[model_comparisons.item], return_inverse=True)[1],
+            weight=design.weights[model_comparisons.item],
+            covariates=covariate_matrix,
+        ),
+        covariate_model_fields,
+    )
 
 
 def _identified_covariates(
@@ -470,8 +482,9 @@ def _identified_covariates(
     """
     if not order_matters(first_systems * n_systems + second_systems, battle_covariates[SHOWN_FIRST], n_comparisons):
         battle_covariates = {name: values for name, values in battle_covariates.items() if name != SHOWN_FIRST}
-    covariate_shape = (len(battle_covariates), len(first_systems))
-    covariate_matrix = np.ascontiguousarray(np.reshape([*battle_covariates.values()], covariate_shape).T, np.float64)
+    covariate_matrix = np.ascontiguousarray(
+        np.reshape([*battle_covariates.values()], (len(battle_covariates), len(first_systems))).T, np.float64
+    )
     is_identified_covariate = (
         unexplained_share(covariate_matrix, first_systems, second_systems, n_systems=n_systems) > 0
     )

@@ -20,22 +20,30 @@ def models_of_counts(counts: OutcomeCounts, options: Options) -> tuple[list[Mode
     """Return the models of counts, which have one aspect, and notes on the limitations of counts."""
     n_battles_of_rater = dict(counts.outcomes.group_by("rater").agg(pl.sum_horizontal(list(SIGNS)).sum()).iter_rows())
     dependent_raters = [rater for rater in counts.raters if counts.items.get(rater, 0) < n_battles_of_rater[rater]]
-    fit_rater = partial(fit_counts, systems=counts.systems, options=options)
     model_specs: list[Model] = [
         (
             "",
             rater,
             f"|{rater}",
-            partial(fit_rater, counts.outcomes.filter(rater=rater), independent=rater not in dependent_raters),
+            partial(
+                fit_counts,
+                counts.outcomes.filter(rater=rater),
+                systems=counts.systems,
+                independent=rater not in dependent_raters,
+                options=options,
+            ),
         )
         for rater in counts.raters
     ]
-    message = (
-        f"{join_labels(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
-        "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
-    )
     return model_specs, [
-        *build_notes(("counts-share-items", bool(dependent_raters), message)),
+        *build_notes(
+            (
+                "counts-share-items",
+                bool(dependent_raters),
+                f"{join_labels(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
+                "there are no intervals and no tests; for intervals and tests, give the study instead of counts",
+            )
+        ),
         *uncorrected_notes(counts),
     ]
 

@@ -82,12 +82,17 @@ def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
     """Return the covariate `name`: the log number of words, or a rater's scores in standard deviations."""
     if name == LENGTH:
         assert study.outputs is not None
-        log_words_expression = pl.col("text").str.count_matches(r"\S+").clip(1).log()
-        return Covariate(name=name, rows=study.outputs.texts.select("item", "system", value=log_words_expression))
+        return Covariate(
+            name=name,
+            rows=study.outputs.texts.select(
+                "item", "system", value=pl.col("text").str.count_matches(r"\S+").clip(1).log()
+            ),
+        )
     mean_score_table = (
         select_aspect_rows(study.ratings.frame.filter(pl.col("item") != "", pl.col("rater") == name), aspect)
         .group_by("item", "system", maintain_order=True)
         .agg(value=pl.col("score").mean())
     )
-    score_sd = mean_score_table["value"].std() or 1.0  # constant scores are rejected later
-    return Covariate(name=name, rows=mean_score_table.with_columns(pl.col("value") / score_sd))
+    return Covariate(
+        name=name, rows=mean_score_table.with_columns(pl.col("value") / (mean_score_table["value"].std() or 1.0))
+    )

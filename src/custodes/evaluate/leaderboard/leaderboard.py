@@ -337,11 +337,6 @@ def leaderboard(
         comparisons = [compare_any_raters(selected_study, aspect, setting) for aspect in aspects]
         if not any(len(comparison.preferences) for comparison in comparisons):
             raise NotComparableError(f"{selected_study.name}: {NO_COMPARISON}")
-        covariates_of_aspect = {
-            aspect: [covariate(covariate_name, study, aspect=aspect) for covariate_name in covariate_names]
-            for aspect in aspects
-        }
-        shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
         reference_rows_of_aspect = {
             aspect: reference_rows(selected_study, aspect, confidence=confidence) for aspect in aspects
         }
@@ -354,7 +349,13 @@ def leaderboard(
             by_pair=has_interim_analyses,
         )
         model_specs = _models(
-            comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=options
+            comparisons,
+            {
+                aspect: [covariate(covariate_name, study, aspect=aspect) for covariate_name in covariate_names]
+                for aspect in aspects
+            },
+            shares_overall_models=settings(setting)["ties"] != "calibrated" and not covariate_names,
+            options=options,
         )
         notes = [*selected_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
@@ -365,15 +366,20 @@ def leaderboard(
         notes = [*study.notes, *count_notes]
     # A model that is fitted to overall scores occurs once for each aspect.
     fitter_of_label = {label: fitter for _, _, label, fitter in reversed(model_specs)}
-    fitted_models = map_parts(
-        lambda label, generator: fitter_of_label[label](generator),
-        list(fitter_of_label),
-        rng=np.random.default_rng(rng),
-        progress=progress,
-        desc="leaderboard",
-        label=str,
+    fit_of_label = dict(
+        zip(
+            fitter_of_label,
+            map_parts(
+                lambda label, generator: fitter_of_label[label](generator),
+                list(fitter_of_label),
+                rng=np.random.default_rng(rng),
+                progress=progress,
+                desc="leaderboard",
+                label=str,
+            ),
+            strict=True,
+        )
     )
-    fit_of_label = dict(zip(fitter_of_label, fitted_models, strict=True))
     model_of_label = {
         label: model
         for label, fit in fit_of_label.items()
@@ -393,8 +399,9 @@ def leaderboard(
     note_rules, tables_of_aspects, model_notes = [note.rule for note in notes], [], list[Note]()
     for aspect in aspects:
         label_of_rater = {rater: label for model_aspect, rater, label, _ in model_specs if model_aspect == aspect}
-        aspect_fits = [fit_of_label[label] for label in label_of_rater.values()]
-        corrected_models = [fit for fit in aspect_fits if isinstance(fit, CorrectedModel)]
+        corrected_models = [
+            fit for label in label_of_rater.values() if isinstance(fit := fit_of_label[label], CorrectedModel)
+        ]
         model_of_rater = {
             rater: model_of_label[label] for rater, label in label_of_rater.items() if label in model_of_label
         }
@@ -426,10 +433,20 @@ def leaderboard(
         )
     preference_raters = {rater for comparison in comparisons for rater in comparison.preferences.active_raters}
     rater_covariate_names = [rater for rater in covariate_names if rater in preference_raters]
-    message = f"the model adjusts for {join_labels(rater_covariate_names)}, so there is no ranking by these raters"
     return Leaderboard.from_parts(
         tables_of_aspects,
-        [*notes, *build_notes(("rater-held-equal", len(rater_covariate_names), message)), *model_notes],
+        [
+            *notes,
+            *build_notes(
+                (
+                    "rater-held-equal",
+                    len(rater_covariate_names),
+                    f"the model adjusts for {join_labels(rater_covariate_names)}, so there is no ranking by these "
+                    "raters",
+                )
+            ),
+            *model_notes,
+        ],
     )
 
 
@@ -461,11 +478,21 @@ def _models(
         # In studies with annotators, metrics have no search for removals, because the search refits many models.
         fit_metric = partial(fit_rater, options=replace(options, search_removal=human_comparisons is None))
         if human_comparisons is not None:
-            fit_humans = partial(fit_rater, human_comparisons, design=comparison.design.weighted_by_selection)
-            model_specs.append((aspect, HUMAN, f"{aspect}|{HUMAN}", fit_humans))
-            fit_correction = partial(fit_corrected, human=human_comparisons, **fit_rater.keywords)
+            model_specs.append(
+                (
+                    aspect,
+                    HUMAN,
+                    f"{aspect}|{HUMAN}",
+                    partial(fit_rater, human_comparisons, design=comparison.design.weighted_by_selection),
+                )
+            )
             model_specs += [
-                (aspect, CORRECTED + rater, f"{aspect}|{CORRECTED}{rater}", partial(fit_correction, metric_comparisons))
+                (
+                    aspect,
+                    CORRECTED + rater,
+                    f"{aspect}|{CORRECTED}{rater}",
+                    partial(fit_corrected, metric_comparisons, human=human_comparisons, **fit_rater.keywords),
+                )
                 for rater, metric_comparisons in comparisons_of_rater.items()
                 if not match_comparisons(human_comparisons, metric_comparisons)[1].all()
             ]

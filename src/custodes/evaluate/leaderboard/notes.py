@@ -74,16 +74,25 @@ def notes_on(
         notes += build_notes(("misfit", bool(pair_tests.misfit.any()), message), aspect=aspect)
     min_n_clusters = min((model.strengths.clusters for model in model_of_rater.values()), default=FEW)
     notes += few_clusters_notes(min_n_clusters, options.resamples, aspect=aspect)
-    one_item_text = (
-        f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no intervals"
-    )
-    return [*notes, *build_notes(("one-item", min_n_clusters < 2, one_item_text), aspect=aspect)]
+    return [
+        *notes,
+        *build_notes(
+            (
+                "one-item",
+                min_n_clusters < 2,
+                f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no "
+                "intervals",
+            ),
+            aspect=aspect,
+        ),
+    ]
 
 
 def uncorrected_notes(counts: OutcomeCounts) -> list[Note]:
     """Return the note on metrics that could correct human ratings if the study were given instead of counts."""
-    is_correctable_metric = counts.metric_only.sum(axis=(0, 2)) * counts.paired.sum(axis=(0, 2, 3)) > 0
-    correctable_metrics = list(compress(counts.metrics, is_correctable_metric))
+    correctable_metrics = list(
+        compress(counts.metrics, counts.metric_only.sum(axis=(0, 2)) * counts.paired.sum(axis=(0, 2, 3)) > 0)
+    )
     message = (
         f"{join_labels(correctable_metrics, limit=4)}: counts do not record which comparisons annotators and a metric "
         "share, so human ratings are not corrected by metrics; for the correction, give the study instead of counts"
@@ -101,8 +110,6 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
     components_text = f"systems that are not connected by comparisons cannot be compared: {' | '.join(component_texts)}"
     has_only_ties = pair_rates is not None and not pair_rates.outcomes[:, [0, 2]].any()
     unbounded_text = "" if has_only_ties else _unbounded_message(systems, model)
-    has_unmet_opponents = pair_rates is not None and len(pair_rates.first) < comb((~is_unknown_system).sum(), 2)
-    has_intervals = len(model.strengths.draws) > 1 and model.strengths.n_units > 1
     n_clusters, n_effective_clusters = model.strengths.clusters, model.strengths.n_units
     clusters_text = f"{n_clusters} clusters of items" + (
         f" (like {n_effective_clusters:.1f} equal clusters)" if n_effective_clusters < n_clusters - 0.05 else ""
@@ -123,7 +130,7 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
     candidate_notes = [
         (
             "no-test",
-            has_intervals and not is_testable(model, confidence),
+            len(model.strengths.draws) > 1 and model.strengths.n_units > 1 and not is_testable(model, confidence),
             f"with {clusters_text}, no difference between systems can be significant at a confidence of "
             f"{confidence:g}, so there are no tests; {n_clusters_needed} clusters of equal size are the minimum",
         ),
@@ -138,7 +145,7 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
         ("unbeaten", unbounded_text, unbounded_text),
         (
             "not-all-met",
-            has_unmet_opponents,
+            pair_rates is not None and len(pair_rates.first) < comb((~is_unknown_system).sum(), 2),
             "not all pairs of systems were compared, so win rates are against different opponents; the ranking uses "
             "strengths, which account for the opponents",
         ),
@@ -171,14 +178,13 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
 def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     """Return the message on systems whose strength is finite only because of a penalty; empty without such systems."""
     is_unbounded_system, win_rates = ~model.strengths.bounded & ~model.unknown, model.rates[0]
-    masks_and_texts = (
-        (win_rates == 1, "won every comparison"),
-        (win_rates == 0, "lost every comparison"),
-        (~np.isin(win_rates, [0, 1]), "belonged to a group that won, or lost, every comparison with other systems"),
-    )
     group_texts = [
         f"{_list_systems(systems, is_unbounded_system & is_system_of_kind)} {kind_text}"
-        for is_system_of_kind, kind_text in masks_and_texts
+        for is_system_of_kind, kind_text in (
+            (win_rates == 1, "won every comparison"),
+            (win_rates == 0, "lost every comparison"),
+            (~np.isin(win_rates, [0, 1]), "belonged to a group that won, or lost, every comparison with other systems"),
+        )
         if (is_unbounded_system & is_system_of_kind).any()
     ]
     if not group_texts:

@@ -27,22 +27,26 @@ def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[
 
     Several annotators, who are combined in the other tables, have no rows.
     """
-    aspect_verdicts = select_aspect_rows(study.preferences.frame, aspect)
-    for (rater,), rater_verdicts in aspect_verdicts.group_by("rater", maintain_order=True):
+    for (rater,), rater_verdicts in select_aspect_rows(study.preferences.frame, aspect).group_by(
+        "rater", maintain_order=True
+    ):
         reference_system = _reference(rater_verdicts)
         if reference_system is None or (rater in study.humans and len(study.humans) > 1):
             continue
-        reference_verdicts = _reference_verdicts(rater_verdicts, reference_system, study)
-        system_rows = [
-            {
-                "rater": str(rater),
-                "system": str(system),
-                "reference": reference_system,
-                **_row(system_verdicts, confidence),
-            }
-            for (system,), system_verdicts in reference_verdicts.group_by("system", maintain_order=True)
-        ]
-        yield from sorted(system_rows, key=lambda row: -row["win_rate"])
+        yield from sorted(
+            [
+                {
+                    "rater": str(rater),
+                    "system": str(system),
+                    "reference": reference_system,
+                    **_row(system_verdicts, confidence),
+                }
+                for (system,), system_verdicts in _reference_verdicts(rater_verdicts, reference_system, study).group_by(
+                    "system", maintain_order=True
+                )
+            ],
+            key=lambda row: -row["win_rate"],
+        )
 
 
 def _reference(verdict_rows: pl.DataFrame) -> str | None:
@@ -60,14 +64,15 @@ def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study
     """Return a row per verdict with system, cluster, weight, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
     is_system_a_expression = pl.col("system_b") == reference_system
-    won_expression = (1 + pl.when(is_system_a_expression).then("preference").otherwise(-pl.col("preference"))) / 2
     item_table = study.items.item_rows(verdict_rows["item"])
     cluster_series, weight_series = item_table["cluster"], item_table["weight"].fill_null(1.0)
     if verdict_rows["rater"][0] in study.humans:
         weight_series /= item_table["probability"].fill_null(1.0)
     verdict_rows = verdict_rows.select(
         "item",
-        won=won_expression.cast(pl.Float64),
+        won=((1 + pl.when(is_system_a_expression).then("preference").otherwise(-pl.col("preference"))) / 2).cast(
+            pl.Float64
+        ),
         graded=pl.when(is_system_a_expression).then("p_a").otherwise("p_b") + pl.col("p_tie") / 2,
         system=pl.when(is_system_a_expression).then("system_a").otherwise("system_b"),
         cluster=pl.when(cluster_series == "").then("item").otherwise(cluster_series),
@@ -76,10 +81,14 @@ def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study
     if study.outputs is None:
         return verdict_rows.with_columns(longer=pl.lit(None, dtype=pl.Float64))
     length_table = study.outputs.texts.select("item", "system", length=pl.col("text").str.len_chars().cast(pl.Float64))
-    reference_length_table = length_table.filter(system=reference_system).select("item", other="length")
     return (
         verdict_rows.join(length_table, on=["item", "system"], how="left", maintain_order="left")
-        .join(reference_length_table, on="item", how="left", maintain_order="left")
+        .join(
+            length_table.filter(system=reference_system).select("item", other="length"),
+            on="item",
+            how="left",
+            maintain_order="left",
+        )
         .with_columns(longer=pl.col("length") - pl.col("other"))
     )
 
@@ -98,18 +107,17 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     rate_of = partial(
         rate_at_zero, units=cluster_codes, weights=verdict_rows["weight"].to_numpy(), confidence=confidence
     )
-    rate_and_bounds_of_column = {
-        "win_rate": rate_of(win_points, no_covariates),
-        "discrete_win_rate": rate_of(discrete_win_points, no_covariates),
-        "length_controlled_win_rate": (np.nan, np.nan, np.nan)
-        if reason
-        else rate_of(win_points, np.tanh(length_differences / length_differences.std())[:, None]),
-    }
     return {
         "n": verdict_rows.height,
         **{
             f"{column_name}{column_suffix}": rate_or_bound
-            for column_name, rate_and_bounds in rate_and_bounds_of_column.items()
+            for column_name, rate_and_bounds in {
+                "win_rate": rate_of(win_points, no_covariates),
+                "discrete_win_rate": rate_of(discrete_win_points, no_covariates),
+                "length_controlled_win_rate": (np.nan, np.nan, np.nan)
+                if reason
+                else rate_of(win_points, np.tanh(length_differences / length_differences.std())[:, None]),
+            }.items()
             for column_suffix, rate_or_bound in zip(("", "_low", "_high"), rate_and_bounds, strict=True)
         },
         "reason": reason,

@@ -97,8 +97,11 @@ def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidenc
     table_columns = {
         column_name: np.asarray(column_values)[row_order] for column_name, column_values in table_columns.items()
     }
-    list_columns = {column_name: table_columns[column_name].tolist() for column_name in ("group", "may_be_first")}
-    return {"rater": rater, **table_columns, **list_columns}
+    return {
+        "rater": rater,
+        **table_columns,
+        **{column_name: table_columns[column_name].tolist() for column_name in ("group", "may_be_first")},
+    }
 
 
 def _bounded_columns(column_name: str, draws: Floats, model: FittedModel, confidence: float) -> dict[str, Floats]:
@@ -125,10 +128,11 @@ def _groups(model: FittedModel, component_of_system: Ints, row_order: Ints) -> n
             for system_index in row_order
             if component_of_system[system_index] == component_number and not model.unknown[system_index]
         ]
-        member_letters = letters(model.ranks.apart[np.ix_(member_indices, member_indices)], range(len(member_indices)))
         group_labels[member_indices] = [
             f"{component_number}{system_letters}" if len(component_numbers) > 1 else system_letters
-            for system_letters in member_letters
+            for system_letters in letters(
+                model.ranks.apart[np.ix_(member_indices, member_indices)], range(len(member_indices))
+            )
         ]
     return group_labels
 
@@ -142,7 +146,6 @@ def _pairs(
     )
     tie_odds = float(np.nan_to_num(model.strengths.ties[0]))
     win_odds, loss_odds = np.exp(strength_differences / 2), np.exp(-strength_differences / 2)
-    decision_signs = np.where(model.ranks.apart[system_indices_of_pairs], np.where(strength_differences > 0, 1, -1), 0)
     pair_tests, nan_values = model.direct, np.full(len(strength_differences), np.nan)
     return {
         "rater": rater,
@@ -154,7 +157,11 @@ def _pairs(
         "win_rate_high": pair_rates.high,
         "expected": (win_odds + tie_odds / 2) / (win_odds + loss_odds + tie_odds),
         "p_adjusted": model.ranks.p_adjusted[system_indices_of_pairs],
-        "decision": format_decisions(decision_signs if is_testable(model, confidence) else nan_values),
+        "decision": format_decisions(
+            np.where(model.ranks.apart[system_indices_of_pairs], np.where(strength_differences > 0, 1, -1), 0)
+            if is_testable(model, confidence)
+            else nan_values
+        ),
         "note": np.where(model.ranks.at_threshold[system_indices_of_pairs], AT_THRESHOLD, ""),
         "p_direct": nan_values if pair_tests is None else pair_tests.p_direct,
         "p_fit": nan_values if pair_tests is None else pair_tests.p_fit,
@@ -167,9 +174,11 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
     effect_columns = _bounded_columns("value", model.strengths.effects, model, confidence)
     effect_columns |= {"p_value": p_value(model.strengths.effects, n_units=model.strengths.n_units)}
     if model.strengths.ties[0] > 0:  # ties exist and are a third outcome, not half wins
-        log_tie_columns = _bounded_columns("value", np.log(model.strengths.ties), model, confidence)
         tie_columns = {
-            column_name: np.exp(log_tie_values) for column_name, log_tie_values in log_tie_columns.items()
+            column_name: np.exp(log_tie_values)
+            for column_name, log_tie_values in _bounded_columns(
+                "value", np.log(model.strengths.ties), model, confidence
+            ).items()
         } | {"p_value": np.nan}
         effect_names = [TIES, *effect_names]
         effect_columns = {
