@@ -211,10 +211,14 @@ def agreement(
         if by and comparison.aspect not in study.labels:
             equal_preference_ratios = equal_preferences(comparison)
             item_slices = slices_of_items(study, comparison.items, by)
-            slice_table_columns = slice_columns(
-                "metric", equal_preference_ratios, item_slices, confidence=confidence, alpha=alpha
-            )
-            table_of_name |= {"slices": Agreement.part(comparison.aspect, slices=slice_table_columns)["slices"]}
+            table_of_name |= {
+                "slices": Agreement.part(
+                    comparison.aspect,
+                    slices=slice_columns(
+                        "metric", equal_preference_ratios, item_slices, confidence=confidence, alpha=alpha
+                    ),
+                )["slices"]
+            }
             notes += slice_notes(by, equal_preference_ratios, item_slices, comparison.aspect)
         return table_of_name, notes
 
@@ -226,9 +230,13 @@ def agreement(
     label_tables, notes_on_labels = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
     try:
         # One system is enough for statistics over outputs; binary labels have their own statistics.
-        min_systems = 2 if any(label_scale.binary for label_scale in study.labels.values()) else 1
         aspect_comparisons = [
-            comparison.human_item_comparison for comparison in compare(study, min_systems=min_systems, **setting)
+            comparison.human_item_comparison
+            for comparison in compare(
+                study,
+                min_systems=2 if any(label_scale.binary for label_scale in study.labels.values()) else 1,
+                **setting,
+            )
         ]
     except NotComparableError:
         if not label_tables:
@@ -295,14 +303,16 @@ def _label_tables(
 
 def by_standing(metric_rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
-    ranked_rows = metric_rows.join(
-        standing.select("aspect", "metric", place=pl.int_range(pl.len())),
-        on=["aspect", "metric"],
-        how="left",
-        maintain_order="left",
+    return (
+        metric_rows.join(
+            standing.select("aspect", "metric", place=pl.int_range(pl.len())),
+            on=["aspect", "metric"],
+            how="left",
+            maintain_order="left",
+        )
+        .sort(pl.int_range(pl.len()).min().over("aspect"), "place", nulls_last=True, maintain_order=True)
+        .drop("place")
     )
-    first_row_of_aspect_expression = pl.int_range(pl.len()).min().over("aspect")
-    return ranked_rows.sort(first_row_of_aspect_expression, "place", nulls_last=True, maintain_order=True).drop("place")
 
 
 def _answer(
@@ -323,8 +333,12 @@ def _answer(
     else:
         bootstrap_weights = design.draw_weights(resamples, rng, dtype=np.uint8)
     # Statistics of preferences need no sign flips.
-    sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_sign_flips(comparison)
-    sample = Sample(comparison=comparison, times=bootstrap_weights, flips=sign_flips, columns=weight_column_of_cluster)
+    sample = Sample(
+        comparison=comparison,
+        times=bootstrap_weights,
+        flips=np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_sign_flips(comparison),
+        columns=weight_column_of_cluster,
+    )
     values_of_statistic = {
         statistic_name: statistic.compute(sample) for statistic_name, statistic in STATISTICS.items()
     }
@@ -332,26 +346,25 @@ def _answer(
     differences = Differences.from_tester(tester, compare_by)
     standing_table_columns = standing_columns(tester, values_of_statistic, differences)
     letters_of_metric = dict(zip(standing_table_columns["metric"], standing_table_columns["group"], strict=True))
-    metrics_table_columns = {
-        "metric": list(comparison.metrics),
-        "group": [letters_of_metric.get(metric) for metric in comparison.metrics],
-        "n": [compared_count(comparison, metric_index) for metric_index in range(len(comparison.metrics))],
-        **{
-            column_name: column_values
-            for statistic_name, statistic in STATISTICS.items()
-            for column_name, column_values in statistic.with_interval(
-                statistic_name, sample, values_of_statistic[statistic_name], confidence
-            ).items()
-        },
-        **{
-            statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
-            for statistic in STATISTICS.values()
-            if statistic.chance_column
-        },
-    }
     table_of_name = Agreement.part(
         comparison.aspect,
-        metrics=metrics_table_columns,
+        metrics={
+            "metric": list(comparison.metrics),
+            "group": [letters_of_metric.get(metric) for metric in comparison.metrics],
+            "n": [compared_count(comparison, metric_index) for metric_index in range(len(comparison.metrics))],
+            **{
+                column_name: column_values
+                for statistic_name, statistic in STATISTICS.items()
+                for column_name, column_values in statistic.with_interval(
+                    statistic_name, sample, values_of_statistic[statistic_name], confidence
+                ).items()
+            },
+            **{
+                statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
+                for statistic in STATISTICS.values()
+                if statistic.chance_column
+            },
+        },
         comparisons=difference_columns(comparison.metrics, differences),
         standing=standing_table_columns,
     )
@@ -375,10 +388,15 @@ def _ground_notes(sample: Sample) -> list[Note]:
         not system_scores.is_complete(scored_output_mask) for scored_output_mask in scored_output_masks
     )
     is_scored_system = np.asarray(is_scored_output.any(axis=1))
-    is_unconnected_pair = (
-        holds_for_both(is_scored_system) & ~sample.system_scores.pairs & ~np.eye(is_scored_system.shape[1], dtype=bool)
+    n_unconnected_systems = int(
+        (
+            holds_for_both(is_scored_system)
+            & ~sample.system_scores.pairs
+            & ~np.eye(is_scored_system.shape[1], dtype=bool)
+        )
+        .any(axis=0)
+        .sum()
     )
-    n_unconnected_systems = int(is_unconnected_pair.any(axis=0).sum())
     return build_notes(
         (
             "coverage-differs",
@@ -447,9 +465,10 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
     has_system_score_in_file = (
         np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
     )
-    has_both_scores = np.isfinite(comparison.scores.human) & np.isfinite(comparison.scores.metrics)
-    is_defined_correlation = used_item_mask(STATISTICS["pearson_item"], sample)
-    n_undefined_correlations = int((has_both_scores.sum(axis=2) > 1).sum() - is_defined_correlation.sum())
+    n_undefined_correlations = int(
+        ((np.isfinite(comparison.scores.human) & np.isfinite(comparison.scores.metrics)).sum(axis=2) > 1).sum()
+        - used_item_mask(STATISTICS["pearson_item"], sample).sum()
+    )
     return build_notes(
         (
             "few-clusters",

@@ -23,9 +23,9 @@ def are_choices(comparison: RaterComparison) -> bool:
     scores.
     """
     item_scores = comparison.scores
-    has_output_with_both_scores = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any()
-    has_any_system_score = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
-    return not has_output_with_both_scores and not has_any_system_score
+    return not (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any() and not (
+        np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
+    )
 
 
 def compared_count(comparison: RaterComparison, metric_index: int) -> int:
@@ -72,12 +72,11 @@ def weighted_comparisons(
     shared_preferences = comparison.shared(metric_index)
     column_of_comparison = column_of_item[shared_preferences.item]
     mask_or_slice: Any = slice(None) if (column_of_comparison >= 0).all() else column_of_comparison >= 0
-    comparison_weights = comparison.design.weights[shared_preferences.item[mask_or_slice]]
     return (
         shared_preferences.pair[mask_or_slice],
         shared_preferences.signs[:, mask_or_slice],
         column_of_comparison[mask_or_slice],
-        comparison_weights,
+        comparison.design.weights[shared_preferences.item[mask_or_slice]],
     )
 
 
@@ -117,9 +116,9 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
     n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
     pairwise_accuracy = np.empty((n_samples, n_metrics))
     human_net_win_rates, metric_net_win_rates = np.empty((2, n_samples, n_metrics, n_systems))
-    system_indices, pair_indices = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
     win_sign_matrix = csr_array(
-        (np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
+        (np.repeat([1.0, -1.0], n_pairs), (comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2))),
+        shape=(n_systems, n_pairs),
     )
     sum_options = {"n_cells": n_pairs, "n_groups": bootstrap_weights.shape[1]}
     for metric_indices in equal_grounds(grounds_of(comparison)):
@@ -144,15 +143,13 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
                 n_comparisons_of_pair > 0,
                 abs(win_sign_matrix) @ n_comparisons_of_pair,
             )
-            human_slice_net_win_rates, n_compared_pairs, human_margin_signs = (
-                ratio(win_sign_matrix @ human_margins, n_comparisons_of_system).T,
-                is_compared_pair.sum(axis=0),
-                np.sign(human_margins),
-            )
+            human_slice_net_win_rates = ratio(win_sign_matrix @ human_margins, n_comparisons_of_system).T
+            n_compared_pairs, human_margin_signs = is_compared_pair.sum(axis=0), np.sign(human_margins)
             for metric_index, sum_metric_signs in zip(metric_indices, sum_functions_of_metrics, strict=True):
                 metric_margins = sum_metric_signs(slice_weights)
-                n_agreeing_pairs = ((human_margin_signs == np.sign(metric_margins)) & is_compared_pair).sum(axis=0)
-                pairwise_accuracy[resample_slice, metric_index] = ratio(n_agreeing_pairs, n_compared_pairs)
+                pairwise_accuracy[resample_slice, metric_index] = ratio(
+                    ((human_margin_signs == np.sign(metric_margins)) & is_compared_pair).sum(axis=0), n_compared_pairs
+                )
                 human_net_win_rates[resample_slice, metric_index] = human_slice_net_win_rates
                 metric_net_win_rates[resample_slice, metric_index] = ratio(
                     win_sign_matrix @ metric_margins, n_comparisons_of_system
@@ -189,19 +186,18 @@ class Ground(NamedTuple):
 
     def shared_with(self, other: Ground) -> Ground:
         """Return the outputs and comparisons rated by the annotators, this metric and another metric."""
-        is_scored_output = None if self.scored is None or other.scored is None else self.scored & other.scored
         has_same_keys = self.keys is other.keys or np.array_equal(self.keys, other.keys)
         return Ground(
-            is_scored_output, self.keys if has_same_keys else np.intersect1d(self.keys, other.keys, assume_unique=True)
+            None if self.scored is None or other.scored is None else self.scored & other.scored,
+            self.keys if has_same_keys else np.intersect1d(self.keys, other.keys, assume_unique=True),
         )
 
 
 def grounds_of(comparison: RaterComparison) -> list[Ground]:
     """Outputs and comparisons that the annotators share with each metric."""
-    shared_preferences_of_metrics = (comparison.shared(metric_index) for metric_index in range(len(comparison.metrics)))
     comparison_keys_of_metric = [
         shared_preferences.pair * len(comparison.items) + shared_preferences.item
-        for shared_preferences in shared_preferences_of_metrics
+        for shared_preferences in (comparison.shared(metric_index) for metric_index in range(len(comparison.metrics)))
     ]
     if are_choices(comparison):
         return [Ground(None, comparison_keys) for comparison_keys in comparison_keys_of_metric]

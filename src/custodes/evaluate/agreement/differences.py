@@ -70,9 +70,12 @@ class Tester:
         """The sample with bootstrap weights from a fixed seed. A sample that has `columns` is returned unchanged."""
         if self.sample.columns is not None:
             return self.sample
-        rng, n_resamples = np.random.default_rng(multiple_testing.STREAM), len(self.sample.times) - 1
-        bootstrap_weights = self.sample.comparison.design.draw_weights(n_resamples, rng, dtype=np.uint8)
-        return replace(self.sample, times=bootstrap_weights)
+        return replace(
+            self.sample,
+            times=self.sample.comparison.design.draw_weights(
+                len(self.sample.times) - 1, np.random.default_rng(multiple_testing.STREAM), dtype=np.uint8
+            ),
+        )
 
     @cached_property
     def jackknife_sample(self) -> Sample:
@@ -81,11 +84,15 @@ class Tester:
 
     def leave_blocks_out(self, comparison: RaterComparison) -> Sample:
         """Return the sample of a comparison with the same items, with jackknife weights and with blocks as clusters."""
-        design, n_blocks = comparison.design, self.left_out.shape[1]
-        block_design = replace(design, units=self.block[design.units], clusters=tuple(map(str, range(n_blocks))))
+        design = comparison.design
         return replace(
             self.sample,
-            comparison=replace(comparison, design=block_design),
+            comparison=replace(
+                comparison,
+                design=replace(
+                    design, units=self.block[design.units], clusters=tuple(map(str, range(self.left_out.shape[1])))
+                ),
+            ),
             times=self.left_out,
             columns=None,
             redraws_levels=False,
@@ -119,9 +126,9 @@ class Tester:
 def chance_tests(tester: Tester, statistic_name: str) -> multiple_testing.Family:
     """Return the tests of every metric against the chance level of a statistic."""
     statistic = STATISTICS[statistic_name]
-    differences_from_chance = statistic.compute(tester.jackknife_sample) - statistic.chance_of(tester.jackknife_sample)
     return tester.sign_flip_tests(
-        differences_from_chance, tester.marked_item_weights(used_item_mask(statistic, tester.sample))
+        statistic.compute(tester.jackknife_sample) - statistic.chance_of(tester.jackknife_sample),
+        tester.marked_item_weights(used_item_mask(statistic, tester.sample)),
     )
 
 
@@ -142,8 +149,7 @@ class Differences:
     def from_tester(cls, tester: Tester, statistic_names: Sequence[str]) -> Differences:
         """Return the differences in these statistics. A difference is undefined if the statistic is undefined for a
         metric of the pair."""
-        comparison = tester.sample.comparison
-        metric_pairs = np.stack(np.triu_indices(len(comparison.metrics), 1), axis=1)
+        metric_pairs = np.stack(np.triu_indices(len(tester.sample.comparison.metrics), 1), axis=1)
         n_comparisons_of_pair = np.zeros(len(metric_pairs), dtype=np.int64)
         pair_groups = list(_on_common_ground(tester, metric_pairs))
         for pair_group in pair_groups:
@@ -277,13 +283,13 @@ def _difference_tests(
     pairs may exceed the memory."""
     statistic = STATISTICS[statistic_name]
     # Jackknife samples lack the error of annotators' severity, so statistics over systems use bootstrap resamples.
-    has_level_errors = statistic.population is not None and tester.sample.comparison.scores.levels is not None
-    if statistic.smooth and not has_level_errors:
+    if statistic.smooth and (statistic.population is None or tester.sample.comparison.scores.levels is None):
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
         block_weights = np.zeros((len(tester.left_out) - 1, n_pairs))
         for pair_group in pair_groups:
-            n_values_per_pair = 4 * len(tester.block) if statistic.per_item else 0
-            for pair_slice in chunks(len(pair_group.pair_positions), n_values_per_pair):
+            for pair_slice in chunks(
+                len(pair_group.pair_positions), 4 * len(tester.block) if statistic.per_item else 0
+            ):
                 jackknife_values[:, pair_group.pair_positions[pair_slice]], is_used_item = difference(
                     statistic,
                     pair_group.jackknife_sample,
@@ -295,8 +301,9 @@ def _difference_tests(
     statistic_draws_of_groups = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
     # Rows of the two metrics in the joined values.
     first_metric_row_of_pair, second_metric_row_of_pair = np.empty((2, n_pairs), dtype=np.intp)
-    start_row_of_group = np.cumsum([0, *map(len, statistic_draws_of_groups)])
-    for pair_group, start_row in zip(pair_groups, start_row_of_group[:-1], strict=True):
+    for pair_group, start_row in zip(
+        pair_groups, np.cumsum([0, *map(len, statistic_draws_of_groups)])[:-1], strict=True
+    ):
         first_metric_row_of_pair[pair_group.pair_positions] = start_row + pair_group.first_metrics
         second_metric_row_of_pair[pair_group.pair_positions] = start_row + pair_group.second_metrics
     statistic_draws = np.concatenate([np.empty((0, len(tester.sample.times))), *statistic_draws_of_groups])
@@ -321,12 +328,13 @@ def _on_common_ground(tester: Tester, metric_pairs: NDArray[np.intp]) -> Iterato
     group_of_metric = np.zeros(len(grounds_of_metrics), dtype=np.int64)
     for group_index, metrics_of_group in enumerate(equal_grounds(grounds_of_metrics)):
         group_of_metric[metrics_of_group] = group_index
-    groups_of_pair = np.sort(group_of_metric[metric_pairs], axis=1)
-    for pair_positions in equal_positions(map(tuple, groups_of_pair.tolist())):
+    for pair_positions in equal_positions(map(tuple, np.sort(group_of_metric[metric_pairs], axis=1).tolist())):
         first_metrics, second_metrics = metric_pairs[pair_positions].T
         metric_positions = np.unique(metric_pairs[pair_positions])
-        shared_ground = grounds_of_metrics[first_metrics[0]].shared_with(grounds_of_metrics[second_metrics[0]])
-        shared_comparison = comparison.only(metric_positions, **shared_ground._asdict())
+        shared_comparison = comparison.only(
+            metric_positions,
+            **grounds_of_metrics[first_metrics[0]].shared_with(grounds_of_metrics[second_metrics[0]])._asdict(),
+        )
         yield _PairGroup(
             pair_positions=pair_positions,
             first_metrics=np.searchsorted(metric_positions, first_metrics),
@@ -370,8 +378,11 @@ def ranking_statistic(
     is_choosing_defined, is_ordering_defined = (
         np.isfinite(values_of_statistic[statistic_name][0]) for statistic_name in (CHOOSING, ORDERING)
     )
-    is_ordering_complete = is_choosing_defined.any() and is_ordering_defined[is_choosing_defined].all()
-    return ORDERING if n_systems > 2 and is_ordering_complete else CHOOSING
+    return (
+        ORDERING
+        if n_systems > 2 and is_choosing_defined.any() and is_ordering_defined[is_choosing_defined].all()
+        else CHOOSING
+    )
 
 
 def standing_columns(
@@ -379,9 +390,10 @@ def standing_columns(
 ) -> dict[str, Any]:
     """Return the columns of the table `standing`, with the best metric first."""
     comparison, alpha = tester.sample.comparison, tester.alpha
-    uses_default_statistics = tuple(differences.tests) == COMPARED
     ranking_statistic_name = ranking_statistic(
-        values_of_statistic, len(comparison.systems), () if uses_default_statistics else tuple(differences.tests)
+        values_of_statistic,
+        len(comparison.systems),
+        () if tuple(differences.tests) == COMPARED else tuple(differences.tests),
     )
     statistic = STATISTICS[ranking_statistic_name]
     estimates, low, high = statistic.with_interval(

@@ -115,8 +115,9 @@ class Sample:
                 level_effects = replace(self, times=self.times[:1])._fit_system_scores(
                     self.level_weights, np.full(comparison.human_system.shape, np.nan), is_used_output=is_used_output
                 )[0]
-                system_score_errors = level_errors @ np.nan_to_num(level_effects)
-                human_scores_of_group[1:, 0] -= np.where(np.isfinite(comparison.human_system), 0.0, system_score_errors)
+                human_scores_of_group[1:, 0] -= np.where(
+                    np.isfinite(comparison.human_system), 0.0, level_errors @ np.nan_to_num(level_effects)
+                )
             human_system_scores[:, metric_indices] = human_scores_of_group
             metric_system_scores[:, metric_indices] = self._fit_system_scores(
                 comparison.metric_scores[metric_indices],
@@ -149,9 +150,8 @@ class Sample:
         )
         # With the symmetric root and with sorted names, draws do not depend on the order of annotators.
         eigenvalues, eigenvectors = np.linalg.eigh(annotator_levels.covariance)
-        name_rank_of_annotator = np.argsort(np.argsort(self.comparison.people))
         covariance_root = (eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ eigenvectors.T
-        return np.asarray(normal_draws[:, name_rank_of_annotator] @ covariance_root)
+        return np.asarray(normal_draws[:, np.argsort(np.argsort(self.comparison.people))] @ covariance_root)
 
     def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used_output: Bools) -> Floats:
         """Means over the outputs `is_used_output` (items, systems), or `file_scores`: (1 + B, raters, systems)."""

@@ -121,12 +121,11 @@ def _spa(sample: Sample) -> Floats:
     spa_draws[:1] = compute_spa(comparison.unrounded_human, weights=sample.times[:1], flips=sample.flips)
     # Resamples share a few draws of the levels, because each draw needs a separate computation.
     for first_resample in range(1, min(1 + LEVEL_DRAWS, len(spa_draws))):
-        human_scores = comparison.unrounded_human - np.tensordot(
-            sample.level_errors[first_resample - 1], sample.level_weights, 1
-        )
         resample_rows = [0, *range(first_resample, len(spa_draws), LEVEL_DRAWS)]
         spa_draws[resample_rows[1:]] = compute_spa(
-            human_scores, weights=sample.times[resample_rows], flips=sample.flips[:1]
+            comparison.unrounded_human - np.tensordot(sample.level_errors[first_resample - 1], sample.level_weights, 1),
+            weights=sample.times[resample_rows],
+            flips=sample.flips[:1],
         )[1:]
     return spa_draws
 

@@ -19,8 +19,9 @@ KINDS: dict[Kind, str] = {"pearson": "Pearson r", "spearman": "Spearman ρ", "ke
 def _correlations_over_systems(sample: Sample, *, kind: Kind, population: bool = False) -> Floats:
     if kind == "kendall":
         return (sample.population_counts if population else sample.system_counts).tau_b
-    system_scores = sample.population_scores if population else sample.system_scores[:2]
-    return system_correlations(kind, *system_scores, pairs=sample.system_scores.pairs)
+    return system_correlations(
+        kind, *(sample.population_scores if population else sample.system_scores[:2]), pairs=sample.system_scores.pairs
+    )
 
 
 def _item_correlations(comparison: RaterComparison, *, kind: Kind) -> Floats:
