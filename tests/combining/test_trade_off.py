@@ -14,7 +14,7 @@ from custodes import plots
 from custodes.combining.combine import Combine
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning.even_handed import STRENGTHS, even_handed, residual_products
-from custodes.stats.learning.ridge import ridge, ridge_path, scaling, standardise_columns
+from custodes.stats.learning.ridge import fit_products, fold_products, ridge, scaling, standardise_columns
 from tests.combining import runs
 from tests.combining.runs import column, rules
 from tests.combining.tasks import planted
@@ -54,11 +54,15 @@ def test_the_path_is_that_of_a_penalised_regression() -> None:
     x, groups = rng.normal(size=(60, 4)), np.arange(60)
     y = x @ np.array([1.0, 2.0, 0.0, 0.0]) + rng.normal(size=60)
     root = rng.normal(size=(3, 4))
-    paths = ridge_path(x, y, root.T @ root, strengths=(0.0, 2.0), groups=groups, penalties=np.array([0.5]))
-    assert np.allclose(paths[0].weights, ridge(x, y, groups=groups, penalties=np.array([0.5])).weights)
+    products = fold_products(x, y, groups % 5)
+    free, bound = (
+        fit_products(products, np.arange(4), 4, np.array([0.5]), penalty_matrix=strength * root.T @ root)
+        for strength in (0.0, 2.0)
+    )
+    assert np.allclose(free.weights, ridge(x, y, groups=groups, penalties=np.array([0.5])).weights)
     rows = np.concatenate([standardise_columns(x, scaling(x)), np.sqrt(2 * 60) * root])
     model = Ridge(alpha=0.5 * 60, fit_intercept=False).fit(rows, np.append(y - y.mean(), np.zeros(3)))
-    assert np.allclose(paths[1].weights, model.coef_)
+    assert np.allclose(bound.weights, model.coef_)
 
 
 def test_residuals_are_those_around_a_line_and_sampling_error_is_taken_off() -> None:

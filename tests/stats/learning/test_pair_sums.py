@@ -5,6 +5,7 @@ import pytest
 
 from custodes.stats.learning import pair_sums
 from custodes.stats.learning.objective import OBJECTIVES, Objective
+from custodes.stats.ranks import mid_ranks
 
 
 @pytest.mark.parametrize("kind", OBJECTIVES)
@@ -20,7 +21,8 @@ def test_sums_over_pairs_by_definition(kind: Objective, whole: bool, clustered: 
     rows = np.arange(200) if whole else np.sort(rng.permutation(200)[:20])
     row_sums, column_sums, same_label_sums = pair_sums.pair_sums(kind, human, predicted, rows, item, (unit, system))
 
-    gaps = [values[rows, np.newaxis] - values for values in (human, *predicted)]
+    scores = [mid_ranks(values) if kind == "spearman" else values for values in (human, *predicted)]
+    gaps = [values[rows, np.newaxis] - values for values in scores]
     if kind in ("kendall", "accuracy"):
         gaps = [np.sign(gap) for gap in gaps]
     if kind == "accuracy":

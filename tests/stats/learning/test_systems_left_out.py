@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custodes.stats.learning.lasso import _path
-from custodes.stats.learning.ridge import scaling, standardise_columns
+from custodes.stats.learning.lasso import fit_lasso, lasso_weights
 from custodes.stats.learning.systems_left_out import (
     held_out_errors,
-    lasso_held_out_errors,
     order_agreement,
     predicted_orders,
     win_matrix,
@@ -90,11 +88,11 @@ def test_agreement_is_tau_b_and_weights_count_copies() -> None:
 
 def test_errors_of_the_lasso_are_of_fits_without_the_system(scores: np.ndarray) -> None:
     wins, alphas = win_matrix(scores), np.array([1.0, 0.1])
-    errors = lasso_held_out_errors(wins[1:], wins[0], alphas=alphas)
+    errors, _ = held_out_errors(wins[1:], wins[0], lambda x, y, _: fit_lasso(x, y, alphas=alphas))
     train = list(range(9))
     inner, outer = rank_sums(scores, train), rank_sums(scores, [*train, 9])[:, -1]
     assert errors[0, 9] == pytest.approx((outer[0] - inner[0].mean()) ** 2)  # all weights are 0
-    weights = _path(standardise_columns(inner[1:].T, scaling(inner[1:].T)), inner[0], alphas)[1]
+    weights = lasso_weights(inner[1:].T, inner[0], alphas=alphas)[1]
     z = (outer[1:] - inner[1:].mean(axis=1)) / inner[1:].std(axis=1)
     predicted = inner[0].mean() + inner[0].std() * weights @ np.clip(z, -3, 3)
     assert errors[1, 9] == pytest.approx((outer[0] - predicted) ** 2)

@@ -20,10 +20,9 @@ from custodes.memory import check_memory, count_resample_values
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, round_for_sorting
 from custodes.stats.learning import heldout
-from custodes.stats.learning.lasso import ALPHAS
+from custodes.stats.learning.lasso import ALPHAS, fit_lasso
 from custodes.stats.learning.systems_left_out import (
     held_out_errors,
-    lasso_held_out_errors,
     order_agreement,
     predicted_orders,
     win_matrix,
@@ -130,9 +129,11 @@ class SystemTarget(PredictedAspect):
             return {}
         return error_columns(
             {
-                feature_set: lasso_held_out_errors(
-                    self.wins[self.columns[feature_set]], self.wins[self.target_index], alphas=ALPHAS
-                )
+                feature_set: held_out_errors(
+                    self.wins[self.columns[feature_set]],
+                    self.wins[self.target_index],
+                    lambda x, y, _: fit_lasso(x, y, alphas=ALPHAS),
+                )[0]
                 for feature_set in ("metrics", "both")
             },
             self.times,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
@@ -52,74 +53,52 @@ def maximise(
     Source: Jones, Schonlau and Welch 1998, expected improvement; Snoek, Larochelle and Adams 2012, the kernel;
     Winata et al. 2024, "MetaMetrics", Section 3.3.1, the use for metrics.
     """
-    evaluated_points = rng.random((n_initial, n_dims))
-    objective_values = objective(evaluated_points)
+    points = rng.random((n_initial, n_dims))
+    values = objective(points)
     for iteration in range(n_iterations):
-        standardised_values = _standardise_values(objective_values)
+        standardised_values = _standardise_values(values)
         if iteration % _REFIT == 0:
-            length_scale, noise_variance = _fit_hyperparameters(evaluated_points, standardised_values)
-        expected_improvement = _expected_improvement(
-            evaluated_points, standardised_values, length_scale, noise_variance
+            length_scale, noise_variance = _fit_hyperparameters(points, standardised_values)
+        next_point = _propose_candidate(
+            _expected_improvement(points, standardised_values, length_scale, noise_variance),
+            points[np.argsort(-standardised_values, kind="stable")[:_STARTS]],
+            rng,
         )
-        best_points = evaluated_points[np.argsort(-standardised_values, kind="stable")[:_STARTS]]
-        next_point = _propose_candidate(expected_improvement, best_points, rng)[np.newaxis]
-        evaluated_points = np.concatenate([evaluated_points, next_point])
-        objective_values = np.concatenate([objective_values, objective(next_point)])
-    if np.isnan(objective_values).all():
-        return np.full(n_dims, np.nan)
-    return np.asarray(evaluated_points[np.nanargmax(objective_values)])
+        points, values = np.concatenate([points, next_point]), np.concatenate([values, objective(next_point)])
+    return np.full(n_dims, np.nan) if np.isnan(values).all() else np.asarray(points[np.nanargmax(values)])
 
 
 def _standardise_values(objective_values: Floats) -> Floats:
     """Values with mean 0 and variance 1, after each NaN is replaced by the lowest value; all 0 if the values are
     equal."""
-    lowest_value = np.fmin.reduce(objective_values)
-    filled_values = np.where(
-        np.isnan(objective_values), 0.0 if np.isnan(lowest_value) else lowest_value, objective_values
-    )
-    deviations = filled_values - filled_values.mean()
-    standard_deviation = float(deviations.std())
-    return (
-        np.asarray(deviations / standard_deviation)
-        if standard_deviation > _ROUNDING * np.abs(filled_values).max()
-        else np.zeros_like(filled_values)
-    )
+    lowest_value = np.nan_to_num(np.fmin.reduce(objective_values), nan=0.0)
+    filled_values = np.where(np.isnan(objective_values), lowest_value, objective_values)
+    is_constant = filled_values.std() <= _ROUNDING * np.abs(filled_values).max()
+    return np.asarray((filled_values - filled_values.mean()) / (np.inf if is_constant else filled_values.std()))
 
 
-def _kernel(distances: Floats) -> Floats:
-    """Matern 5/2 kernel of distances in units of the length scale."""
-    scaled_distances = math.sqrt(5) * distances
-    return np.asarray((1 + scaled_distances + scaled_distances * scaled_distances / 3) * np.exp(-scaled_distances))
+def _kernel(row_points: Floats, column_points: Floats, length_scales: Floats | float) -> Floats:
+    """Matern 5/2 kernel (..., m, n) of points (m, n_dims) and points (n, n_dims), for each length scale (..., 1, 1)."""
+    from scipy.spatial.distance import cdist
 
-
-def _distances(row_points: Floats, column_points: Floats) -> Floats:
-    """Euclidean distances between points (m, n_dims) and points (n, n_dims): (m, n)."""
-    squared_distances = (
-        (row_points * row_points).sum(axis=1)[:, np.newaxis]
-        + (column_points * column_points).sum(axis=1)
-        - 2 * (row_points @ column_points.T)
-    )
-    return np.asarray(np.sqrt(np.maximum(squared_distances, 0.0)))
+    distances = math.sqrt(5) * cdist(row_points, column_points) / length_scales
+    return np.asarray((1 + distances + distances * distances / 3) * np.exp(-distances))
 
 
 def _fit_hyperparameters(points: Floats, standardised_values: Floats) -> tuple[float, float]:
     """Length scale and noise with the largest marginal likelihood. The scale of the process is optimised in closed
     form."""
     n_points, n_dims = points.shape
-    length_scales, noise_variances = (
-        grid_matrix.ravel() for grid_matrix in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES)
-    )
-    kernel_matrices = _kernel(_distances(points, points) / length_scales[:, np.newaxis, np.newaxis])
+    length_scales, noise_variances = np.array([*product(_LENGTHS * math.sqrt(n_dims), _NOISES)]).T
+    kernel_matrices = _kernel(points, points, length_scales[:, np.newaxis, np.newaxis])
     cholesky_factors = np.linalg.cholesky(
         kernel_matrices + noise_variances[:, np.newaxis, np.newaxis] * np.eye(n_points)
     )
-    whitened_values = np.linalg.solve(
-        cholesky_factors, np.broadcast_to(standardised_values[:, np.newaxis], (len(length_scales), n_points, 1))
-    )[..., 0]
+    whitened_values = np.linalg.solve(cholesky_factors, standardised_values[:, np.newaxis])[..., 0]
     process_variances = np.maximum((whitened_values * whitened_values).mean(axis=1), _TINY)
     half_log_determinants = np.log(np.diagonal(cholesky_factors, axis1=1, axis2=2)).sum(axis=1)
-    best_grid_index = int(np.argmin(n_points / 2 * np.log(process_variances) + half_log_determinants))
-    return float(length_scales[best_grid_index]), float(noise_variances[best_grid_index])
+    best_index = int(np.argmin(n_points / 2 * np.log(process_variances) + half_log_determinants))
+    return float(length_scales[best_index]), float(noise_variances[best_index])
 
 
 def _expected_improvement(
@@ -129,21 +108,18 @@ def _expected_improvement(
     to their expected improvement (m,) over the best value."""
     from scipy.special import ndtr
 
-    kernel_matrix = _kernel(_distances(points, points) / length_scale)
+    kernel_matrix = _kernel(points, points, length_scale)
     whitening_matrix = np.linalg.inv(np.linalg.cholesky(kernel_matrix + noise_variance * np.eye(len(points))))
     whitened_values = whitening_matrix @ standardised_values
-    coefficients, best_value = whitening_matrix.T @ whitened_values, float(standardised_values.max())
-    process_sd = math.sqrt(max(float(whitened_values @ whitened_values) / len(standardised_values), _TINY))
+    process_sd = math.sqrt(max(float(whitened_values @ whitened_values) / len(points), _TINY))
 
     def improvement(candidates: Floats) -> Floats:
-        prior_correlations = _kernel(_distances(candidates, points) / length_scale)
-        whitened_correlations = prior_correlations @ whitening_matrix.T
-        posterior_sds = process_sd * np.sqrt(
-            np.maximum(1 - np.einsum("mn,mn->m", whitened_correlations, whitened_correlations), 1e-12)
-        )
-        standardised_gains = (prior_correlations @ coefficients - best_value) / posterior_sds
-        densities = np.exp(-standardised_gains * standardised_gains / 2) / math.sqrt(2 * math.pi)
-        return np.asarray(posterior_sds * (standardised_gains * ndtr(standardised_gains) + densities))
+        whitened_correlations = _kernel(candidates, points, length_scale) @ whitening_matrix.T
+        explained_variances = np.vecdot(whitened_correlations, whitened_correlations)
+        posterior_sds = process_sd * np.sqrt(np.maximum(1 - explained_variances, 1e-12))
+        gains = (whitened_correlations @ whitened_values - standardised_values.max()) / posterior_sds
+        densities = np.exp(-gains * gains / 2) / math.sqrt(2 * math.pi)
+        return np.asarray(posterior_sds * (gains * ndtr(gains) + densities))
 
     return improvement
 
@@ -151,7 +127,7 @@ def _expected_improvement(
 def _propose_candidate(
     expected_improvement: Callable[[Floats], Floats], best_points: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Candidate (n_dims,) with the largest expected improvement.
+    """Candidate (1, n_dims) with the largest expected improvement.
 
     The first candidates are random points and points near the best points. In each of several rounds, points near the
     best candidates are added.
@@ -159,11 +135,11 @@ def _propose_candidate(
     candidates = np.concatenate([rng.random((_RANDOM, best_points.shape[1])), _perturb_points(best_points, rng)])
     improvements = expected_improvement(candidates)
     for _ in range(_ROUNDS):
-        best_candidate_indices = np.argsort(-improvements, kind="stable")[:_STARTS]
-        perturbed_points = _perturb_points(candidates[best_candidate_indices], rng)
-        candidates = np.concatenate([candidates[best_candidate_indices], perturbed_points])
-        improvements = np.concatenate([improvements[best_candidate_indices], expected_improvement(perturbed_points)])
-    return np.asarray(candidates[int(np.argmax(improvements))])
+        best_indices = np.argsort(-improvements, kind="stable")[:_STARTS]
+        perturbed_points = _perturb_points(candidates[best_indices], rng)
+        candidates = np.concatenate([candidates[best_indices], perturbed_points])
+        improvements = np.concatenate([improvements[best_indices], expected_improvement(perturbed_points)])
+    return np.asarray(candidates[[np.argmax(improvements)]])
 
 
 def _perturb_points(points: Floats, rng: np.random.Generator) -> Floats:
@@ -172,6 +148,5 @@ def _perturb_points(points: Floats, rng: np.random.Generator) -> Floats:
     start_points = points[rng.integers(0, len(points), _LOCAL)]
     is_moved_coordinate = rng.random(start_points.shape) < _MOVED / start_points.shape[1]
     step_sizes = np.exp(rng.uniform(math.log(_STEPS[0]), math.log(_STEPS[1]), (_LOCAL, 1)))
-    return np.asarray(
-        np.clip(start_points + is_moved_coordinate * step_sizes * rng.normal(size=start_points.shape), 0.0, 1.0)
-    )
+    moves = is_moved_coordinate * step_sizes * rng.normal(size=start_points.shape)
+    return np.asarray(np.clip(start_points + moves, 0.0, 1.0))

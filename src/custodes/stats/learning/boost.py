@@ -139,37 +139,30 @@ def fit_trees(
         raise OptionError(
             "boosted trees need XGBoost, and XGBoost needs docstrings, which python -OO removes; run python with -O"
         ) from None
-    training_matrix = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
     xgboost_options: dict[str, Any] = {"nthread": 1, "verbosity": 0, "seed": seed}
     xgboost_options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample}
-    learner_json = msgspec.json.decode(
-        xgboost.train(xgboost_options, training_matrix, num_boost_round=rounds).save_raw("json")
-    )["learner"]
+    training_matrix = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
+    booster = xgboost.train(xgboost_options, training_matrix, num_boost_round=rounds)
+    learner_json = msgspec.json.decode(booster.save_raw("json"))["learner"]
     xgboost_trees = learner_json["gradient_booster"]["model"]["trees"]
     column_gains = np.zeros(x.shape[1])
     for tree in xgboost_trees:
         np.add.at(column_gains, tree["split_indices"], tree["loss_changes"])  # leaves add 0 to column 0
-    base_prediction = float(
-        learner_json["learner_model_param"]["base_score"].strip("[]")
-    )  # XGBoost 3.1 and later add brackets
-    return Trees(base_prediction, tuple(_parse_node(tree, 0) for tree in xgboost_trees)), column_gains / (
-        column_gains.sum() or 1.0
-    )
+    base_score = learner_json["learner_model_param"]["base_score"].strip("[]")  # XGBoost 3.1 and later add brackets
+    trees = Trees(float(base_score), tuple(_parse_node(tree, 0) for tree in xgboost_trees))
+    return trees, column_gains / (column_gains.sum() or 1.0)
 
 
 def _parse_node(tree: Mapping[str, list[Any]], node_index: int) -> Split | float:
     """A node of a tree in XGBoost's format, which has one list for each attribute of the nodes."""
-    threshold_or_leaf, left_child_index = (
-        float(np.float32(tree["split_conditions"][node_index])),
-        tree["left_children"][node_index],
-    )
-    if left_child_index < 0:
+    threshold_or_leaf = float(np.float32(tree["split_conditions"][node_index]))
+    if tree["left_children"][node_index] < 0:
         return threshold_or_leaf
-    child_nodes = (
-        _parse_node(tree, child_index) for child_index in (left_child_index, tree["right_children"][node_index])
-    )
     return Split(
-        tree["split_indices"][node_index], threshold_or_leaf, bool(tree["default_left"][node_index]), *child_nodes
+        tree["split_indices"][node_index],
+        threshold_or_leaf,
+        bool(tree["default_left"][node_index]),
+        *(_parse_node(tree, tree[children][node_index]) for children in ("left_children", "right_children")),
     )
 
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.learning.ridge import Linear, ridge_path, scaling, standardise_columns
+from custodes.stats.learning.folds import inner_folds
+from custodes.stats.learning.ridge import Linear, fit_products, fold_products, standardise_columns
 from custodes.stats.partiality.placement import sum_by_unit
 from custodes.stats.partiality.scores import two_way
+from custodes.stats.ratios import ratio
 
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """Strengths of the penalty; 0 is ridge regression."""
@@ -55,10 +57,14 @@ def even_handed(
     >>> [bool(model.weights[0] > model.weights[1]) for model in models]
     [True, False]
     """
+    products, columns = fold_products(x, y, inner_folds(groups)), np.arange(x.shape[1])
     penalty_matrix = residual_products(
-        standardise_columns(x, scaling(x)), y, items=items, systems=systems, groups=groups
+        standardise_columns(x, products.scaling[0]), y, items=items, systems=systems, groups=groups
     )
-    return ridge_path(x, y, penalty_matrix, strengths=strengths, groups=groups)
+    return [
+        fit_products(products, columns, len(columns), penalty_matrix=strength * penalty_matrix)
+        for strength in strengths
+    ]
 
 
 def residual_products(standardised_x: Floats, y: Floats, *, items: Ints, systems: Ints, groups: Ints) -> Floats:
@@ -73,37 +79,27 @@ def residual_products(standardised_x: Floats, y: Floats, *, items: Ints, systems
     first_row_of_item, item_of_row = np.unique(items, return_index=True, return_inverse=True)[1:]
     system_of_row = np.unique(systems, return_inverse=True)[1]
     unit_of_item = np.unique(groups[first_row_of_item], return_inverse=True)[1]
-    table_shape = (len(first_row_of_item), int(system_of_row.max()) + 1)
-    is_rated_output, value_tables = (
-        np.zeros(table_shape, dtype=np.bool_),
-        np.zeros((standardised_x.shape[1] + 1, *table_shape)),
+    values = np.column_stack([standardised_x, y - y.mean()]).T
+    value_tables = np.full((len(values), len(first_row_of_item), int(system_of_row.max()) + 1), np.nan)
+    value_tables[:, item_of_row, system_of_row] = values
+    is_rated_output = ~np.isnan(value_tables[-1])
+    system_effects, _, effect_influences = two_way(np.nan_to_num(value_tables), is_rated_output)
+    output_shares = is_rated_output.sum(axis=0) / len(y)
+    # the effects and, below, the influences (columns, 1 + units, systems) of the clusters on them
+    effects = np.stack(
+        [
+            np.vstack([effects_of_column, sum_by_unit(influence, unit_of_item)])
+            for effects_of_column, influence in zip(system_effects, effect_influences, strict=True)
+        ]
     )
-    is_rated_output[item_of_row, system_of_row] = True
-    value_tables[:, item_of_row, system_of_row] = np.column_stack([standardised_x, y - y.mean()]).T
-    system_effects, _, effect_influences = two_way(value_tables, is_rated_output)
-    output_share_of_system = is_rated_output.sum(axis=0) / len(y)
-    effect_influences = np.stack(
-        [sum_by_unit(influence_of_column, unit_of_item) for influence_of_column in effect_influences]
+    effects -= (effects @ output_shares)[..., np.newaxis]
+    human_effects = effects[-1, 0]
+    slope_of_metric = np.nan_to_num(
+        ratio(effects[:-1, 0] @ (output_shares * human_effects), human_effects**2 @ output_shares)
     )
-    system_effects, effect_influences = (
-        effects_or_influences - (effects_or_influences @ output_share_of_system)[..., np.newaxis]
-        for effects_or_influences in (system_effects, effect_influences)
-    )
-    metric_system_effects, human_system_effects = system_effects[:-1], system_effects[-1]
-    human_effect_variance = float(human_system_effects**2 @ output_share_of_system)
-    slope_of_metric = (
-        metric_system_effects @ (output_share_of_system * human_system_effects) / human_effect_variance
-        if human_effect_variance > 0
-        else np.zeros(len(metric_system_effects))
-    )
-    weighted_residuals = (metric_system_effects - slope_of_metric[:, np.newaxis] * human_system_effects) * np.sqrt(
-        output_share_of_system
-    )
-    weighted_residual_influences = (
-        (effect_influences[:-1] - slope_of_metric[:, np.newaxis, np.newaxis] * effect_influences[-1])
-        * np.sqrt(output_share_of_system)
-    ).reshape(len(metric_system_effects), -1)
+    residuals = (effects[:-1] - slope_of_metric[:, np.newaxis, np.newaxis] * effects[-1]) * np.sqrt(output_shares)
+    sampling_errors = residuals[:, 1:].reshape(len(residuals), -1)
     eigenvalues, eigenvectors = np.linalg.eigh(
-        weighted_residuals @ weighted_residuals.T - weighted_residual_influences @ weighted_residual_influences.T
+        residuals[:, 0] @ residuals[:, 0].T - sampling_errors @ sampling_errors.T
     )
     return np.asarray((eigenvectors * np.maximum(eigenvalues, 0.0)) @ eigenvectors.T)

@@ -54,23 +54,17 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     >>> lasso_weights(x, 5 * x[:, 0], alphas=np.array([1.0, 0.25])).round(6).tolist()
     [[0.0, 0.0], [0.75, 0.0]]
     """
-    return _path(standardise_columns(x, scaling(x)), y, alphas)
-
-
-def _path(standardised_x: Floats, y: Floats, alphas: Floats) -> Floats:
-    """Weights (alphas, p) for standardised columns (rows, p)."""
-    (n_rows, n_columns), target_sd = standardised_x.shape, float(y.std())
+    standardised_x, target_sd = standardise_columns(x, scaling(x)), float(y.std())
+    n_rows, n_columns = x.shape
     weights_by_penalty, weights, weight_signs = (
         np.zeros((len(alphas), n_columns)),
         np.zeros(n_columns),
         np.zeros(n_columns),
     )
-    if not standardised_x.size or target_sd <= CONSTANT * float(np.abs(y).max()):
+    if not x.size or target_sd <= CONSTANT * float(np.abs(y).max()):
         return weights_by_penalty
-    gram, target_products = (
-        standardised_x.T @ standardised_x / n_rows + _RIDGE * np.eye(n_columns),
-        standardised_x.T @ ((y - y.mean()) / target_sd) / n_rows,
-    )
+    gram = standardised_x.T @ standardised_x / n_rows + _RIDGE * np.eye(n_columns)
+    target_products = standardised_x.T @ ((y - y.mean()) / target_sd) / n_rows
     # Warm start from the previous penalty.
     for penalty_index, alpha in enumerate(alphas):
         weights = weights_by_penalty[penalty_index] = _optimal_weights(
@@ -120,8 +114,7 @@ def _optimal_weights(
 
 def fit_lasso(x: Floats, y: Floats, *, alphas: Floats) -> Callable[[Floats], Floats]:
     """Fit the lasso at each penalty, and return a function from values (rows, p) to predictions (alphas, rows)."""
-    column_scaling, mean_target = scaling(x), y.mean()
-    weights = y.std() * _path(standardise_columns(x, column_scaling), y, alphas)
+    column_scaling, mean_target, weights = scaling(x), y.mean(), y.std() * lasso_weights(x, y, alphas=alphas)
     return lambda new_x: np.asarray(mean_target + weights @ standardise_columns(new_x, column_scaling).T)
 
 

@@ -50,21 +50,19 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
     [0.333, 1.0, nan]
     """
     better_rows, worse_rows = ordered_pairs(target, items) if kind == "accuracy" else (items[:0], items[:0])
+    n_pairs = np.array(len(better_rows))
 
     def agreement(predictions: Floats) -> Floats:
         agreements = np.full(len(predictions), np.nan)
-        finite_prediction_indices = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-        for chunk_slice in chunks(
-            len(finite_prediction_indices), 4 * max(len(target), len(better_rows))
-        ):  # of a size that fits the cache
-            finite_predictions = predictions[finite_prediction_indices[chunk_slice]]
-            if kind == "accuracy":
-                n_correct = np.count_nonzero(
-                    finite_predictions[:, better_rows] > finite_predictions[:, worse_rows], axis=1
-                )
-                agreements[finite_prediction_indices[chunk_slice]] = ratio(n_correct, np.array(len(better_rows)))
-            else:
-                agreements[finite_prediction_indices[chunk_slice]] = ROWS[kind](finite_predictions, target)
+        finite_indices = np.flatnonzero(np.isfinite(predictions).all(axis=1))
+        for chunk_slice in chunks(len(finite_indices), 4 * max(len(target), len(better_rows))):  # fits the cache
+            chunk_indices = finite_indices[chunk_slice]
+            finite_predictions = predictions[chunk_indices]
+            agreements[chunk_indices] = (
+                ratio((finite_predictions[:, better_rows] > finite_predictions[:, worse_rows]).sum(axis=1), n_pairs)
+                if kind == "accuracy"
+                else ROWS[kind](finite_predictions, target)
+            )
         return agreements
 
     return agreement
@@ -95,20 +93,13 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     item_order = np.argsort(items, kind="stable")
     sorted_items = items[item_order]
     largest_item_size = int(np.unique(items, return_counts=True)[1].max(initial=0))
-    positions_and_lags = [
-        (np.flatnonzero(sorted_items[lag:] == sorted_items[: len(sorted_items) - lag]), lag)
+    pairs_by_lag = [
+        item_order[np.add.outer([0, lag], np.flatnonzero(sorted_items[lag:] == sorted_items[:-lag]))]
         for lag in range(1, largest_item_size)
     ]
-    first_rows = np.concatenate([item_order[:0], *(item_order[positions] for positions, _ in positions_and_lags)])
-    second_rows = np.concatenate(
-        [item_order[:0], *(item_order[positions + lag] for positions, lag in positions_and_lags)]
-    )
-    target_differences = target[first_rows] - target[second_rows]
-    is_decided_pair = np.abs(target_differences) > tie
-    higher_rows, lower_rows = (
-        np.where(target_differences > 0, *pair_rows)[is_decided_pair]
-        for pair_rows in ((first_rows, second_rows), (second_rows, first_rows))
-    )
+    row_pairs = np.concatenate([np.empty((2, 0), dtype=np.intp), *pairs_by_lag], axis=1)
+    differences = np.subtract(*target[row_pairs])
+    higher_rows, lower_rows = np.where(differences > 0, row_pairs, row_pairs[::-1])[:, np.abs(differences) > tie]
     return higher_rows, lower_rows
 
 

@@ -86,7 +86,7 @@ class Products(NamedTuple):
     held_out: Floats
 
 
-def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
+def fold_products(x: Floats, y: Floats, fold: Ints, limits: tuple[Floats, Floats] | None = None) -> Products:
     """Products in all rows, and in the training part of each fold.
 
     Parameters
@@ -95,6 +95,8 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
         Values (rows, p), NaN = missing. Targets (rows,) or (targets, rows).
     fold
         Fold of each row (rows,), -1 for rows that are not used.
+    limits
+        Limits at which the columns are clipped in all parts, (p,) each. By default, each part has its own limits.
 
     Returns
     -------
@@ -136,6 +138,8 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     half_widths = LIMIT * _standard_deviations(square_sums, n_present, means)
     half_widths[:, n_columns:] = np.inf  # targets are not clipped
     lower_limits, upper_limits = means - half_widths, means + half_widths
+    if limits is not None:
+        lower_limits[:, :n_columns], upper_limits[:, :n_columns] = limits
     training_products, held_out_products = np.empty((2, *means.shape, means.shape[1]))
     for part_index, (held_out_start, held_out_stop) in enumerate(
         [(0, 0), *pairwise([*fold_starts.tolist(), n_rows])][: len(means)]
@@ -198,11 +202,8 @@ def standardise_columns(x: Floats, column_scaling: Scaling) -> Floats:
     >>> standardise_columns(np.array([[9.0, 9.0], [np.nan, 9.0]]), by).tolist()
     [[3.0, 0.0], [0.0, 0.0]]
     """
-    standardised_x = np.clip(x, column_scaling.low, column_scaling.high)
-    standardised_x -= column_scaling.mean
-    standardised_x /= column_scaling.scale
-    standardised_x[np.isnan(standardised_x)] = 0.0
-    return standardised_x
+    standardised_x = (np.clip(x, column_scaling.low, column_scaling.high) - column_scaling.mean) / column_scaling.scale
+    return np.where(np.isnan(standardised_x), 0.0, standardised_x)
 
 
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:
@@ -242,60 +243,30 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     >>> predict(linear, np.array([[0.5, 9.0], [np.nan, 9.0]])).round(6).tolist()
     [2.0, 3.0]
     """
-    return ridges(x, y, [slice(None)], groups=groups, penalties=penalties)[0]
+    columns = np.arange(x.shape[1])
+    return fit_products(fold_products(x, y, inner_folds(groups)), columns, x.shape[1], penalties)
 
 
-def ridges(
-    x: Floats, y: Floats, column_ranges: Sequence[slice], *, groups: NDArray[Any], penalties: Floats = PENALTIES
-) -> list[Linear]:
-    """Fit `ridge` on each of several ranges of the columns. The columns are standardised and multiplied only once.
-
-    Parameters
-    ----------
-    x, groups, penalties
-        As in `ridge`.
-    y
-        Target (rows,), or targets (targets, rows). Each range has one target: the targets are assigned to the ranges in
-        turn.
-    column_ranges
-        Ranges of columns.
-
-    Returns
-    -------
-    :
-        A linear model for each range.
-
-    Examples
-    --------
-    >>> x = np.array([[0.0, 3.0], [1.0, 3.0], [2.0, 4.0], [3.0, 3.0]])
-    >>> linears = ridges(x, x[:, 0], [slice(1), slice(2)], groups=np.arange(4))
-    >>> [len(linear.weights) for linear in linears]
-    [1, 2]
-    """
-    products, n_columns = fold_products(x, y, inner_folds(groups)), x.shape[1]
-    target_columns = np.resize(np.arange(n_columns, products.means.shape[1]), len(column_ranges))
-    return [
-        fit_products(products, np.arange(n_columns)[column_range], target_column, penalties)
-        for column_range, target_column in zip(column_ranges, target_columns.tolist(), strict=True)
-    ]
-
-
-def fit_products(products: Products, column_indices: Ints, target_column: int, penalties: Floats = PENALTIES) -> Linear:
+def fit_products(
+    products: Products,
+    column_indices: Ints,
+    target_column: int,
+    penalties: Floats = PENALTIES,
+    penalty_matrix: Floats | float = 0.0,
+) -> Linear:
     """Fit some columns to a target column, with the penalty selected on the held-out products.
+
+    `penalty_matrix` Q (p, p) adds w' Q w to the penalty, where w are the weights; the selection ignores this addition.
 
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> fit_products(fold_products(x, x[:, 0], np.zeros(4, dtype=int)), np.array([0]), 1).weights.round(2).tolist()
     [1.02]
     """
-    gram = products.training[0][np.ix_(column_indices, column_indices)]
     penalty = _select_penalty(products, column_indices, target_column, penalties)
+    gram = products.training[0][np.ix_(column_indices, column_indices)] + penalty_matrix
     return Linear(
         Scaling(*(scaling_field[column_indices] for scaling_field in products.scaling[0])),
-        np.asarray(
-            np.linalg.solve(
-                gram + penalty * np.eye(len(column_indices)), products.training[0, column_indices, target_column]
-            )
-        ),
+        np.linalg.solve(gram + penalty * np.eye(len(gram)), products.training[0, column_indices, target_column]),
         float(products.means[0, target_column]),
     )
 
@@ -309,66 +280,25 @@ def ridge_predictions(
     is_training: Bools,
     is_held_out: Bools,
 ) -> Floats:
-    """Fit `ridges` to the training rows, and predict the held-out rows: (ranges, held-out rows).
+    """Predictions of the held-out rows by `ridge` on each of several ranges of the columns: (ranges, held-out rows).
+
+    The columns are standardised and multiplied only once. `y` has the target (rows,), or targets (targets, rows), which
+    are assigned to the ranges in turn.
 
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> masks = {"is_training": np.arange(4) < 3, "is_held_out": np.arange(4) == 3}
     >>> ridge_predictions(x, np.ones(4), [slice(1)], groups=np.arange(4), **masks).tolist()
     [[1.0]]
     """
-    linear_models = ridges(x[is_training], y[..., is_training], column_ranges, groups=groups[is_training])
-    held_out_x = x[is_held_out]
+    products = fold_products(x[is_training], y[..., is_training], inner_folds(groups[is_training]))
+    columns, held_out_x = np.arange(x.shape[1]), x[is_held_out]
+    target_columns = np.resize(np.arange(len(columns), products.means.shape[1]), len(column_ranges))
     return np.stack(
         [
-            predict(linear_model, held_out_x[:, column_range])
-            for linear_model, column_range in zip(linear_models, column_ranges, strict=True)
+            predict(fit_products(products, columns[column_range], target_column), held_out_x[:, column_range])
+            for column_range, target_column in zip(column_ranges, target_columns.tolist(), strict=True)
         ]
     )
-
-
-def ridge_path(
-    x: Floats,
-    y: Floats,
-    penalty_matrix: Floats,
-    *,
-    strengths: Sequence[float],
-    groups: NDArray[Any],
-    penalties: Floats = PENALTIES,
-) -> list[Linear]:
-    """Fit `ridge` with a further penalty: strength * w' Q w, where w are the weights of the standardised columns.
-
-    Parameters
-    ----------
-    x, y, groups, penalties
-        As in `ridge`. The ridge penalty that is selected at strength 0 is used for all strengths.
-    penalty_matrix
-        Q (p, p), positive semidefinite.
-    strengths
-        Multipliers of the further penalty, at least 0.
-
-    Returns
-    -------
-    :
-        A linear model for each strength.
-
-    Examples
-    --------
-    >>> x = np.array([[0.0, 3.0], [1.0, 3.0], [2.0, 4.0], [3.0, 3.0]])
-    >>> free, bound = ridge_path(x, x[:, 0], np.diag([1.0, 0.0]), strengths=(0.0, 1e9), groups=np.arange(4))
-    >>> free.weights.round(1).tolist(), bound.weights.round(1).tolist()
-    ([1.1, 0.0], [0.0, 0.3])
-    """
-    products, n_columns = fold_products(x, y, inner_folds(groups)), x.shape[1]
-    gram = products.training[0, :n_columns, :n_columns] + _select_penalty(
-        products, np.arange(n_columns), n_columns, penalties
-    ) * np.eye(n_columns)
-    target_products = products.training[0, :n_columns, n_columns]
-    weights_by_strength = [
-        np.asarray(np.linalg.solve(gram + strength * penalty_matrix, target_products)) for strength in strengths
-    ]
-    return [
-        Linear(products.scaling[0], weights, float(products.means[0, n_columns])) for weights in weights_by_strength
-    ]
 
 
 def predict(linear: Linear, x: Floats) -> Floats:

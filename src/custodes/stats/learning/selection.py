@@ -86,13 +86,13 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included_columns: I
     >>> toggled_predictions(np.ones((4, 1)), y, np.array([0, 0, 1, 1]), included_columns=np.arange(0))[1].tolist()
     [7.0, 7.0, 2.0, 2.0]
     """
-    predictions, products, n_columns = np.full((1 + x.shape[1], len(y)), np.nan), fold_products(x, y, fold), x.shape[1]
-    is_included = np.isin(np.arange(n_columns), included_columns)
+    predictions, products = np.full((1 + x.shape[1], len(y)), np.nan), fold_products(x, y, fold)
+    is_included = np.isin(np.arange(x.shape[1]), included_columns)
     weights_of_folds = _toggled_weights(_swept_products(products, included_columns), is_included)
-    for part_index, (_, is_held_out) in enumerate(splits(fold), start=1):
-        standardised_x = standardise_columns(x[is_held_out], products.scaling[part_index])
-        fold_predictions = weights_of_folds[part_index - 1] @ standardised_x.T
-        predictions[:, is_held_out] = products.means[part_index, n_columns] + fold_predictions
+    for weights, column_scaling, means, (_, is_held_out) in zip(
+        weights_of_folds, products.scaling[1:], products.means[1:], splits(fold), strict=True
+    ):
+        predictions[:, is_held_out] = means[-1] + weights @ standardise_columns(x[is_held_out], column_scaling).T
     return predictions
 
 
@@ -122,19 +122,14 @@ def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     >>> single_column_ranks(x, -np.arange(6.0), np.array([0, 0, 0, 1, 1, 1])).tolist()
     [[3.0, 2.0, 1.0, 3.0, 2.0, 1.0]]
     """
-    ranks = np.full(x.shape[::-1], np.nan)
-    products, n_columns = fold_products(x, y, fold), x.shape[1]
-    for part_index, (_, is_held_out) in enumerate(splits(fold), start=1):
-        column_scaling = products.scaling[part_index]
-        correlation_signs = np.sign(round_for_sorting(products.training[part_index, :n_columns, n_columns]))
-        clipped_held_out_values = np.where(
-            np.isnan(x[is_held_out]),
-            column_scaling.mean,
-            np.clip(x[is_held_out], column_scaling.low, column_scaling.high),
-        )
-        ranks[:, is_held_out] = mid_ranks(
-            np.where(np.isfinite(column_scaling.scale), correlation_signs * clipped_held_out_values, 0.0).T
-        )
+    ranks, products = np.full(x.shape[::-1], np.nan), fold_products(x, y, fold)
+    for training_products, column_scaling, (_, is_held_out) in zip(
+        products.training[1:], products.scaling[1:], splits(fold), strict=True
+    ):
+        correlation_signs = np.sign(round_for_sorting(training_products[:-1, -1]))
+        clipped_x = np.clip(x[is_held_out], column_scaling.low, column_scaling.high)
+        signed_x = correlation_signs * np.where(np.isnan(clipped_x), column_scaling.mean, clipped_x)
+        ranks[:, is_held_out] = mid_ranks(np.where(np.isfinite(column_scaling.scale), signed_x, 0.0).T)
     return ranks
 
 
@@ -251,25 +246,19 @@ def nested_path(
     costs = np.ones(x.shape[1]) if costs is None else costs
     overall_column_order = forward_order(x, y, fold, included_columns=included_columns, steps=steps, costs=costs)
     budget_by_step = np.concatenate([[0.0], np.cumsum(costs[overall_column_order])])
-    predictions, n_folds_with_column = (
-        np.full((len(budget_by_step), len(y)), np.nan),
-        np.zeros(len(overall_column_order)),
-    )
-    max_steps = int(budget_by_step[-1] / costs.min() + 1)
-    for is_training, is_held_out in (fold_masks := splits(fold)):
-        inner_fold_of_row, fold_column_order = (
-            fold[is_training] if np.ptp(fold[is_training]) else inner_folds(groups[is_training]),
-            overall_column_order[:0],
+    predictions = np.full((len(budget_by_step), len(y)), np.nan)
+    n_folds_with_column = np.zeros(len(overall_column_order))
+    fold_masks, max_steps = splits(fold), int(budget_by_step[-1] / costs.min() + 1)
+    for is_training, is_held_out in fold_masks:
+        inner_fold_of_row = fold[is_training] if np.ptp(fold[is_training]) else inner_folds(groups[is_training])
+        fold_column_order = forward_order(
+            x[is_training],
+            y[is_training],
+            inner_fold_of_row,
+            included_columns=included_columns,
+            steps=max_steps if np.ptp(inner_fold_of_row) else 0,
+            costs=costs,
         )
-        if np.ptp(inner_fold_of_row):
-            fold_column_order = forward_order(
-                x[is_training],
-                y[is_training],
-                inner_fold_of_row,
-                included_columns=included_columns,
-                steps=max_steps,
-                costs=costs,
-            )
         n_columns_by_step = np.searchsorted(
             np.cumsum(costs[fold_column_order]), budget_by_step * (1 + _TIE), side="right"
         )
@@ -277,12 +266,10 @@ def nested_path(
             column in fold_column_order[:n_columns]
             for column, n_columns in zip(overall_column_order, n_columns_by_step[1:], strict=True)
         ]
-        fold_column_indices = np.concatenate([included_columns, fold_column_order[: n_columns_by_step[-1]]])
-        column_slice_of_step = [slice(len(included_columns) + n_columns) for n_columns in n_columns_by_step.tolist()]
         predictions[:, is_held_out] = ridge_predictions(
-            x[:, fold_column_indices],
+            x[:, np.concatenate([included_columns, fold_column_order[: n_columns_by_step[-1]]])],
             y,
-            column_slice_of_step,
+            [slice(len(included_columns) + n_columns) for n_columns in n_columns_by_step.tolist()],
             groups=groups,
             is_training=is_training,
             is_held_out=is_held_out,

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, round_for_sorting
-from custodes.stats.learning.heldout import Fit, Predictor
-from custodes.stats.learning.lasso import fit_lasso
+from custodes.stats.arrays import Floats, round_for_sorting
+from custodes.stats.learning.heldout import Fit
 from custodes.stats.ranks import difference_signs
 from custodes.stats.ratios import mean_of_defined, ratio
 
@@ -70,30 +69,25 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
     ----------
     Airola et al. 2011, leave-pair-out cross-validation.
     """
-    n_systems = len(target)
-    order_signs = np.zeros(n_systems * (n_systems - 1) // 2, dtype=np.int8)
-    for pair_index, system_pair in enumerate(combinations(range(n_systems), 2)):
-        order_signs[pair_index] = difference_signs(
-            *round_for_sorting(_predict_held_out(features, target, system_pair, fit)[0], _DIGITS)
-        )
-    return order_signs
+    orders = [
+        difference_signs(*round_for_sorting(_predict_held_out(features, target, system_pair, fit)[0], _DIGITS))
+        for system_pair in combinations(range(len(target)), 2)
+    ]
+    return np.array(orders, dtype=np.int8)
 
 
 def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats, Floats]:
-    """Squared errors of two predictions of each system's win rate, (N,) each.
+    """Squared errors of two predictions of each system's win rate.
 
-    The first prediction comes from a model that is fitted to all other systems. The second prediction is the mean win
-    rate of these systems.
+    The first prediction comes from a model that is fitted to all other systems; its errors are (N,), or (models, N) if
+    `fit` fits several models. The second prediction is the mean win rate of these systems; its errors are (N,).
     """
-    n_systems = len(target)
-    squared_errors, squared_baseline_errors = np.empty((2, n_systems))
-    for system in range(n_systems):
-        predictions, held_out_win_rates, mean_training_win_rate = _predict_held_out(features, target, (system,), fit)
-        squared_errors[system], squared_baseline_errors[system] = (
-            (held_out_win_rates[0] - predictions[0]) ** 2,
-            (held_out_win_rates[0] - mean_training_win_rate) ** 2,
-        )
-    return squared_errors, squared_baseline_errors
+    errors = []
+    for system in range(len(target)):
+        predictions, (win_rate,), mean_training_win_rate = _predict_held_out(features, target, (system,), fit)
+        errors.append((predictions[..., 0] - win_rate, mean_training_win_rate - win_rate))
+    errors_of_model, errors_of_mean = (np.stack(array, axis=-1) for array in zip(*errors, strict=True))
+    return errors_of_model**2, errors_of_mean**2
 
 
 def _predict_held_out(
@@ -110,19 +104,6 @@ def _predict_held_out(
         target_win_rates[list(held_out_systems)],
         float(target_win_rates[training_systems].mean()),
     )
-
-
-def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -> Floats:
-    """Squared errors of the win rate of each system, predicted by a lasso fitted to all other systems: (alphas, N)."""
-
-    def fit(x: Floats, y: Floats, _: Ints) -> Predictor:
-        return fit_lasso(x, y, alphas=alphas)
-
-    squared_errors = np.empty((len(alphas), len(target)))
-    for system in range(len(target)):
-        predictions, held_out_win_rates, _ = _predict_held_out(features, target, (system,), fit)
-        squared_errors[:, system] = (held_out_win_rates[0] - predictions[:, 0]) ** 2
-    return squared_errors
 
 
 def order_agreement(orders: NDArray[Any], true_orders: NDArray[Any], *, weights: NDArray[Any]) -> Floats:

@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.learning.objective import Objective
 from custodes.stats.learning.pair_sums import pair_sums
-from custodes.stats.ranks import mid_ranks
+from custodes.stats.ratios import mean_of_defined, ratio
 
 Over = Literal["units", "systems", "blocks"]
 
@@ -51,11 +51,10 @@ class Moves(NamedTuple):
         Without `second_indices`, the result is the statistic of the predictions `first_indices`.
         """
         differences = (
-            statistic_or_influences[..., first_indices]
-            - (0.0 if second_indices is None else statistic_or_influences[..., second_indices])
-            for statistic_or_influences in self[:-1]
+            array[..., first_indices] - (0.0 if second_indices is None else array[..., second_indices])
+            for array in self[:-1]
         )
-        return Moves(*(*differences, self.freedom))
+        return Moves(*differences, self.freedom)
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
         """Confidence interval of the statistic: lower and upper bounds, (m,) each.
@@ -73,37 +72,22 @@ class Moves(NamedTuple):
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """
+        items_factor, others_factor = (1 + n_folds / (n_folds - 1) if n_folds > 1 else 1.0 for n_folds in folds)
         units_variance, systems_variance, outputs_variance, blocks_variance = (
-            (influences**2).sum(axis=0) for influences in self[1:-1]
+            factor * (influences**2).sum(axis=0)
+            for factor, influences in zip((items_factor, others_factor, 1.0, others_factor), self[1:-1], strict=True)
         )
         units_freedom, systems_freedom, blocks_freedom = self.freedom
-        items_variance_factor, others_variance_factor = (
-            1 + n_folds / (n_folds - 1) if n_folds > 1 else 1.0 for n_folds in folds
-        )
-        units_variance, systems_variance, blocks_variance = (
-            units_variance * items_variance_factor,
-            systems_variance * others_variance_factor,
-            blocks_variance * others_variance_factor,
-        )
-        items_half_width = _half_width(units_variance, units_freedom, confidence)
-        if over == "units":
-            half_width = items_half_width
-        elif over == "blocks":
-            half_width = _half_width(blocks_variance, blocks_freedom, confidence)
-        else:
-            combined_variance = np.maximum(
-                units_variance + systems_variance - outputs_variance, np.maximum(units_variance, systems_variance)
-            )
-            variance_sum, squared_variance_per_freedom = (
-                units_variance + systems_variance,
-                units_variance**2 / max(units_freedom, 1) + systems_variance**2 / max(systems_freedom, 1),
-            )
-            combined_freedom = np.where(
-                variance_sum > 0, variance_sum**2 / np.where(variance_sum > 0, squared_variance_per_freedom, 1.0), 1.0
-            )
-            half_width = _half_width(combined_variance, combined_freedom if systems_freedom > 0 else 0, confidence)
+        half_width = _half_width(units_variance, units_freedom, confidence)
         # An interval over more than items is at least as wide as that over items.
-        half_width = np.maximum(half_width, items_half_width)
+        if over == "blocks":
+            half_width = np.maximum(half_width, _half_width(blocks_variance, blocks_freedom, confidence))
+        if over == "systems":
+            variances, freedoms = np.stack([units_variance, systems_variance]), self.freedom[:2, np.newaxis]
+            variance = np.maximum(variances.sum(axis=0) - outputs_variance, variances.max(axis=0))
+            freedom = ratio(variances.sum(axis=0) ** 2, (variances**2 / np.maximum(freedoms, 1)).sum(axis=0))
+            freedom = np.nan_to_num(freedom, nan=1.0) * (systems_freedom > 0)
+            half_width = np.maximum(half_width, _half_width(variance, freedom, confidence))
         return self.value - half_width, self.value + half_width
 
     def columns(
@@ -118,9 +102,8 @@ def _half_width(variance: Floats, freedom: Floats | int, confidence: float) -> F
     """Half-width of an interval; NaN without degrees of freedom."""
     from scipy.special import stdtrit
 
-    has_freedom = np.asarray(freedom) > 0
-    quantile = stdtrit(np.where(has_freedom, freedom, 1.0), (1 + confidence) / 2)
-    return np.where(has_freedom, quantile, np.nan) * np.sqrt(variance)
+    quantile = stdtrit(np.where(np.asarray(freedom) > 0, freedom, np.nan), (1 + confidence) / 2)
+    return np.asarray(quantile * np.sqrt(variance))
 
 
 def moves(
@@ -157,84 +140,69 @@ def moves(
 
     Source: Daniels 1944 (the coefficient); Jaeckel 1972 (the infinitesimal jackknife).
     """
-    n_systems, rated_outputs = human.shape[1], np.flatnonzero(np.isfinite(human))
-    item_of_output, system_of_output = np.divmod(rated_outputs, n_systems)
+    rated_outputs = np.flatnonzero(np.isfinite(human))
+    item_of_output, system_of_output = np.divmod(rated_outputs, human.shape[1])
     model_of_output, group_of_output = model.ravel()[rated_outputs], within.ravel()[rated_outputs]
-    labels = units[item_of_output], system_of_output
     distinct_blocks, block_of_output = np.unique(block.ravel()[rated_outputs], return_inverse=True)
     n_blocks, n_sums = len(distinct_blocks), 1 + 2 * len(predicted)
     # sum of human squares, then for each prediction sums of products and of squares
-    sums_by_block, sums_by_output = np.zeros((n_blocks, n_sums)), np.zeros((len(rated_outputs), n_sums))
-    sums_by_label = [np.zeros((n_blocks, n_labels, n_sums)) for n_labels in (n_units, n_systems)]
-    presence_masks = [np.zeros((n_blocks, n_labels), dtype=np.bool_) for n_labels in (n_units, n_systems)]
-    for is_present_label, label_of_output in zip(presence_masks, labels, strict=True):
-        is_present_label[block_of_output, label_of_output] = True
+    sums_by_block = np.zeros((n_blocks, n_sums))
+    # clusters, systems and outputs
+    labels, n_labels = (units[item_of_output], system_of_output, rated_outputs), (n_units, human.shape[1], human.size)
+    sums_by_label = [np.zeros((n_blocks, n, n_sums)) for n in n_labels]
     predicted_scores = predicted.reshape(*predicted.shape[:2], -1)[:, :, rated_outputs]
     for compared_group in np.unique(group_of_output):
         group_outputs = np.flatnonzero(group_of_output == compared_group)
         block_index = block_of_output[group_outputs[0]]
         group_labels = [label_of_output[group_outputs] for label_of_output in labels]
-        human_scores = _ranks_or_values(kind, human.ravel()[rated_outputs[group_outputs]])
+        human_scores = human.ravel()[rated_outputs[group_outputs]]
         for model_index in np.unique(model_of_output[group_outputs]):
-            model_scores = _ranks_or_values(kind, predicted_scores[:, model_index, group_outputs])
-            model_positions = np.flatnonzero(model_of_output[group_outputs] == model_index)
+            model_scores = predicted_scores[:, model_index, group_outputs]
+            rows = np.flatnonzero(model_of_output[group_outputs] == model_index)
             row_sums, column_sums, same_label_sums = pair_sums(
-                kind, human_scores, model_scores, model_positions, item_of_output[group_outputs], group_labels
+                kind, human_scores, model_scores, rows, item_of_output[group_outputs], group_labels[:2]
             )
             sums_by_block[block_index] += row_sums.sum(axis=1)
-            sums_by_output[group_outputs[model_positions]] += row_sums.T
-            sums_by_output[group_outputs] += column_sums.T
+            # A pair within a unit (or system) is counted only once if the unit (or system) is removed.
             for sums_of_label, label_of_output, inside_sums in zip(
-                sums_by_label, group_labels, same_label_sums, strict=True
+                sums_by_label, group_labels, (*same_label_sums, np.zeros(())), strict=True
             ):
-                # A pair within a unit (or system) is counted only once if the unit (or system) is removed.
-                n_labels = sums_of_label.shape[1]
-                outside_sums = unit_sums(
-                    row_sums - inside_sums, units=label_of_output[model_positions], n_units=n_labels
+                sums_of_label[block_index] += sum(
+                    unit_sums(sums, units=label_of_row, n_units=sums_of_label.shape[1]).T
+                    for sums, label_of_row in (
+                        (row_sums - inside_sums, label_of_output[rows]),
+                        (column_sums, label_of_output),
+                    )
                 )
-                sums_of_label[block_index] += (
-                    outside_sums + unit_sums(column_sums, units=label_of_output, n_units=n_labels)
-                ).T
     coefficients_by_block = _coefficient(kind, sums_by_block)
-    is_defined_coefficient = ~np.isnan(coefficients_by_block)
-    is_defined_block = np.asarray(is_defined_coefficient.any(axis=1))
-    block_weights = is_defined_coefficient / np.maximum(is_defined_coefficient.sum(axis=0), 1)
-    mean_coefficients = np.where(
-        is_defined_coefficient.any(axis=0), (block_weights * np.nan_to_num(coefficients_by_block)).sum(axis=0), np.nan
+    is_defined: Bools = ~np.isnan(coefficients_by_block)
+    block_weights = is_defined / np.maximum(is_defined.sum(axis=0), 1)
+    mean_coefficients = mean_of_defined(coefficients_by_block, axis=0)
+    presence = [np.zeros((n_blocks, n), dtype=np.bool_) for n in n_labels[:2]]
+    for is_present_label, label_of_output in zip(presence, labels[:2], strict=True):
+        is_present_label[block_of_output, label_of_output] = True
+    unit_derivatives, system_derivatives, output_derivatives = (
+        _part_derivatives(kind, sums_by_block[:, np.newaxis], sums_of_label) for sums_of_label in sums_by_label
     )
-    unit_influences, system_influences = (
-        np.einsum(
-            "bpm,bm->pm",
-            _scaled_deviations(_part_derivatives(kind, sums_by_block[:, np.newaxis], sums_of_label), is_present_label),
-            block_weights,
+    unit_influences, system_influences, output_influences = (
+        np.einsum("bpm,bm->pm", derivatives, block_weights)
+        for derivatives in (
+            _scaled_deviations(unit_derivatives, presence[0]),
+            _scaled_deviations(system_derivatives, presence[1]),
+            output_derivatives,
         )
-        for sums_of_label, is_present_label in zip(sums_by_label, presence_masks, strict=True)
     )
-    output_influences = np.zeros((human.size, len(predicted)))
-    output_influences[rated_outputs] = (
-        _part_derivatives(kind, sums_by_block[block_of_output], sums_by_output) * block_weights[block_of_output]
-    )
+    deviations_of_blocks = np.nan_to_num(block_weights * (coefficients_by_block - mean_coefficients))
+    is_defined_block = np.asarray(is_defined.any(axis=1))
+    n_present = (presence[0].sum() - n_blocks + 1, presence[1].any(axis=0).sum(), is_defined_block.sum())
     return Moves(
         value=mean_coefficients,
         units=unit_influences,
         systems=system_influences,
         outputs=output_influences,
-        blocks=_scaled_deviations(
-            np.nan_to_num(block_weights * (coefficients_by_block - mean_coefficients))[np.newaxis],
-            is_defined_block[np.newaxis],
-        )[0],
-        freedom=np.array(
-            [
-                presence_masks[0].sum() - n_blocks,
-                presence_masks[1].any(axis=0).sum() - 1,
-                is_defined_block.sum() - 1,
-            ]
-        ),
+        blocks=_scaled_deviations(deviations_of_blocks[np.newaxis], is_defined_block[np.newaxis])[0],
+        freedom=np.array(n_present) - 1,
     )
-
-
-def _ranks_or_values(kind: Objective, values: Floats) -> Floats:
-    return mid_ranks(values) if kind == "spearman" else values
 
 
 def _denominators(kind: Objective, pair_sum_array: Floats) -> Floats:
