@@ -54,7 +54,7 @@ class Moves(NamedTuple):
             array[..., first_indices] - (0.0 if second_indices is None else array[..., second_indices])
             for array in self[:-1]
         )
-        return Moves(*differences, self.freedom)
+        return Moves(*(*differences, self.freedom))
 
     def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
         """Confidence interval of the statistic: lower and upper bounds, (m,) each.
