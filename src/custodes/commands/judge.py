@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from custodes.arguments import assignment_list, value_list
 from custodes.cache import Cache
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
-from custodes.commands.output_files import OutputFiles, summary_lines
+from custodes.commands.output_files import OutputFiles, print_next_step
 from custodes.console import print_diagnostic, print_line, print_notes
 from custodes.errors import OptionError, reject, short_repr, suggestion
 from custodes.judging import batch, cost, run
@@ -62,7 +62,7 @@ def judge(
         Text, Parameter(help="File for cached replies, or none (default: OUTPUT.cache.db).", group=OUTPUT_OPTIONS)
     ] = None,
     quiet: Annotated[
-        bool, SWITCH, Parameter(help="Print no progress bar and no summary.", group=OUTPUT_OPTIONS)
+        bool, SWITCH, Parameter(help="Print no progress bar and no next step.", group=OUTPUT_OPTIONS)
     ] = False,
     reading: InputOptions = READING,
     **options: Any,
@@ -80,15 +80,11 @@ def judge(
             "judge: --dry-run, --write-requests and --replies cannot be combined; give one of these options"
         )
     output_files = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl", probes=".probes.csv")
-    examples, prompt, pairs, probe = (
-        options.get(option_name) for option_name in ("examples", "prompt", "pairs", "probe")
-    )
     input_paths = [
         *reading.files,
-        (examples or "").rpartition(":")[0],
-        prompt,
-        pairs,
-        value_list("probe", probe or ()),
+        options.get("prompt"),
+        options.get("pairs"),
+        value_list("probe", options.get("probe") or ()),
         replies,
     ]
     output_files.check(input_files(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
@@ -165,8 +161,7 @@ def judge(
     output_files.write(judgements.output_tables())
     print_diagnostic(summary(judgements))
     if "raters" in output_files.tables and not quiet:
-        for output_line in summary_lines(output_files.tables[""]):
-            print_diagnostic(output_line)
+        print_next_step(output_files.tables[""], has_labels=judgements.key == "label")
     return judgements.status
 
 

@@ -1,4 +1,4 @@
-"""Files that `score`, `judge` and `convert` write: tables, their sidecar files, and summary lines.
+"""Files that `score`, `judge` and `convert` write: tables and their sidecar files.
 
 Sidecar files are written next to a file of scores or verdicts and are read together with this file.
 """
@@ -6,23 +6,19 @@ Sidecar files are written next to a file of scores or verdicts and are read toge
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf, sqrt
 from pathlib import Path
 
 import polars as pl
 
-import custodes as cu
-from custodes.answers.wording import estimate_with_interval, number, percent
 from custodes.console import print_diagnostic
 from custodes.data.loading import PROBES, RATERS, files_of_sidecar, load_table, sidecar_tables
 from custodes.data.raters import Raters
-from custodes.data.reading import read, takes_raters
-from custodes.data.study import Study
+from custodes.data.reading import takes_raters
 from custodes.data.writing import check_suffix, write_table
-from custodes.errors import CustodesError, InputError, OptionError, join_labels
+from custodes.errors import InputError, OptionError, join_labels
 from custodes.files import check_distinct_files, check_writable, is_stream
 from custodes.options import print_output_path
 from custodes.process import NOTHING_KEPT
@@ -31,12 +27,6 @@ NO_CACHE = "none"
 """Value of `--cache` that disables the cache."""
 
 STREAMED = "a stream has no raters table, so give --raters to the command that reads the stream"
-
-CONFIDENCE = 0.95
-RESAMPLES = 200
-MOST_LINES = 24
-FEWEST_ITEMS = 10
-"""Minimum number of items for an interval of a mean."""
 
 
 def sidecar_path(output: str | Path, ending: str) -> Path:
@@ -140,86 +130,12 @@ def print_lower_is_better(raters: pl.DataFrame, reason: str) -> None:
         print_diagnostic(f"note: lower scores are better for {join_labels(reversed_raters)}; {reason}")
 
 
-def summary_lines(file: Path) -> Iterator[str]:
-    """The summary lines for a new file. The result has no lines if further files are needed to read the file."""
-    with suppress(CustodesError):
-        study = read(file)
-        result_lines = [*(_labels(study) if study.labels else _means(study)), *_win_rates(study)]
-        yield from result_lines[:MOST_LINES]
-        if len(result_lines) > MOST_LINES:
-            yield f"and {len(result_lines) - MOST_LINES} more lines"
-        if study.labels:
-            yield (
-                f"next: custodes rates {file}, with a file of human labels of some outputs (custodes labelling {file} "
-                "selects the outputs)"
-            )
-        else:
-            yield (
-                f"next: custodes report {file}, with a file of human ratings if "
-                "you have one (custodes annotate new collects them)"
-            )
-
-
-def _labels(study: Study) -> Iterator[str]:
-    """Lines with the rate at which each judge gives a label to the outputs of each system."""
-    for rate_row in cu.rates(study).rates.to_dicts():
-        aspect_text = f"{rate_row['aspect']}, " if rate_row["aspect"] else ""
-        rate_text = estimate_with_interval(rate_row, "judge_rate", write=percent)
-        yield (
-            f"{rate_row['metric']} ({aspect_text}{rate_row['system']}): {rate_text} of {rate_row['n']} outputs are "
-            f"{rate_row['label']}"
-        )
-
-
-def _means(study: Study) -> Iterator[str]:
-    """Lines with the mean score of each metric and system, and Student's interval over items, cut at the rater's range.
-
-    Corpus scores have no interval and are not averaged.
-    """
-    from scipy.special import stdtrit
-
-    key_column_names = ["rater", "aspect", "system"]
-    run_of_corpus_score = pl.when(pl.col("item") == "").then("repeat")
-    item_score_rows = study.ratings.frame.group_by(
-        *key_column_names, "item", run=run_of_corpus_score, maintain_order=True
-    ).agg(pl.col("score").mean())
-    score_rows = (
-        item_score_rows.group_by(*key_column_names, "run", maintain_order=True)
-        .agg(pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len())
-        .sort(pl.col("run").is_not_null(), maintain_order=True)
-        .join(study.raters.frame.select("rater", "low", "high"), on="rater", how="left", maintain_order="left")
-        .with_columns(pl.col("low").fill_null(-inf), pl.col("high").fill_null(inf))
+def print_next_step(file: Path, *, has_labels: bool) -> None:
+    """Print the command that reads a new file of scores, verdicts or labels."""
+    print_diagnostic(
+        f"next: custodes rates {file}, with a file of human labels of some outputs (custodes labelling {file} selects "
+        "the outputs)"
+        if has_labels
+        else f"next: custodes report {file}, with a file of human ratings if you have one (custodes annotate new "
+        "collects them)"
     )
-    for score_row in score_rows.iter_rows(named=True):
-        aspect_text = f"{score_row['aspect']}, " if score_row["aspect"] else ""
-        score_text = number(score_row["score"])
-        if score_row["sd"] is not None and score_row["n"] >= FEWEST_ITEMS:
-            half_width = (
-                float(stdtrit(score_row["n"] - 1, (1 + CONFIDENCE) / 2)) * score_row["sd"] / sqrt(score_row["n"])
-            )
-            lower_bound = max(score_row["score"] - half_width, score_row["low"])
-            upper_bound = min(score_row["score"] + half_width, score_row["high"])
-            score_text += f" [{number(lower_bound)}, {number(upper_bound)}], mean of {score_row['n']} items"
-        yield f"{score_row['rater']} ({aspect_text}{score_row['system']}): {score_text}"
-
-
-def _win_rates(study: Study) -> Iterator[str]:
-    """Lines with the win rate of each system by each judge, and with the flip rate of each judge."""
-    if study.preferences.frame.is_empty():
-        return
-    for system_row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
-        aspect_text = f"{system_row['aspect']}, " if system_row["aspect"] else ""
-        rate_text = estimate_with_interval(system_row, "win_rate", write=percent)
-        yield (
-            f"{system_row['rater']} ({aspect_text}{system_row['system']}): win rate {rate_text}, averaged over "
-            f"opponents, {system_row['battles']} comparisons"
-        )
-    for order_row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
-        flip_rate_text, n_both_orders = (
-            estimate_with_interval(order_row, "flip_rate", write=percent),
-            order_row["n_both_orders"],
-        )
-        yield (
-            f"{order_row['rater']} reverses its preference in {flip_rate_text} of {n_both_orders} comparisons if the "
-            "presentation order is reversed (a change from or to a tie is not counted)"
-        )

@@ -13,8 +13,8 @@ from custodes.answers.printing import PipeSafeConsole, print_result
 from custodes.answers.question import function_options
 from custodes.answers.result import Result
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
-from custodes.commands.output_files import STREAMED, OutputFiles, print_lower_is_better, summary_lines
-from custodes.console import print_diagnostic, print_notes, quiet_pipe
+from custodes.commands.output_files import STREAMED, OutputFiles, print_lower_is_better, print_next_step
+from custodes.console import print_notes, quiet_pipe
 from custodes.errors import reject
 from custodes.options import FILE_WIDTH, InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, progress
 from custodes.process import Stoppable
@@ -52,7 +52,7 @@ def score(
         Parameter(help="Print the number of scores that would be computed, then exit.", group=OUTPUT_OPTIONS),
     ] = False,
     quiet: Annotated[
-        bool, SWITCH, Parameter(help="Print no progress bar and no summary.", group=OUTPUT_OPTIONS)
+        bool, SWITCH, Parameter(help="Print no progress bar and no next step.", group=OUTPUT_OPTIONS)
     ] = False,
     quote_formulas: QuoteFormulas = False,
     reading: InputOptions = READING,
@@ -110,8 +110,7 @@ def score(
     if "raters" not in output_files.tables:
         print_lower_is_better(score_result.raters, STREAMED)
     elif not quiet:
-        for summary_line in summary_lines(output_files.tables[""]):
-            print_diagnostic(summary_line)
+        print_next_step(output_files.tables[""], has_labels=False)
     return score_result.status
 
 
