@@ -15,7 +15,7 @@ from custodes.annotate.check_study import StudyCheck
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.plan_file import default_text, rows
 from custodes.annotate.rehearsal import Rehearsal
-from custodes.annotate.study_status import CodeReconciliation, Status
+from custodes.annotate.study_status import Status
 from custodes.answers.result import Provenance, Result
 from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.cli import QUESTIONS
@@ -42,7 +42,6 @@ OTHER_RESULTS = {
     "study_check": StudyCheck,
     "rehearsal": Rehearsal,
     "status": Status,
-    "reconciled": CodeReconciliation,
 }
 """Results of functions that are not questions."""
 

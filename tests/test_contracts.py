@@ -19,7 +19,7 @@ import custodes as cu
 from custodes import cli
 from custodes.annotate.check_study import StudyCheck
 from custodes.annotate.rehearsal import Rehearsal
-from custodes.annotate.study_status import CodeReconciliation, Status
+from custodes.annotate.study_status import Status
 from custodes.answers.tables import Column
 from custodes.evaluate.protocol.stopping import Stopping
 from tests.questions import QUESTIONS, RESULTS, command, options
@@ -92,7 +92,7 @@ def documented() -> dict[str, dict[str, tuple[str, ...]]]:
 def test_the_page_is_made_from_what_is_declared() -> None:
     assert "<!-- Made by docs/generate.py; do not edit. -->" in PAGE.read_text(encoding="utf-8")
     beside = {"scores": cu.Scores, "judgements": cu.Judgements, "doctor": cu.Doctor}
-    beside |= {"study_check": StudyCheck, "rehearsal": Rehearsal, "status": Status, "reconciled": CodeReconciliation}
+    beside |= {"study_check": StudyCheck, "rehearsal": Rehearsal, "status": Status}
     others = {
         name: {key: tuple(table.schema) for key, table in result.table_declarations().items()}
         for name, result in beside.items()

@@ -38,7 +38,6 @@ COMMANDS = (
     ("score", FILE, "--metric", "chrf", "-o", "scores.csv"),
     ("judge", FILE, *MODEL, "-o", "verdicts.csv"),
     ("annotate", "new", FILE, "-o", "study.db"),
-    ("annotate", "reconcile", "asked.db", FILE),
     ("check", "demo", "--raters", FILE),
     ("check", "demo", "--items", FILE),
 )

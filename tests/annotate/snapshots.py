@@ -28,7 +28,7 @@ def person(number: int = 1, **fields: Any) -> PersonNow:
         "source": "links",
         "external_id": "",
         "began": True,
-        "batches": 0,
+        "batch": 0,
         "seconds": None,
         "agreed": 0,
         "doubled": 0,

@@ -18,7 +18,7 @@ import msgspec
 import polars as pl
 
 from custodes.annotate.event_log import Clock
-from custodes.annotate.participants import Annotator, IssuedQuestion, Session, Unit
+from custodes.annotate.participants import Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
@@ -90,22 +90,6 @@ def add_systems(base: sqlite3.Connection, names: list[str], *, seed: int, rate: 
             "INSERT INTO unit VALUES (?, ?, ?, ?)", [(unit + 1 + k, pair, k, item) for k, item in enumerate(order)]
         )
         unit += len(order)
-
-
-def add_later(base: sqlite3.Connection, items: int) -> None:
-    """Add items with outputs of all systems after the existing items of every pair."""
-    (first,) = base.execute("SELECT count(*) FROM item").fetchone()
-    new = range(first, first + items)
-    base.executemany(
-        "INSERT INTO item VALUES (?, ?, '', '', '', '', '<p>later</p>', '[]', '{}', '[]')", [(k, f"i{k}") for k in new]
-    )
-    base.executemany(
-        "INSERT INTO output SELECT ?, system, 'later', '<p>later</p>', '[]' FROM system", [(k,) for k in new]
-    )
-    base.executemany(
-        "INSERT INTO unit (pair, place, item) SELECT pair, max(place) + 1, ? FROM unit GROUP BY pair",
-        [(k,) for k in new],
-    )
 
 
 @dataclass
@@ -185,14 +169,12 @@ def state_of(service: Service) -> bytes:
     objects = [
         *state.workers.values(),
         *(worker.work for worker in state.workers.values()),
-        *state.sessions.values(),
         *state.issued.values(),
         *(
             unit
             for unit in units
             if unit.votes or unit.second_opinions or unit.n_holders or unit.n_open_second_opinions or unit.refused
         ),
-        state.totals,
     ]
     rest = [
         state.tokens,
@@ -209,7 +191,7 @@ def state_of(service: Service) -> bytes:
 
 def plain(value: Any) -> Any:
     """Return a value of the state as JSON types, with numbers in place of annotators, visits, questions and units."""
-    if isinstance(value, Annotator | Session | IssuedQuestion | Unit):
+    if isinstance(value, Annotator | IssuedQuestion | Unit):
         return value.id
     if isinstance(value, Mapping):
         entries = +value if isinstance(value, Counter) else value

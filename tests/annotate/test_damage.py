@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from random import Random
 
-import polars as pl
 import pytest
 
 from custodes.annotate import study_file
-from custodes.annotate.add_to_study import add
 from custodes.annotate.check_study import check
 from custodes.annotate.export_study import export
 from custodes.annotate.study_status import status
@@ -37,7 +36,7 @@ PLAN = plan_of(
     stopping={"looks": [4, 8], "stop": "decided"},
 )
 TABLES = (
-    *("plan", "item", "system", "output", "pair", "unit", "gold", "worker", "session", "assignment", "judgment"),
+    *("plan", "item", "system", "output", "pair", "unit", "gold", "worker", "assignment", "judgment"),
     *("look", "exclusion", "event"),
 )
 VALUES = (
@@ -91,7 +90,6 @@ def backup(path: Path) -> None:
     study_file.copy(study_file.check(path), path.with_name("copy.db"))
 
 
-NEW = pl.DataFrame({"item": ["i0"], "system": ["new"], "text": ["q"]})
 VERBS: dict[str, Callable[[Path], object]] = {
     "read": read,
     "status": status,
@@ -99,7 +97,6 @@ VERBS: dict[str, Callable[[Path], object]] = {
     "export": lambda path: export(path, path.with_name("exported")),
     "serve": serve,
     "backup": backup,
-    "add": lambda path: add(path, NEW),
 }
 
 
@@ -108,8 +105,7 @@ def outcomes(damaged: bytes, folder: Path) -> dict[str, str]:
     messages = {}
     for name, verb in VERBS.items():
         for file in folder.iterdir():
-            if file.is_file():
-                file.unlink()
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
         path = folder / "study.db"
         path.write_bytes(damaged)
         try:
@@ -193,7 +189,6 @@ def test_bytes_that_changed(sound: bytes, seed: int, tmp_path: Path) -> None:
     ("statement", "expected"),
     [
         ("UPDATE item SET label = CAST(x'ff41' AS TEXT) WHERE item = 1", "UTF-8 column 'label'"),
-        ("UPDATE session SET params = '{' WHERE rowid = (SELECT min(rowid) FROM session)", "malformed JSON"),
         ("UPDATE item SET media = '{}'", "item.media"),
         ("UPDATE event SET json = '[1'", "malformed JSON"),
         ("UPDATE event SET json = '[1]'", r"this study cannot be read \(inconsistent rows\); restore a backup"),
@@ -212,16 +207,16 @@ def test_the_line_says_what_is_wrong(sound: bytes, statement: str, expected: str
 
 
 def test_a_study_whose_history_contradicts_itself(sound: bytes, tmp_path: Path) -> None:
-    """A visit is numbered after its questions: references are valid, but the order of events is not."""
+    """An annotator is numbered after the questions: references are valid, but the order of events is not."""
     path = tmp_path / "study.db"
-    number = "(SELECT min(session) FROM session)"
+    number = "(SELECT min(worker) FROM worker)"
     path.write_bytes(
         modify(
             sound,
             tmp_path,
-            f"UPDATE assignment SET session = 5000 WHERE session = {number}",
-            f"UPDATE event SET session = 5000 WHERE session = {number}",
-            f"UPDATE session SET session = 5000 WHERE session = {number}",
+            f"UPDATE assignment SET worker = 5000 WHERE worker = {number}",
+            f"UPDATE event SET worker = 5000 WHERE worker = {number}",
+            f"UPDATE worker SET worker = 5000 WHERE worker = {number}",
         )
     )
     with pytest.raises(InputError, match=r"this study cannot be read \(inconsistent rows\); restore a backup"):

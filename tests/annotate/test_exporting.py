@@ -10,7 +10,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.annotate.add_to_study import add
 from custodes.annotate.export_study import export
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import Money, Question, StudyPlan
@@ -47,7 +46,7 @@ def path(tmp_path: Path) -> Path:
         look(base, 0, 1, (3, 1, 6), -1, theta=0.01, margin=-0.3, low=-0.6, high=-0.1)
         look(base, 1, 1, (5, 0, 5), 0, theta=0.5, margin=0, low=-0.6, high=0.6, is_open=1)
         base.execute(
-            "INSERT INTO event (at, session, worker, kind, json) VALUES (5, 1, 1, 'comment', ?)",
+            "INSERT INTO event (at, worker, kind, json) VALUES (5, 1, 'comment', ?)",
             ('{"text": "=HYPERLINK(\\"http://evil\\")"}',),
         )
     return study_path
@@ -91,7 +90,7 @@ def test_preferences_are_not_read_as_names(tmp_path: Path, systems: tuple[str, s
 
 
 def test_no_field_of_the_texts_is_lost(tmp_path: Path) -> None:
-    """No field of an item or output is lost from the input to the study, with later items, and in the export."""
+    """No field of an item or output is lost from the input to the study, and in the export."""
     rows = [
         {
             "item": item,
@@ -102,11 +101,8 @@ def test_no_field_of_the_texts_is_lost(tmp_path: Path) -> None:
         }
         for item in ("i1", "i2", "i3")
     ]
-    for name, some in (("first", rows[:2]), ("later", rows[2:]), ("all", rows)):
-        lines = "".join(json.dumps(row) + "\n" for row in some)
-        (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    path = new(tmp_path / "first.jsonl", tmp_path / "study.db")
-    add(path, tmp_path / "later.jsonl")
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path = new(tmp_path / "all.jsonl", tmp_path / "study.db")
     expected = read(tmp_path / "all.jsonl").outputs
     out = export(path, tmp_path / "out")
     for outputs in (read(path).outputs, read(out / "outputs.jsonl").outputs):
@@ -154,41 +150,6 @@ def test_text_of_annotators_that_a_spreadsheet_would_run_is_escaped(path: Path, 
     assert "=2+2" in read(folder / "battles.csv").systems
 
 
-def test_external_ids_are_exported_on_request(path: Path, tmp_path: Path) -> None:
-    content = b"".join(file.read_bytes() for file in export(path, tmp_path / "plain").iterdir())
-    assert b"external-" not in content
-    assert b"hash" not in content
-    named = pl.read_csv(export(path, tmp_path / "named", external_ids=True) / "raters.csv")
-    # w003 is excluded
-    assert named.select("rater", "external_id").rows() == [(f"w00{n}", f"external-{n}") for n in (1, 2, 3)]
-
-
-@pytest.mark.parametrize("n_counted", [0, 1])
-def test_external_ids_of_waiting_annotators_are_exported_beside_a_metric(tmp_path: Path, n_counted: int) -> None:
-    path = new_file(tmp_path / "study.db", items=["d0", "d1"], systems=["Aster", "Birch", "Cedar"], running=True)
-    with closing(connected(path)) as base:
-        say(base, Said(worker=2, item="d0", second="Cedar"), Said(worker=1, item="d0"))
-        base.execute("INSERT INTO metric VALUES (0, 'M', 1)")
-        if n_counted:  # the first interim analysis is complete for the pair of w001
-            look(base, 0, 1, (1, 0, 0), 1)
-    folder = export(path, tmp_path / "out", external_ids=True)
-    named = pl.read_csv(folder / "raters.csv")
-    study_raters = read(path).raters.frame["rater"].to_list()
-    assert study_raters == ["w001", "M"][1 - n_counted :]
-    expected = {"M": None, "w001": "external-1", "w002": "external-2"}
-    assert dict(named.select("rater", "external_id").iter_rows()) == expected
-    exported = read(folder / "battles.csv", raters=folder / "raters.csv")
-    assert exported.raters.frame["rater"].to_list() == study_raters
-
-
-def test_external_ids_are_exported_before_any_answer_counts(path: Path, tmp_path: Path) -> None:
-    with closing(connected(path)) as base:
-        exclude(base, 1)
-        exclude(base, 2)
-    named = pl.read_csv(export(path, tmp_path / "named", external_ids=True) / "raters.csv")
-    assert named.rows() == [("w001", "external-1"), ("w002", "external-2"), ("w003", "external-3")]
-
-
 def test_ratings(tmp_path: Path) -> None:
     plan = StudyPlan(question=Question(mode="rate"))
     study_path = new_file(tmp_path / "r.db", items=["d0", "d1"], systems=["Aster", "Birch"], plan=plan)
@@ -204,24 +165,20 @@ def test_ratings(tmp_path: Path) -> None:
     assert exported.second_ratings.frame.equals(study.second_ratings.frame)
 
 
-def test_an_earlier_export_is_replaced_and_nothing_else(path: Path, tmp_path: Path) -> None:
+def test_an_export_needs_a_new_folder(path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     export(path, folder)  # an empty folder
-    with closing(connected(path)) as base:
-        say(base, Said(worker=2, item="d4", first="Birch", second="Aster"))
-        export(path, folder)
-    assert pl.read_csv(folder / "answers.csv").height == 7
-    (folder / "mine.txt").write_text("mine")
-    with pytest.raises(OptionError, match="contains files that do not belong to an export; give a new folder"):
-        export(path, folder)
-    assert (folder / "mine.txt").read_text() == "mine"
+    content = (folder / "answers.csv").read_bytes()
+    for place in (folder, folder / "answers.csv"):
+        with pytest.raises(OptionError, match="it exists and is not an empty folder; give a new folder"):
+            export(path, place)
+    assert (folder / "answers.csv").read_bytes() == content
     assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith(".")) == []
 
 
 def test_whole_or_not_at_all(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = export(path, tmp_path / "out")
-    before = {file.name: file.read_bytes() for file in folder.iterdir()}
     write_bytes = Path.write_bytes
 
     def full(self: Path, data: bytes) -> int:
@@ -232,10 +189,8 @@ def test_whole_or_not_at_all(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(InputError, match=r"looks\.csv: not a study file of annotations; create one with custodes"):
         export(folder / "looks.csv", tmp_path / "new")
     monkeypatch.setattr(Path, "write_bytes", full)
-    for place in (folder, tmp_path / "new"):
-        with pytest.raises(OptionError, match=r"cannot write .*: No space left on device; choose another place"):
-            export(path, place)
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    with pytest.raises(OptionError, match=r"cannot write .*: No space left on device; choose another place"):
+        export(path, tmp_path / "new")
     assert sorted(file.name for file in tmp_path.iterdir() if not file.name.startswith("study.db")) == ["out"]
 
 

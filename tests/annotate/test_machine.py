@@ -13,14 +13,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from custodes.annotate import study_file
 from custodes.annotate.assignment_policy import cap, count_able_annotators
 from custodes.annotate.service import Service
 from custodes.annotate.views import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
 from tests.annotate.studies import (
     ManualClock,
-    add_later,
-    add_systems,
     answer_to,
     check_restart,
     new_annotator,
@@ -53,7 +50,6 @@ class Study(RuleBasedStateMachine):
         self.annotators: list[str] = []
         self.sent: list[tuple[str, Answer]] = []
         self.looks: dict[tuple[int, int], tuple[Any, ...]] = {}
-        self.systems = 3
         self.most: Counter[int] = Counter()
 
     def teardown(self) -> None:
@@ -133,10 +129,9 @@ class Study(RuleBasedStateMachine):
             self.service.act(token, answer_to(self.service, view, value)).result()
 
     @precondition(lambda self: self.annotators)
-    @rule(annotator=INDEX, restore=st.booleans())
-    def exclude(self, annotator: int, restore: bool) -> None:
-        label = f"w{annotator % len(self.annotators) + 1:03}"
-        (self.service.restore(label) if restore else self.service.exclude(label, "asked to")).result()
+    @rule(annotator=INDEX)
+    def exclude(self, annotator: int) -> None:
+        self.service.exclude(f"w{annotator % len(self.annotators) + 1:03}", "asked to").result()
 
     @rule(stop=st.booleans(), annotator=INDEX, value=VALUE)
     def pause_or_stop(self, stop: bool, annotator: int, value: int) -> None:
@@ -144,18 +139,6 @@ class Study(RuleBasedStateMachine):
         if self.annotators:
             self.work(annotator, value, 1)
         self.service.control("reopen" if stop else "resume").result()
-
-    @precondition(lambda self: self.systems < 5)
-    @rule(items=st.integers(0, 2))
-    def add(self, items: int) -> None:
-        with closing(study_file.connect(self.path, durable=False)) as base, study_file.transaction(base):
-            if items:
-                add_later(base, items)
-            else:
-                add_systems(base, [f"s{self.systems}"], seed=5, rate=self.mode == "rate")
-                self.systems += 1
-        self.service.close()
-        self.service = open_service(self.path, self.clock)
 
     @rule()
     def restart(self) -> None:
@@ -175,7 +158,6 @@ class Study(RuleBasedStateMachine):
             self.check_looks(base)
             self.check_answers(base)
         state = self.service._log.state
-        assert state.able_workers == {worker for worker in state.workers.values() if worker.is_able}
         for unit in state.assignments.units.values():
             assert len(unit.votes) + unit.n_holders <= max(self.per_item, len(unit.votes))
             assert len(unit.votes) <= self.per_item
@@ -214,9 +196,8 @@ class Study(RuleBasedStateMachine):
         for worker in state.workers.values():
             for pair, n in worker.load.items():
                 assert n <= self.most[pair] or self.mode == "rate", (worker.label, pair)
-                questions = [issued for session in worker.sessions for issued in session.open]
                 units = [state.assignments.units[unit] for unit in (*worker.votes, *worker.refused)]
-                units += [issued.unit for issued in questions if issued.holds and issued.role == "primary"]
+                units += [issued.unit for issued in worker.open if issued.holds and issued.role == "primary"]
                 assert n == sum(unit.pair == pair for unit in units)
 
 

@@ -10,19 +10,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.annotate.add_to_study import add
 from custodes.annotate.check_study import check
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import AnnotatorPlan, Question, StoppingRule, StudyPlan, StudyTexts
+from custodes.annotate.plan import AnnotatorPlan, Question, StoppingRule, StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.snapshot import closing_lines
 from custodes.annotate.study_material import pairs_of
-from custodes.annotate.study_status import notes_of
 from custodes.annotate.views import Ask, Begin, Break
 from custodes.data.reading import read
-from custodes.errors import CustodesError, InputError, OptionError
+from custodes.errors import CustodesError, OptionError
 from custodes.evaluate.protocol import live
-from tests.annotate.studies import ManualClock, answer, connection, new_annotator, open_service, orders, plan_of, texts
+from tests.annotate.studies import answer, connection, new_annotator, open_service, orders, plan_of, texts
 
 SILENT = StudyPlan(annotators=AnnotatorPlan(attention=0))
 ALONE = {"cap": 1.0, "batch": 6, "batches": 30, "overlap": 0.0, "gold_every": 0, "attention": 0}
@@ -87,19 +85,13 @@ def test_ratings_ask_for_one_output_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_ratings_selects_the_same_items(tmp_path: Path) -> None:
-    """All systems share one order of items, also systems and items that are added later."""
+    """All systems share one order of items."""
     plan = StudyPlan(question=Question(mode="rate"), stopping=StoppingRule(budget=12))
     path = new(texts(), tmp_path / "study.db", plan=plan)
     first, *others = orders(path).values()
     assert all(other == first for other in others)
     budget_text = check(path).problems.filter(rule="small-budget")["message"].item()
     assert "12 are rated; 4 items, drawn at random, get ratings of the outputs of all systems" in budget_text
-    add(path, texts(systems="ABCD", items=15))
-    extended = list(orders(path).values())
-    assert len(extended) == 4
-    assert notes_of(path)[-1] == "added: 24 outputs to rate, with 1 new system"
-    assert all(order == extended[0] for order in extended)
-    assert extended[0][:12] == first
 
 
 def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
@@ -142,97 +134,6 @@ def test_metric_preferences_are_stored(tmp_path: Path) -> None:
         new(study, tmp_path / "other.db", metric="bleu", plan=human)
 
 
-def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
-    path = new(texts(), tmp_path / "study.db", plan=SILENT)
-    before = orders(path)
-    add(path, texts(items=14, systems="ABCD"))  # existing texts may be repeated
-    after = orders(path)
-    assert list(after) == [*before, ("A", "D"), ("B", "D"), ("C", "D")]
-    for pair, items in before.items():
-        assert after[pair][:12] == items
-        assert sorted(after[pair][12:]) == ["i12", "i13"]
-    assert all(len(items) == 14 for items in after.values())
-    assert notes(path)[-1] == "added"
-    # The order of a later pair depends only on its names and the seed.
-    other_study = new(texts(items=14), tmp_path / "other.db", plan=SILENT)
-    add(other_study, texts(items=14, systems="D"), pairs=["B:D"])
-    assert orders(other_study)["B", "D"] == after["B", "D"]
-
-
-def test_existing_content_cannot_be_changed(tmp_path: Path) -> None:
-    metadata = {"source": pl.lit("s"), "meta": pl.lit('{"year": 1}')}
-    clusters = pl.DataFrame({"item": ["i0"], "cluster": ["d0"], "group": ["g0"]})
-    new_output = pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"]})
-    path = new(read(texts(systems="AB", **metadata), items=clusters), tmp_path / "study.db", plan=SILENT)
-    before = path.read_bytes()
-    for frame, message in (
-        (
-            pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]}),
-            "item 'i0': the output of 'A' differs from the output in the study, which annotators may have seen",
-        ),
-        (
-            new_output.with_columns(source=pl.lit("t")),
-            "'i0': the source differs from the source in the study, which annotators",
-        ),
-        (
-            new_output.with_columns(meta=pl.lit('{"year": 2}')),
-            "'i0': the meta differs from the meta in the study, which cannot change; leave it",
-        ),
-        (read(new_output, items=clusters.with_columns(cluster=pl.lit("d1"))), "'i0': the cluster differs"),
-        (read(new_output, items=clusters.with_columns(group=pl.lit("g1"))), "'i0': the group differs"),
-        (texts(systems="AB"), "nothing to add"),
-        (pl.DataFrame({"item": ["new"], "system": ["A"], "text": ["x"]}), "nothing to ask"),
-    ):
-        with pytest.raises(InputError, match=message):
-            add(path, frame)
-    assert path.read_bytes() == before
-
-
-def test_meta_with_other_order_of_keys_is_the_same(tmp_path: Path) -> None:
-    path = new(texts(systems="AB", meta=pl.lit('{"year": 1, "place": "x"}')), tmp_path / "study.db", plan=SILENT)
-    add(path, texts(systems="C", meta=pl.lit('{"place":"x","year":1}')))
-    assert "added" in notes(path)
-
-
-def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> None:
-    dropped = "| a |\n|---|\n| b | c |"
-    rows = [("1", "A", dropped), ("1", "B", "*b*"), ("2", "A", "*a*"), ("2", "B", "*b*")]
-    frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
-    plan = StudyPlan(texts=StudyTexts(render="markdown"), annotators=AnnotatorPlan(attention=0))
-    path = new(frame, tmp_path / "study.db", plan=plan)
-    rules = notes(path)
-    rows = [("1", "C", "*c*"), ("2", "C", dropped), ("2", "D", "")]
-    add(path, pl.DataFrame(rows, schema=["item", "system", "text"], orient="row"))
-    with connection(path) as base:
-        outputs = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
-    assert outputs == {0: "<p>*c*</p>"}  # plain like the others of item 1; item 2 has none, as its others are not plain
-    assert notes(path) == [*rules, "empty-output", "outputs-not-added", "nothing-to-ask", "added"]
-    assert orders(path)["A", "C"] == ["1"]
-
-
-def test_added_pairs_report_the_joint_level(tmp_path: Path) -> None:
-    """The joint level is .05 for three analysed pairs, plus 3 x .05 / 6 (then 7 x .05 / 10) for the others."""
-    plan = plan_of(annotators={**ALONE, "batch": 99}, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
-    path = new(texts(), tmp_path / "study.db", plan=plan)
-    unanswered = new(texts(), tmp_path / "other.db", plan=plan)
-    with open_service(path) as service:
-        token = new_annotator(service)
-        while any(pair.looks_done == 0 for pair in service.snapshot().result().pairs):
-            answer(service, token, 0)
-    add(path, texts(systems="D"))
-    assert (
-        "is now divided by 6, the number of pairs. 3 pairs were analysed earlier at a larger significance level and "
-        "keep their decisions, so the probability of at least one false decision"
-    ) in notes_of(path)[-1]
-    assert "level-grew" in check(path).problems.filter(severity="warning")["rule"]
-    with open_service(path, ManualClock(now=1.8e9)):
-        pass  # the server adds the new pairs
-    add(path, texts(systems="E"))
-    assert "at most 0.085, not 0.05" in notes_of(path)[-1]
-    add(unanswered, texts(systems="D"))  # no pair was analysed
-    assert notes_of(unanswered)[-1] == "gamma is now divided by 6, the number of pairs"
-
-
 def prefer_system_a(service: Service, token: str, *, most: int = 10_000) -> None:
     """Answer up to `most` comparisons: system A is better than the others, which are equal."""
     for _ in range(most):
@@ -257,27 +158,8 @@ def test_a_metric_is_used(tmp_path: Path) -> None:
     assert (pair.decision, pair.is_open) == (1, False)
 
 
-def test_additions_are_asked_and_answers_stay(tmp_path: Path) -> None:
-    path = new(texts(systems="AB"), tmp_path / "study.db", plan=plan_of(annotators=ALONE))
-    with open_service(path) as service:
-        prefer_system_a(service, new_annotator(service), most=8)
-        before = service.snapshot().result()
-    add(path, texts(systems="ABC", items=14))
-    clock = ManualClock()
-    with open_service(path, clock) as service:
-        after = service.snapshot().result()
-        assert (after.answers, after.pairs[0].answered) == (before.answers, before.pairs[0].answered)
-        assert [(pair.first, pair.second) for pair in after.pairs] == [("A", "B"), ("A", "C"), ("B", "C")]
-        clock.wait(3600)  # the open question of the first annotator is released
-        prefer_system_a(service, new_annotator(service))
-        end = service.snapshot().result()
-    assert end.answers > after.answers
-    assert [pair.looks_done > 0 for pair in end.pairs] == [True, True, True]
-
-
 def test_no_result_without_an_interim_analysis(tmp_path: Path) -> None:
     path = new(texts(), tmp_path / "study.db")
     with closing(Service.open(path, threaded=False)) as service:
         lines = " ".join(closing_lines(path, service.snapshot().result()))
-    assert "no interim analysis is complete, so there is no result yet" in lines
-    assert "better" not in lines
+    assert "study: open; 0 answers; 0 of 3 pairs completed" in lines

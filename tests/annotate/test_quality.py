@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custodes.annotate.participants import FEWEST, AnnotatorStanding, Totals, Work, annotator_standing
+from custodes.annotate.participants import FEWEST, AnnotatorStanding, Work, annotator_standing
 
-USUAL = {"gold_right": 3, "gold_asked": 3, "first_shown": 15, "decided": 30, "equal": 10, "answers": 40, "refused": 0}
-NEW = {**dict.fromkeys(USUAL, 0), "answers": 3}
+USUAL = {"gold_right": 3, "gold_asked": 3, "first_shown": 15, "decided": 30, "equal": 10, "primary": 40, "refused": 0}
+NEW = {**dict.fromkeys(USUAL, 0), "primary": 3}
 
 
 def standing_of(
@@ -19,13 +19,13 @@ def standing_of(
 ) -> AnnotatorStanding:
     """Return the standing of one of 20 annotators; `timed` answers took `seconds` each, and 30 s is typical."""
     work = Work(**USUAL | counts, times=array("d", [seconds] * timed))
-    totals = Totals(primary=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
+    totals = Work(primary=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
     return annotator_standing(work, totals, typical_seconds=30.0, n_annotators=20)
 
 
 def test_a_usual_person_is_ok() -> None:
     assert standing_of() == AnnotatorStanding("ok", ())
-    assert annotator_standing(Work(), Totals(), typical_seconds=None, n_annotators=1) == AnnotatorStanding("ok", ())
+    assert annotator_standing(Work(), Work(), typical_seconds=None, n_annotators=1) == AnnotatorStanding("ok", ())
 
 
 @pytest.mark.parametrize(

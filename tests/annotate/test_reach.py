@@ -73,23 +73,6 @@ def test_a_standstill_is_noted_until_the_cap_is_raised(tmp_path: Path) -> None:
         assert "these 4 annotators" in site.get("/admin/study").text
 
 
-def test_absent_annotators_are_named_until_excluded(tmp_path: Path) -> None:
-    plan = plan_of(annotators=UNKNOWN, stopping=LOOKS)
-    with open_service(study(tmp_path / "study.db", plan=plan, items=60)) as service:
-        service.invite(1).result()
-        tokens = [new_annotator(service) for _ in range(3)]
-        assert "standstill" not in notes_of(service)
-        answer_everything(service, tokens)
-        assert (
-            "can come only from w001, because all other annotators (3) have reached their maximum. Remind w001, "
-            "exclude annotators who do not return (then the others may answer"
-        ) in notes_of(service)["standstill"]
-        service.exclude("w001", "never came").result()
-        answer_everything(service, tokens)
-        assert "standstill" not in notes_of(service)
-        assert service.snapshot().result().pairs[0].n == 40
-
-
 def test_few_annotators_are_noted_before_they_answer(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=plan_of(annotators=UNKNOWN), items=60)
     with open_service(path) as service:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from custodes.annotate import study_file
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_status import status
@@ -35,8 +33,6 @@ from custodes.annotate.views import (
 from custodes.errors import InputError, OptionError
 from tests.annotate.studies import (
     ManualClock,
-    add_later,
-    add_systems,
     answer,
     answer_to,
     check_restart,
@@ -106,7 +102,7 @@ def test_a_visit(tmp_path: Path) -> None:
         ((_, declining),) = service.invite(1).result()
         assert service.act(declining, Decline()).result() == VisitEnd(why="declined", code=None, answers=0)
         assert len({item for item, *_ in rows(service, "SELECT item FROM battles")}) == 6
-        assert token not in str(rows(service, "SELECT * FROM session")) + str(rows(service, "SELECT * FROM event"))
+        assert token not in str(rows(service, "SELECT * FROM worker")) + str(rows(service, "SELECT * FROM event"))
 
 
 def test_a_finished_study(tmp_path: Path) -> None:
@@ -332,7 +328,7 @@ def skip_all(service: Service, token: str) -> None:
 def test_skipped_questions_return_after_exclusions(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batches": 9}, stopping={**LONG, "looks": (8, 16)})
     with open_study(tmp_path, plan=plan, items=20) as service:
-        engine_state = state_bytes(service._log.state.assignments.engine_or_none)
+        engine_state = state_bytes(service._log.state.assignments.engine)
         for _ in range(2):
             skip_all(service, new_annotator(service))
         now = service.snapshot().result()
@@ -341,14 +337,11 @@ def test_skipped_questions_return_after_exclusions(tmp_path: Path) -> None:
         for label in ("w001", "w002"):
             service.exclude(label, "cannot judge anything").result()
         assert service.snapshot().result().pairs[0].impossible == 0
-        assert state_bytes(service._log.state.assignments.engine_or_none) == engine_state
+        assert state_bytes(service._log.state.assignments.engine) == engine_state
         third = new_annotator(service)
         for _ in range(8):
             answer(service, third)
         assert [row[3] for row in rows(service, "SELECT * FROM looks")] == [8]
-        service.restore("w001").result()
-        service.restore("w002").result()  # units that no interim analysis used are impossible again
-        assert service.snapshot().result().pairs[0].n == 8
         check_restart(service)
 
 
@@ -412,7 +405,7 @@ def test_late_answers_count_if_still_needed(tmp_path: Path) -> None:
         assert rows(service, "SELECT role, late FROM answers ORDER BY answer_id") == [("primary", 1)]
 
 
-def test_exclusion_and_restoration(tmp_path: Path) -> None:
+def test_exclusion(tmp_path: Path) -> None:
     with open_study(tmp_path) as service:
         token, other_token = new_annotator(service), new_annotator(service)
         for _ in range(3):
@@ -427,15 +420,6 @@ def test_exclusion_and_restoration(tmp_path: Path) -> None:
         state = service.snapshot().result()
         assert state.annotators[0].standing == "excluded"
         assert state.pairs[0].answered == 2
-        service.restore("w001").result()
-        assert sorted(rows(service, "SELECT rater, role FROM battles")) == [
-            ("w001", "primary"),
-            ("w001", "second"),  # answered by w002
-            ("w001", "second"),  # w002 holds it
-            ("w002", "primary"),
-            ("w002", "primary"),
-        ]
-        assert service.snapshot().result().pairs[0].answered == 3
         with pytest.raises(InputError, match="did you mean 'w001'"):
             service.exclude("w01", "").result()
 
@@ -470,23 +454,18 @@ def test_limits_of_joining(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "most": 9, "batch": 2, "batches": 2}, stopping=LONG)
     with open_study(tmp_path, clock, plan=plan) as service:
 
-        def join(worker: str, address: str = "10.0.0.1", **params: str) -> str | None:
-            return service.join(external_id=worker, params=params, address=address).result()
+        def join(worker: str, address: str = "10.0.0.1") -> str | None:
+            return service.join(external_id=worker, address=address).result()
 
-        first = join("ann", visit="1")
+        first = join("ann")
         assert first is not None
         service.act(first, Begin()).result()
         ask = current_question(service, first)
-        same_visit = join("ann", visit="1")
+        same_visit = join("ann")
         assert same_visit is not None
         assert same_visit != first
         assert current_question(service, same_visit) == ask == current_question(service, first)  # by either link
         assert len(service.snapshot().result().annotators) == 1
-        for _ in range(2):
-            answer(service, first)
-        next_visit = join("ann", visit="2")  # the next batch is a separate visit
-        assert next_visit is not None
-        assert isinstance(service.view(next_visit).result(), Instructions)
         assert [join(f"p{k}") is None for k in range(6)] == [False] * 4 + [True] * 2  # five per hour
         assert join("p9", "2001:db8::1") is not None
         clock.wait(3601)
@@ -499,7 +478,7 @@ def test_an_annotator_may_join_thirty_times_an_hour(tmp_path: Path) -> None:
     with open_study(tmp_path, clock) as service:
 
         def join(address: str = "10.0.0.1") -> str | None:
-            return service.join(external_id="ann", params={}, address=address).result()
+            return service.join(external_id="ann", address=address).result()
 
         first = join()
         assert first is not None
@@ -509,37 +488,6 @@ def test_an_annotator_may_join_thirty_times_an_hour(tmp_path: Path) -> None:
         assert join("10.0.0.2") is not None
         clock.wait(3601)
         assert join() is not None
-
-
-def params_of(service: Service) -> Mapping[str, str]:
-    """Return the link parameters of the only worker."""
-    (worker,) = service._log.state.workers.values()
-    return worker.sessions[0].params
-
-
-def test_payment_follows_the_latest_task(tmp_path: Path) -> None:
-    with open_study(tmp_path, plan=plan_of(annotators={**FREE, "batch": 2, "batches": 1}, stopping=LONG)) as service:
-
-        def join(**params: str) -> str:
-            token = service.join(external_id="A1", params=params, address="").result()
-            assert token is not None
-            return token
-
-        token = join(assignmentId="old", hitId="h1")
-        service.act(token, Begin()).result()
-        answer(service, token)
-        new_task = join(assignmentId="new", hitId="h2")
-        end = done(answer(service, new_task))
-        assert params_of(service) == {"assignmentId": "new", "hitId": "h2"}
-        assert service.view(token).result() == end
-        check_restart(service)
-    with open_service(service.path) as service:
-        service.forget("w001").result()
-        end = done(service.view(join(assignmentId="later")).result())
-        assert end.why == "erased"
-        assert params_of(service) == {}
-        assert rows(service, "SELECT count(*) FROM event WHERE json LIKE '%assignmentId%'") == [(0,)]
-        check_restart(service)
 
 
 @pytest.mark.parametrize(
@@ -593,24 +541,12 @@ def test_wrong_known_answers_block(tmp_path: Path) -> None:
         assert (person.standing, person.gold_right) == ("blocked", 0)
         assert rows(service, "SELECT by, reason FROM exclusion") == [("rule", "known comparisons")]
         assert rows(service, "SELECT count(*) FROM battles") == [(0,)]
-        service.restore("w001").result()  # the owner overrides the rule
-        while isinstance(view := service.view(token).result(), Ask | Break):
-            if isinstance(view, Break):
-                service.act(token, Begin()).result()
-            elif expected_answer(service, view) is None:
-                answer(service, token)
-            else:
-                service.act(token, Skip(assignment=view.assignment, reason="language")).result()
-        (after,) = service.snapshot().result().annotators
-        assert (after.standing, after.gold_asked) == ("watch", person.gold_asked)
-        assert after.refused > 0
 
 
 def test_forgetting_an_annotator(tmp_path: Path) -> None:
     plan = plan_of(annotators=FREE, stopping=LONG, texts={"consent": "You agree."})
     with open_study(tmp_path, plan=plan) as service:
-        params = {"PROLIFIC_PID": "secret-ann"}
-        token = service.join(external_id="secret-ann", params=params, address="").result()
+        token = service.join(external_id="secret-ann", address="").result()
         assert token is not None
         view = service.view(token).result()
         assert isinstance(view, Consent)
@@ -668,22 +604,3 @@ def test_memory_per_answer(tmp_path: Path) -> None:
         tracemalloc.stop()
         assert peak / answers < 1300  # measured 1,020; with all rows in memory 2,150
         assert state_of(service) == state
-
-
-def test_later_items_and_systems(tmp_path: Path) -> None:
-    plan = plan_of(annotators={**FREE, "batch": 99}, stopping={**LONG, "looks": (5, 10, 20)})
-    with open_study(tmp_path, plan=plan, items=8) as service:
-        token = new_annotator(service)
-        service.invite(2).result()
-        answer_all(service, token)
-        assert [pair.answered for pair in service.snapshot().result().pairs] == [8]
-        looks = rows(service, "SELECT * FROM look")
-        with closing(study_file.connect(service.path, durable=False)) as base, study_file.transaction(base):
-            add_later(base, 8)
-            base.execute("UPDATE item SET cluster = 'd' || item / 4 WHERE item >= 8")
-            add_systems(base, ["later"], seed=1)
-    with open_service(service.path) as service:
-        answer_all(service, token)
-        assert sorted(pair.answered for pair in service.snapshot().result().pairs) == [16, 16, 16]
-        assert rows(service, "SELECT * FROM look WHERE pair = 0")[: len(looks)] == looks
-        check_restart(service)

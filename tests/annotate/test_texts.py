@@ -143,7 +143,6 @@ def test_both_outputs_of_an_item_are_shown_in_one_way() -> None:
     assert result.outputs["2", "A"] == "<p><strong>a</strong></p>"
     assert result.items["1"] == '<div class="turn"><p class="role">U</p><p><em>hi</em></p></div>'
     assert result.items["2"] == "<p><strong>s</strong></p>"
-    assert result.refused == {"1"}
     assert [(note.rule, note.count) for note in result.notes()] == [("outputs-plain", 1)]
 
 

@@ -84,12 +84,8 @@ def _say(base: sqlite3.Connection, record: Said) -> int:
     base.execute("BEGIN IMMEDIATE")
     label = f"w{record.worker:03d}"
     base.execute(
-        "INSERT OR IGNORE INTO worker VALUES (?, ?, 'prolific', ?, ?, ?)",
-        (record.worker, label, f"hash{record.worker}", f"external-{record.worker}", record.at),
-    )
-    base.execute(
-        "INSERT OR IGNORE INTO session VALUES (?, ?, ?, ?, '{}')",
-        (record.worker, record.worker, f"token{record.worker}", record.at),
+        "INSERT OR IGNORE INTO worker VALUES (?, ?, 'prolific', ?, ?, ?, ?)",
+        (record.worker, label, f"hash{record.worker}", f"external-{record.worker}", f"token{record.worker}", record.at),
     )
     (unit,) = base.execute(
         """SELECT u.unit FROM unit u JOIN item i USING (item) JOIN pair p USING (pair)
@@ -98,7 +94,7 @@ def _say(base: sqlite3.Connection, record: Said) -> int:
         (record.item, record.first, record.second),
     ).fetchone()
     assignment = base.execute(
-        """INSERT INTO assignment (session, batch, number, unit, role, flip, look, again, at, p_role, p_pair)
+        """INSERT INTO assignment (worker, batch, number, unit, role, flip, look, again, at, p_role, p_pair)
         VALUES (?, 0, 0, ?, ?, ?, 1, ?, ?, .88, .5)""",
         (record.worker, unit, record.role, record.flip, record.again, record.at),
     ).lastrowid
@@ -113,7 +109,7 @@ def _say(base: sqlite3.Connection, record: Said) -> int:
 
 
 def exclude(base: sqlite3.Connection, worker: int) -> None:
-    base.execute("INSERT INTO exclusion (worker, excluded, by, reason, at) VALUES (?, 1, 'rule', 'gold', 0)", (worker,))
+    base.execute("INSERT INTO exclusion (worker, by, reason, at) VALUES (?, 'rule', 'gold', 0)", (worker,))
 
 
 def look(

@@ -53,12 +53,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
         look(base, 1, 1, (9, 1, 0), 1)
         look(base, 2, 1, (20, 0, 10), 1)
         exclude(base, 12)
-        base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
-        for assignment in (1, 1, 2):  # an assignment that was hidden and shown again
-            row = (assignment, assignment)
-            base.execute(
-                "INSERT INTO event (at, session, assignment, kind, json) VALUES (5, ?, ?, 'marked', '{}')", row
-            )
     return cu.read(path)
 
 
@@ -81,8 +75,6 @@ def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) 
     for phrase in (
         "Half of the answers took 20 seconds or less.",
         "20 answers of excluded annotators are left out (number of these annotators: 1)",
-        "The owner viewed estimates of incomplete interim analyses (number of times: 1)",
-        "In 2 comparisons an annotator highlighted the words that differ",
         "Interim analyses",
         "Number and agreement of annotators",
         "excluded annotators, the data no longer support the earlier decision on Birch and Cedar",

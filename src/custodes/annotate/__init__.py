@@ -3,7 +3,7 @@
 The modules, in the order of a study:
 
 - `plan`, `plan_file`, `wording`: the question, the annotators and the stopping rule of a study.
-- `new_study`, `add_to_study`, `study_material`, `known_questions`, `rendering`, `safe_html`: creation of a `study_file`
+- `new_study`, `stored_study`, `study_material`, `known_questions`, `rendering`, `safe_html`: creation of a `study_file`
   from texts.
 - `check_study`, `rehearsal`, `simulated_crowd`: problems and costs before annotation starts.
 - `service`: the open study. Actions go through one `writer` thread. Each action is a row of the `event_log`. The row is

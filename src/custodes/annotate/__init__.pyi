@@ -1,4 +1,3 @@
-from .add_to_study import add as add
 from .check_study import check as check
 from .demo import demo_texts as demo_texts
 from .export_study import export as export

@@ -8,19 +8,17 @@ the plan has a return link, the visit also displays this link with the code.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import deque
 from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import Any
 from urllib.parse import quote
 
 from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import Annotator
 from custodes.annotate.plan import IDENTIFIER, StudyPlan
-from custodes.annotate.study_file import SessionRow, WorkerRow
-from custodes.annotate.visits import digest_of, is_done
+from custodes.annotate.study_file import WorkerRow
+from custodes.annotate.visits import digest_of
 from custodes.arguments import check_at_least
 
 HOUR = 3600.0
@@ -28,8 +26,6 @@ NEW, AGAIN = 5, 30
 """Maximum number of new annotators and maximum number of returning annotators, per network address and hour."""
 PREFIX = 64
 """Number of bits of an IPv6 address that identify a home or an institution."""
-PARAMETERS = 10
-"""Maximum number of link parameters that are stored with a visit."""
 
 
 class Addresses:
@@ -74,27 +70,18 @@ def network(address: str) -> str:
     return str(ip_object)
 
 
-def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> tuple[dict[str, str], bool]:
-    """Return the parameters to store: the worker's id, if the link or the submitted form contains a valid one, and
-    other parameters whose names and values have the form of an id. The second value is False if the worker's id is
-    invalid.
+def worker_id_of(plan: StudyPlan, params: Mapping[str, str]) -> str | None:
+    """Return the worker's id in the parameters of a link or in a submitted form. Return '' if there is none or the plan
+    has no name for it, and None if it is invalid.
 
     >>> from custodes.annotate.plan import AnnotatorPlan
     >>> plan = StudyPlan(annotators=AnnotatorPlan(recruit="open", worker_id="PID"))
-    >>> link_parameters(plan, {"PID": "a1", "STUDY_ID": "7", "note": "two words"})
-    ({'PID': 'a1', 'STUDY_ID': '7'}, True)
+    >>> worker_id_of(plan, {"PID": "a1"}), worker_id_of(plan, {}), worker_id_of(plan, {"PID": "two words"})
+    ('a1', '', None)
     """
-    worker_id_name = plan.annotators.worker_id
     # The query `?=x` has a parameter with an empty name, which is no worker id if the plan has no name for the id.
-    worker_id = params.get(worker_id_name, "").strip() if worker_id_name else ""
-    is_valid_id = not worker_id or IDENTIFIER.fullmatch(worker_id) is not None
-    valid_names_and_values = [
-        name_and_value
-        for name_and_value in params.items()
-        if name_and_value[0] != worker_id_name and all(map(IDENTIFIER.fullmatch, name_and_value))
-    ]
-    worker_id_params = {worker_id_name: worker_id} if worker_id and is_valid_id else {}
-    return worker_id_params | dict(valid_names_and_values[:PARAMETERS]), is_valid_id
+    worker_id = params.get(plan.annotators.worker_id, "").strip() if plan.annotators.worker_id else ""
+    return worker_id if not worker_id or IDENTIFIER.fullmatch(worker_id) else None
 
 
 def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | None:
@@ -129,23 +116,16 @@ def return_link(plan: StudyPlan, code: str | None) -> str | None:
 
 
 def invite(log: EventLog, n_annotators: int) -> list[tuple[str, str]]:
-    """Create `n_annotators` annotators with one visit each. Return their labels and the tokens of the visits."""
+    """Create `n_annotators` annotators. Return their labels and the tokens of their links."""
     check_at_least("annotators", n_annotators, 1)
-    labels_and_tokens = []
-    for _ in range(n_annotators):
-        worker = _add_worker(log, source="links", external_id="", external_hash=secrets.token_hex(16))
-        labels_and_tokens.append((worker.label, _add_visit(log, worker, {})))
-    return labels_and_tokens
+    return [
+        _add_worker(log, source="links", external_id="", external_hash=secrets.token_hex(16))
+        for _ in range(n_annotators)
+    ]
 
 
 def join(
-    log: EventLog,
-    new_arrivals: Addresses,
-    returning_arrivals: Addresses,
-    *,
-    external_id: str,
-    params: Mapping[str, str],
-    address: str,
+    log: EventLog, new_arrivals: Addresses, returning_arrivals: Addresses, *, external_id: str, address: str
 ) -> str | None:
     """Return a token for an annotator who arrives by an open link. Return None if the study admits no more annotators,
     or if the network address has reached its limit for new or for returning annotators.
@@ -153,54 +133,31 @@ def join(
     state, now = log.state, log.clock.steady()
     id_digest = digest_of(f"open\n{external_id}") if external_id else secrets.token_hex(16)
     worker = state.persons.get(("open", id_digest))
-    if worker is None:
-        if (
-            state.control == "stopped"
-            or len(state.workers) >= state.plan.annotators.most
-            or new_arrivals.is_full(address, now)
-        ):
-            return None
-        new_arrivals.add(address, now)
-        return _add_visit(
-            log, _add_worker(log, source="open", external_id=external_id, external_hash=id_digest), params
-        )
-    if returning_arrivals.is_full(address, now):
+    is_admitted = state.control != "stopped" and len(state.workers) < state.plan.annotators.most
+    arrivals = new_arrivals if worker is None else returning_arrivals
+    if (worker is None and not is_admitted) or arrivals.is_full(address, now):
         return None
-    returning_arrivals.add(address, now)
-    last_session = worker.sessions[-1]
-    can_take_next_batch = is_done(log, last_session) and worker.batches < state.plan.annotators.batches
-    if last_session.params != dict(params) and not worker.forgotten and can_take_next_batch:
-        return _add_visit(log, worker, params)
+    arrivals.add(address, now)
+    if worker is None:
+        return _add_worker(log, source="open", external_id=external_id, external_hash=id_digest)[1]
     token = secrets.token_urlsafe(16)
-    # A platform pays according to the parameters of the latest link, so the visit takes over these parameters.
-    token_event_values: dict[str, Any] = {"hash": digest_of(token)}
-    if not worker.forgotten and last_session.params != dict(params):
-        token_event_values["params"] = dict(params)
-    log.event("token", session=last_session, **token_event_values)
+    log.event("token", worker=worker, hash=digest_of(token))
     return token
 
 
-def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> Annotator:
-    worker_label = f"w{len(log.state.workers) + 1:03d}"
-    worker_row = WorkerRow(log.next, worker_label, source, external_hash, external_id, log.clock.wall())
-    log.add_rows(worker_row)
-    return log.state.workers[worker_row.worker]
-
-
-def _add_visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:
-    token = secrets.token_urlsafe(16)
-    params_json = json.dumps(dict(params), ensure_ascii=False)
-    log.add_rows(SessionRow(log.next, worker.id, digest_of(token), log.clock.wall(), params_json))
-    return token
+def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> tuple[str, str]:
+    """Return the label and the token of a new annotator."""
+    label, token = f"w{len(log.state.workers) + 1:03d}", secrets.token_urlsafe(16)
+    written_at = log.clock.wall()
+    log.add_rows(WorkerRow(log.next, label, source, external_hash, external_id, digest_of(token), written_at))
+    return label, token
 
 
 def forget(log: EventLog, worker: Annotator) -> None:
     """Erase the data that identify an annotator, and the annotator's comments. Other data do not change."""
     for update_statement in (
         "UPDATE worker SET external_id = '' WHERE worker = ?",
-        "UPDATE session SET params = '{}' WHERE worker = ?",
         "UPDATE event SET json = json_set(json, '$.text', '') WHERE kind = 'comment' AND worker = ?",
-        "UPDATE event SET json = json_remove(json, '$.params') WHERE kind = 'token' AND worker = ?",
     ):
         log.connection.execute(update_statement, (worker.id,))
     log.event("forgotten", worker=worker)

@@ -13,14 +13,13 @@ from math import ceil
 from random import Random
 from typing import NamedTuple
 
-from custodes.annotate.participants import Annotator, Session, Unit
+from custodes.annotate.participants import Annotator, Unit
 from custodes.annotate.plan import AnnotatorPlan
 from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Largest number of second opinions that a study may get in addition to the planned ones. The same limit applies to the
-additional control questions of an annotator who has nothing else to do."""
+"""Largest number of second opinions that a study may get in addition to the planned ones."""
 ACTIVE = 3
 """Maximum number of begun items: items of which the annotator has rated some outputs and can still rate others. An
 annotator with this number of begun items gets no output of a new item."""
@@ -61,12 +60,12 @@ def control_kinds(
     return kinds_of_batch[: annotator_plan.batch - 1]
 
 
-def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
+def next_control_question(state: StudyState, worker: Annotator, kind: str, rng: Random) -> NextQuestion | None:
     """Return a random control question that this annotator has not seen, or None if no such question exists."""
     unseen_question_ids = [
         question_id
         for question_id, (question_kind, _) in state.gold.items()
-        if question_kind == kind and question_id not in session.worker.seen_control_questions
+        if question_kind == kind and question_id not in worker.seen_control_questions
     ]
     if not unseen_question_ids:
         return None
@@ -74,13 +73,10 @@ def next_control_question(state: StudyState, session: Session, kind: str, rng: R
     return NextQuestion(kind, None, rng.choice(unseen_question_ids), flip, None, 1.0, None)
 
 
-def next_real_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
+def next_real_question(state: StudyState, worker: Annotator, rng: Random) -> NextQuestion | None:
     """Return a comparison or a rating, or None if no question is free for this annotator."""
-    worker = session.worker
-    if state.plan.question.mode == "rate":
-        primary_question = next_rating_question(state, session, rng)
-    else:
-        primary_question = _next_primary_comparison(state, worker, rng)
+    choose_primary_question = next_rating_question if state.plan.question.mode == "rate" else _next_primary_comparison
+    primary_question = choose_primary_question(state, worker, rng)
     overlap_rate = state.plan.annotators.overlap
     second_opinion_pair_indices = single_answer_pairs(state, worker) if may_add_second_opinion(state) else []
     if not second_opinion_pair_indices:
@@ -96,19 +92,10 @@ def may_add_second_opinion(state: StudyState) -> bool:
     """Whether one more second opinion is allowed. The planned number of second opinions is a proportion of all answers.
     The number may exceed the plan by `BEYOND`."""
     overlap_rate = state.plan.annotators.overlap
-    n_opinions_if_added = state.totals.second + state.assignments.n_open_second_opinions + 1
+    n_opinions_if_added = state.count("second") + state.assignments.n_open_second_opinions + 1
     return (
-        overlap_rate > 0 and n_opinions_if_added <= overlap_rate * (state.totals.primary + n_opinions_if_added) + BEYOND
-    )
-
-
-def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
-    """Whether an idle annotator may get one more control question. The planned number is one in `gold_every` answers of
-    the annotator. The number may exceed the plan by `BEYOND`."""
-    answers_per_gold_question, answer_counts = state.plan.annotators.gold_every, worker.work
-    return (
-        answers_per_gold_question > 0
-        and answer_counts.gold_asked + 1 <= answer_counts.answers / answers_per_gold_question + BEYOND
+        overlap_rate > 0
+        and n_opinions_if_added <= overlap_rate * (state.count("primary") + n_opinions_if_added) + BEYOND
     )
 
 
@@ -128,7 +115,9 @@ def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | 
 def count_able_annotators(state: StudyState) -> int | None:
     """Return the number of annotators who may answer. If annotators arrive by an open link, the number is unknown, and
     None is returned."""
-    return len(state.able_workers) if state.plan.annotators.recruit == "links" else None
+    if state.plan.annotators.recruit == "open":
+        return None
+    return sum(worker.is_able for worker in state.workers.values())
 
 
 def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
@@ -208,12 +197,11 @@ def _balanced_side(state: StudyState, sequence_name: str, index: int) -> int:
     return Random(f"{state.plan.seed} {sequence_name} {index // 2}").getrandbits(1) ^ (index & 1)
 
 
-def next_rating_question(state: StudyState, session: Session, rng: Random) -> NextQuestion | None:
+def next_rating_question(state: StudyState, worker: Annotator, rng: Random) -> NextQuestion | None:
     """Return an output to rate, or None if no output is free. An annotator with fewer than `ACTIVE` begun items gets an
     output of a new item, if there is one. Otherwise, the annotator gets an output of a begun item, if possible not of
     the latest item. If the begun items have no free output, the annotator gets an output of an item that inactive
     annotators left."""
-    worker = session.worker
     free_units_of_item: dict[int, list[Unit]] = {}
     for pair_index in range(len(state.assignments.units_of_pair)):
         for unit in state.assignments.iterate_free_units(pair_index):
@@ -236,7 +224,7 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     ]
     candidate_units = (
         _units_of_first_item(allowed_units_of_new_item, items_to_begin)
-        or [unit for unit in units_of_begun_items if unit.item != session.last_item]
+        or [unit for unit in units_of_begun_items if unit.item != worker.last_item]
         or units_of_begun_items
         or _units_of_first_item(
             allowed_units_of_new_item, [item for item in allowed_units_of_new_item if _is_abandoned(state, item)]
@@ -251,10 +239,7 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
 def _is_abandoned(state: StudyState, item: int) -> bool:
     """Whether all annotators who began the item are inactive."""
     return not any(
-        not issued_question.expired
-        for worker in state.began.get(item, ())
-        for session in worker.sessions
-        for issued_question in session.open
+        not issued_question.expired for worker in state.began.get(item, ()) for issued_question in worker.open
     )
 
 

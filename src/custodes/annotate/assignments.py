@@ -54,29 +54,16 @@ class Quota:
     all allocated positions are open at once.
 
     If the `budget` is smaller than the number of outputs, the budget is divided evenly between the systems, and each
-    system uses the first positions of its order. A later division never reduces an allocation. Systems and items that
-    are added later share the remaining budget.
+    system uses the first positions of its order. A later division never reduces an allocation. `position_counts` has
+    the number of items of each system.
     """
 
-    def __init__(self, *, budget: int | None) -> None:
-        self._budget = budget
-        self.look: list[int] = []
+    def __init__(self, position_counts: Sequence[int], *, budget: int | None) -> None:
+        self.look = [0] * len(position_counts)
         self.rulings: list[Ruling] = []
-        self._statuses_of_pair: list[array[int]] = []
-        self._n_allocated_of_pair: list[int] = []  # number of allocated positions, from the first one
-
-    def add(self, position_counts: Sequence[int]) -> None:
-        """Add systems. `position_counts` has the number of items of each system."""
-        for n_positions in position_counts:
-            self._statuses_of_pair.append(array("b", [FREE] * n_positions))
-            self.look.append(0)
-            self._n_allocated_of_pair.append(0)
-        self._divide_budget()
-
-    def extend(self, pair: int, new_items: Sequence[int]) -> None:
-        """Add items to a system."""
-        self._statuses_of_pair[pair].extend([FREE] * len(new_items))
-        self._divide_budget()
+        self._statuses_of_pair = [array("b", [FREE] * n_positions) for n_positions in position_counts]
+        self._n_allocated_of_pair = [0] * len(position_counts)  # number of allocated positions, from the first one
+        self.set_budget(budget)
 
     def set_budget(self, budget: int | None) -> None:
         """Set the joint budget of all systems. None means unlimited. A budget never removes allocated outputs."""
@@ -166,93 +153,46 @@ class Quota:
 class Assignments:
     """The units of a study. `units_of_pair` has the units of each pair in their order."""
 
-    def __init__(self, *, per_item: int) -> None:
-        self.per_item = per_item
-        self.engine_or_none: ConcurrentAnnotation | Quota | None = None
+    def __init__(self, connection: sqlite3.Connection, plan: StudyPlan) -> None:
+        self.per_item = plan.annotators.per_item
         self.units: dict[int, Unit] = {}
-        self.units_of_pair: list[list[Unit]] = []
-        self.single_units_of_pair: list[dict[int, Unit]] = []
+        systems_of_pair = connection.execute("SELECT first, second FROM pair ORDER BY pair").fetchall()
+        self.units_of_pair: list[list[Unit]] = [[] for _ in systems_of_pair]
+        for unit_id, pair, item in connection.execute("SELECT unit, pair, item FROM unit ORDER BY pair, place"):
+            self.units[unit_id] = Unit(id=unit_id, pair=pair, place=len(self.units_of_pair[pair]), item=item)
+            self.units_of_pair[pair].append(self.units[unit_id])
+        self.single_units_of_pair: list[dict[int, Unit]] = [{} for _ in systems_of_pair]
         """Units of each pair that have all required answers, and for which no second opinion is given or in
         progress."""
-        self.n_second_opinions_of_pair: list[int] = []
-        self.impossible: list[int] = []
+        self.n_second_opinions_of_pair = [0] * len(systems_of_pair)
+        self.impossible = [0] * len(systems_of_pair)
         self.n_open_second_opinions = 0
         """Number of second opinions that annotators are giving."""
+        self.engine = self._make_engine(connection, plan, systems_of_pair)
 
-    @property
-    def engine(self) -> ConcurrentAnnotation | Quota:
-        """The engine, which exists as soon as the study has pairs."""
-        assert self.engine_or_none is not None
-        return self.engine_or_none
-
-    def add_pairs(self, connection: sqlite3.Connection, plan: StudyPlan, *, n_pairs: int, last_unit: int) -> None:
-        """Add pairs and units of the file to the assignments and to the engine. The first `n_pairs` pairs are added,
-        and their units with numbers up to `last_unit`. Pairs, systems and items are numbered from 0.
-
-        Existing pairs do not change, and new items of a pair come after the existing items.
-        """
-        previous_unit_counts = list(map(len, self.units_of_pair))
-        n_new_pairs = n_pairs - len(previous_unit_counts)
-        self.units_of_pair += [[] for _ in range(n_new_pairs)]
-        self.single_units_of_pair += [{} for _ in range(n_new_pairs)]
-        self.n_second_opinions_of_pair += [0] * n_new_pairs
-        self.impossible += [0] * n_new_pairs
-        unit_query = "SELECT unit, pair, item FROM unit WHERE unit <= ? AND pair < ? ORDER BY pair, place"
-        for unit_id, pair, item in connection.execute(unit_query, (last_unit, n_pairs)):
-            if unit_id not in self.units:
-                self.units[unit_id] = Unit(id=unit_id, pair=pair, place=len(self.units_of_pair[pair]), item=item)
-                self.units_of_pair[pair].append(self.units[unit_id])
-        item_order_of_pair = [[unit.item for unit in units_of_one_pair] for units_of_one_pair in self.units_of_pair]
+    def _make_engine(
+        self, connection: sqlite3.Connection, plan: StudyPlan, systems_of_pair: Sequence[tuple[int, int]]
+    ) -> ConcurrentAnnotation | Quota:
+        item_orders = [[unit.item for unit in units] for units in self.units_of_pair]
         if plan.question.mode == "rate":
-            if self.engine_or_none is None:
-                self.engine_or_none = Quota(budget=budget_of(plan))
-            assert isinstance(self.engine_or_none, Quota)
-            self.engine_or_none.add(list(map(len, item_order_of_pair[len(previous_unit_counts) :])))
-        else:
-            self._add_compared_pairs(connection, plan, item_order_of_pair, n_previous_pairs=len(previous_unit_counts))
-        for pair, n_previous_units in enumerate(previous_unit_counts):
-            if item_order_of_pair[pair][n_previous_units:]:
-                self.engine.extend(pair, item_order_of_pair[pair][n_previous_units:])
-
-    def _add_compared_pairs(
-        self,
-        connection: sqlite3.Connection,
-        plan: StudyPlan,
-        item_order_of_pair: Sequence[Sequence[int]],
-        *,
-        n_previous_pairs: int,
-    ) -> None:
-        """Add pairs of systems to the engine. The first pairs create the engine."""
-        n_pairs = len(item_order_of_pair)
+            return Quota(list(map(len, item_orders)), budget=budget_of(plan))
         cluster_numbers = clusters_of(
             [cluster_name for (cluster_name,) in connection.execute("SELECT cluster FROM item ORDER BY item")]
         )
         metric_preferences = _metric_preferences(connection, self.units_of_pair, n_items=len(cluster_numbers))
         stopping_rule = rule_of(
             plan,
-            n_pairs=n_pairs,
-            max_items=max([1, *map(len, item_order_of_pair)]),
+            n_pairs=len(item_orders),
+            max_items=max([1, *map(len, item_orders)]),
             has_metric=metric_preferences is not None,
         )
-        pair_query = "SELECT first, second FROM pair ORDER BY pair LIMIT ?"
-        systems_of_pair = np.array(connection.execute(pair_query, (n_pairs,)).fetchall(), dtype=np.int64).reshape(-1, 2)
-        if self.engine_or_none is None:
-            self.engine_or_none = ConcurrentAnnotation(
-                orders=item_order_of_pair,
-                rule=stopping_rule,
-                systems=systems_of_pair,
-                units=cluster_numbers,
-                metric=metric_preferences,
-            )
-            return
-        assert isinstance(self.engine_or_none, ConcurrentAnnotation)
-        self.engine_or_none.rule = stopping_rule
-        for pair in range(n_previous_pairs, n_pairs):
-            self.engine_or_none.add(
-                item_order_of_pair[pair],
-                systems_of_pair[pair],
-                None if metric_preferences is None else metric_preferences[pair],
-            )
+        return ConcurrentAnnotation(
+            orders=item_orders,
+            rule=stopping_rule,
+            systems=np.array(systems_of_pair, dtype=np.int64).reshape(-1, 2),
+            units=cluster_numbers,
+            metric=metric_preferences,
+        )
 
     def iterate_free_units(self, pair: int) -> Iterator[Unit]:
         """Iterate over the units of the current interim analysis that further annotators may get, in order."""
@@ -350,11 +290,9 @@ class Assignments:
     def exclude(self, worker: Annotator) -> None:
         """Remove the answers and refusals of an annotator from incomplete interim analyses. Completed analyses do not
         change."""
-        for unit_id, issued_question in list(worker.votes.items()):
-            unit = self.units[unit_id]
+        for unit in map(self.units.__getitem__, list(worker.votes)):
             if self.engine.is_in_current_look(unit.pair, unit.place):
                 self._withdraw_vote(unit, worker)
-                worker.lapsed[unit_id] = issued_question
                 self._update_single_units(unit)
         refused_positions_of_pair_index: dict[int, list[int]] = {}
         for unit in sorted(map(self.units.__getitem__, worker.refused), key=lambda refused_unit: refused_unit.place):
@@ -367,23 +305,6 @@ class Assignments:
             self.impossible[pair_index] -= len(reopened_positions)
             for position in reopened_positions:
                 self._report_if_complete(self.units_of_pair[pair_index][position])
-
-    def restore(self, worker: Annotator) -> list[IssuedQuestion]:
-        """Count the answers of a readmitted annotator again if the answers are still needed. Return the answers that
-        become second opinions instead."""
-        lapsed_question_of_unit_id, worker.lapsed = worker.lapsed, {}
-        new_second_opinions = []
-        for unit_id, issued_question in lapsed_question_of_unit_id.items():
-            assert issued_question.value is not None
-            if self.is_free(self.units[unit_id]):
-                self.vote(issued_question, issued_question.value)
-            else:
-                issued_question.answer_role = "second"
-                self.second(issued_question, issued_question.value)
-                new_second_opinions.append(issued_question)
-        for unit_id in sorted(worker.refused):
-            self._count_refusal(self.units[unit_id], worker)
-        return new_second_opinions
 
     def _count_refusal(self, unit: Unit, worker: Annotator) -> None:
         """Count the refusal of a unit by one annotator."""
@@ -414,7 +335,7 @@ class Assignments:
 
     def _unit_and_annotator(self, issued_question: IssuedQuestion) -> tuple[Unit, Annotator]:
         assert issued_question.unit is not None
-        return issued_question.unit, issued_question.session.worker
+        return issued_question.unit, issued_question.worker
 
 
 def _remove_worker(answer_of_worker: Mapping[int, int], removed_worker_id: int) -> Mapping[int, int]:

@@ -16,12 +16,12 @@ import numpy as np
 import polars as pl
 
 from custodes.annotate import study_file
-from custodes.annotate.add_to_study import StoredStudy
 from custodes.annotate.assignment_policy import cap
 from custodes.annotate.forecast import annotator_only
 from custodes.annotate.new_study import LOOKS_CUT
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_ANNOTATORS
+from custodes.annotate.stored_study import StoredStudy
 from custodes.annotate.study_status import snapshot_of_file, study_provenance
 from custodes.annotate.text_problems import text_problems
 from custodes.annotate.wording import fill_plan_texts
@@ -37,10 +37,7 @@ from custodes.stats.reliability import FEWEST_ANNOTATORS
 from custodes.stats.stopping.allocation import divide_evenly
 from custodes.stats.stopping.rules import analyse_tables
 
-SERIOUS = (
-    *("outputs-plain", "contexts-plain", "no-boundary", "nothing-to-ask", "outputs-not-added", "metric-not-added"),
-    "level-grew",
-)
+SERIOUS = ("outputs-plain", "contexts-plain", "no-boundary", "nothing-to-ask")
 """Notes from the creation of a study that count as warnings. All other notes count as infos."""
 
 

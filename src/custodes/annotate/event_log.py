@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from custodes.annotate.participants import Annotator, IssuedQuestion, Session
+from custodes.annotate.participants import Annotator, IssuedQuestion
 from custodes.annotate.state import StudyState
 from custodes.annotate.study_file import WRITING, EventRow, Row, iter_log_rows
 from custodes.data.loading.live_study import failure_reason
@@ -62,7 +62,7 @@ class EventLog:
         self.leases: dict[int, float]
         """Time on the steady clock at which the lease of each assigned question ends, by the number of the question."""
         self.waiting: dict[int, float]
-        """The time on the steady clock at which each annotator began to wait for a question, by number of the visit."""
+        """Time on the steady clock at which each annotator began to wait for a question, by number of the annotator."""
         self.read()
 
     def read(self) -> None:
@@ -86,7 +86,7 @@ class EventLog:
         n_applied_rulings = 0
         for row in iter_log_rows(self.connection):
             state.add_row(row)
-            engine = state.assignments.engine_or_none
+            engine = state.assignments.engine
             if isinstance(engine, ConcurrentAnnotation):
                 for ruling in engine.rulings[n_applied_rulings:]:
                     if stored_outcome := stored_outcome_of_analysis.get((ruling.pair, ruling.look)):
@@ -95,16 +95,16 @@ class EventLog:
         if state.last > LARGEST:
             raise OverflowError("the study has no free event number left; export the study")
         self.state, self.leases, self.waiting, self._ruled = state, {}, {}, n_applied_rulings
-        for session in state.sessions.values():
-            for issued_question in session.open:
+        for worker in state.workers.values():
+            for issued_question in worker.open:
                 if issued_question.unit is not None and not issued_question.expired:
                     self.keep(issued_question)
 
-    def add_rows(self, *rows: Row) -> list[IssuedQuestion]:
-        """Write rows, and write the interim analyses that these rows complete. Return the answers that a readmission
-        turned into second opinions."""
+    def add_rows(self, *rows: Row) -> None:
+        """Write rows, and write the interim analyses that these rows complete."""
         self.connection.executemany(WRITING[type(rows[0])], rows)
-        new_second_opinions = [issued_question for row in rows for issued_question in self.state.add_row(row)]
+        for row in rows:
+            self.state.add_row(row)
         new_rulings = self.state.assignments.engine.rulings[self._ruled :]
         if new_rulings:
             written_at = self.clock.wall()
@@ -113,7 +113,6 @@ class EventLog:
                 [(*ruling[:-1], json.dumps(ruling.used), written_at) for ruling in new_rulings],
             )
             self._ruled += len(new_rulings)
-        return new_second_opinions
 
     @property
     def next(self) -> int:
@@ -124,19 +123,15 @@ class EventLog:
         self,
         kind: str,
         *,
-        session: Session | None = None,
         worker: Annotator | None = None,
         issued_question: IssuedQuestion | None = None,
         **event_values: Any,
     ) -> None:
         """Write an event of a kind that has no separate table."""
-        if session is not None:
-            worker = session.worker
         self.add_rows(
             EventRow(
                 event=self.next,
                 at=self.clock.wall(),
-                session=None if session is None else session.id,
                 worker=None if worker is None else worker.id,
                 assignment=None if issued_question is None else issued_question.id,
                 kind=kind,
@@ -147,17 +142,17 @@ class EventLog:
     def keep(self, issued_question: IssuedQuestion) -> None:
         """Start or extend the lease of a question."""
         self.leases[issued_question.id] = self.clock.steady() + lease_seconds(
-            self.state.paces, is_new_annotator=not issued_question.session.worker.work.paid
+            self.state.paces, is_new_annotator=not issued_question.worker.work.paid
         )
 
     def renew(self, issued_question: IssuedQuestion) -> None:
         """Extend the lease of a question whose annotator is active or has returned."""
-        if issued_question.unit is None or issued_question.session.is_closed or issued_question.session.worker.excluded:
+        if issued_question.unit is None or issued_question.worker.is_closed or issued_question.worker.excluded:
             return
         if issued_question.expired:
             if issued_question.role == "primary" and not self.state.assignments.is_free(issued_question.unit):
                 return  # the question was assigned to another annotator in the meantime
-            self.event("renewed", session=issued_question.session, issued_question=issued_question)
+            self.event("renewed", worker=issued_question.worker, issued_question=issued_question)
         self.keep(issued_question)
 
     def expire(self) -> None:
@@ -167,5 +162,5 @@ class EventLog:
         for assignment_id in expired_ids:
             issued_question = self.state.issued[assignment_id]
             if not issued_question.answer_role and not issued_question.expired:
-                self.event("expired", session=issued_question.session, issued_question=issued_question)
+                self.event("expired", worker=issued_question.worker, issued_question=issued_question)
             del self.leases[assignment_id]

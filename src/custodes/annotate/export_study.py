@@ -34,12 +34,11 @@ SELECT g.label AS rater, i.label AS item, e.at AS at, json_extract(e.json, '$.te
 FROM event e JOIN standing g ON g.worker = e.worker LEFT JOIN assignment a ON a.assignment = e.assignment
 LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item WHERE e.kind = 'comment' ORDER BY e.event
 """,
-    "external_ids": "SELECT label AS rater, external_id FROM worker",
 }
 
 
 @check_arguments
-def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) -> Path:
+def export(path: str | Path, folder: str | Path) -> Path:
     """Export an annotation study to files in a folder, even while the study is being served. The export is complete or
     does not exist.
 
@@ -50,30 +49,23 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     are in no other file, because using them would be an additional interim analysis. comments.csv has the comments, and
     plan.json has the plan. signature.txt has the number of rows of each file, and notes on the study.
 
-    Annotators are named w001, w002 and so on. `external_ids` adds their ids on a platform to raters.csv. An earlier
-    export in the folder is replaced. Raises `InputError` for files that are not a study, and `OptionError` for a folder
-    that is not writable or contains other files.
+    Annotators are named w001, w002 and so on. Raises `InputError` for files that are not a study, and `OptionError` for
+    a folder that is not writable or not empty.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")
     >>> (export(study, Path(tempfile.mkdtemp()) / "out") / "signature.txt").exists()
     True
     """
-    return _write_files(_files(Path(path), external_ids=external_ids), Path(folder))
+    return _write_files(_files(Path(path)), Path(folder))
 
 
-def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
+def _files(path: Path) -> dict[str, bytes]:
     """Return the content of each file by file name. The signature comes last."""
     if not is_study(path):
         raise InputError(f"{path}: not a study file of annotations; create one with custodes annotate new")
     study, queried_table_of_name, plan_json = read_one_state(path, lambda opened: _read(opened, path.name))
-    external_id_table = queried_table_of_name.pop("external_ids")
     table_of_name = {**long_tables(study), "looks": study.looks, **queried_table_of_name}
-    if external_ids:  # the table of raters lacks annotators without an answer that counts
-        rater_table = table_of_name.get("raters", external_id_table.select("rater"))
-        table_of_name["raters"] = rater_table.join(
-            external_id_table, on="rater", how="full", coalesce=True, maintain_order="left_right"
-        )
     content_of_file, n_rows_of_file = {}, {}
     for table_name, table in table_of_name.items():
         if table.height:
@@ -110,43 +102,21 @@ def _signature(study: Study, content_of_file: Mapping[str, bytes], n_rows_of_fil
 def _write_files(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
     """Write all files to a folder. The folder appears only when it is complete."""
     target_folder = Path(os.path.realpath(folder))
-    if target_folder.exists() and not _is_ours(target_folder):
-        raise OptionError(
-            f"cannot write {folder}: the folder contains files that do not belong to an export; give a new folder"
-        )
+    if target_folder.exists() and not (target_folder.is_dir() and not any(target_folder.iterdir())):
+        raise OptionError(f"cannot write {folder}: it exists and is not an empty folder; give a new folder")
     unfinished_folder = target_folder.with_name(f".custodes-{secrets.token_hex(8)}")
-    old_folder = target_folder.with_name(f".custodes-{secrets.token_hex(8)}")
     unfinished_paths = {str(unfinished_folder), *(str(unfinished_folder / file_name) for file_name in content_of_file)}
     UNFINISHED.update(unfinished_paths)
     try:
         unfinished_folder.mkdir(parents=True)
         for file_name, file_content in content_of_file.items():
             (unfinished_folder / file_name).write_bytes(file_content)
-        if target_folder.exists():
-            target_folder.rename(old_folder)
+        with suppress(FileNotFoundError):
+            target_folder.rmdir()
         unfinished_folder.rename(target_folder)
     except OSError as problem:
-        if old_folder.exists() and not target_folder.exists():
-            old_folder.rename(target_folder)
         raise OptionError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
     finally:
-        for folder_to_remove in (unfinished_folder, old_folder) if target_folder.exists() else (unfinished_folder,):
-            with suppress(OSError):
-                shutil.rmtree(folder_to_remove)
+        shutil.rmtree(unfinished_folder, ignore_errors=True)
         UNFINISHED.difference_update(unfinished_paths)
     return folder
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether a path is an empty folder, or a folder that contains only files of an export."""
-    if not folder.is_dir():
-        return False
-    file_names = {file_path.name for file_path in folder.iterdir()}
-    signature_path = folder / SIGNATURE
-    if not file_names or not signature_path.is_file():
-        return not file_names
-    listed_file_names = {
-        signature_line.partition(":")[0]
-        for signature_line in signature_path.read_text(encoding="utf-8", errors="replace").splitlines()
-    }
-    return file_names <= listed_file_names | {SIGNATURE}

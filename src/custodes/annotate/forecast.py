@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.annotate.assignment_policy import BEYOND, control_kinds
+from custodes.annotate.assignment_policy import control_kinds
 from custodes.annotate.plan import StoppingRule, StudyPlan, rule_of
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.stats.arrays import Floats, Ints
@@ -43,7 +43,8 @@ class Range(NamedTuple):
 class Forecast:
     """Expected further answers, time and cost, and the cost so far.
 
-    `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds.
+    `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds,
+    in proportion to `answers`.
     `hours`: expected further hours, at the rate of answers in the half hour before the last answer; None if no answer
     in that half hour was used for decisions, or if the study is stuck. `stuck`: reason why the study is stuck, or ''.
     The reason 'annotators' means that the current interim analyses need more answers than the current annotators may
@@ -88,7 +89,8 @@ def forecast(snapshot: Snapshot) -> Forecast:
         )
     answer_range, payment_plan = _range(remaining_answer_draws), snapshot.plan.money
     cost_per_answer = payment_plan.price * (1 + payment_plan.fee)
-    paid_answer_range = _range(_draw_paid_answers(snapshot, remaining_answer_draws))
+    paid_per_answer = _paid_per_deciding_answer(snapshot)
+    paid_answer_range = Range(*(n_answers * paid_per_answer for n_answers in answer_range))
     answers_per_hour, stuck_reason = 2 * snapshot.recent, _standstill_cause(snapshot)
     hourly_wage = _wage(snapshot.annotators, payment_plan.price)
     return Forecast(
@@ -199,74 +201,13 @@ def annotator_only(outcome_counts: NDArray[np.integer]) -> Counts:
     return Counts(zeros, zeros[..., 0], outcome_counts)
 
 
-def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Floats:
-    """Return draws of the number of paid answers of all kinds, given draws (DRAWS,) of the number of answers used for
-    decisions. If several annotators rate an output, each of their answers is used. Second opinions and control
-    questions are added according to the policy, and refusals at the current rate.
-
-    The number of additional questions for idle annotators is unknown, so this number is drawn uniformly between 0 and
-    the maximum.
-    """
-    if not deciding_answer_draws.any():
-        return deciding_answer_draws
-    rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
-    primary_answer_draws = np.resize(deciding_answer_draws, DRAWS)
-    extra_fraction_draws = rng.random(DRAWS)
-    max_second_opinion_draws = (annotator_plan.overlap * (snapshot.primary + primary_answer_draws) + BEYOND) / (
-        1 - annotator_plan.overlap
-    ) - snapshot.second
-    scheduled_second_opinion_draws = rng.poisson(
-        primary_answer_draws * annotator_plan.overlap / (1 - annotator_plan.overlap)
-    )
-    second_opinion_draws = np.clip(
-        scheduled_second_opinion_draws
-        + extra_fraction_draws * (max_second_opinion_draws - scheduled_second_opinion_draws),
-        0,
-        np.maximum(max_second_opinion_draws, 0),
-    ) * (annotator_plan.overlap > 0)
-    real_question_draws = (primary_answer_draws + second_opinion_draws) * (
-        1 + snapshot.refused / max(snapshot.answers, 1)
-    )
-    active_annotators = [annotator for annotator in snapshot.annotators if annotator.standing in ("ok", "watch")]
-    has_annotator_begun = np.array([annotator.began for annotator in active_annotators], dtype=bool)
-    is_present_annotator = has_annotator_begun | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
-    earlier_gold_question_counts = np.array([annotator.gold_asked for annotator in active_annotators])
-    earlier_question_counts = np.array([annotator.answers + annotator.refused for annotator in active_annotators])
-    question_draws_per_annotator = (real_question_draws / np.maximum(is_present_annotator.sum(axis=1), 1))[
-        :, np.newaxis
-    ]
-    first_batch_control_rate, later_batch_control_rate = (
-        len(control_kinds(annotator_plan, snapshot.control_kinds, is_first_batch=is_first_batch)) / annotator_plan.batch
-        for is_first_batch in (True, False)
-    )
-    extra_gold_question_draws = np.zeros_like(question_draws_per_annotator)
-    if annotator_plan.gold_every and "gold" in snapshot.control_kinds:
-        allowed_extra_gold_draws = (
-            np.floor((earlier_question_counts + question_draws_per_annotator) / annotator_plan.gold_every + BEYOND)
-            - earlier_gold_question_counts
-            - question_draws_per_annotator * later_batch_control_rate / (1 - later_batch_control_rate)
-        )
-        extra_gold_question_draws = extra_fraction_draws[:, np.newaxis] * np.maximum(allowed_extra_gold_draws, 0)
-    unscheduled_question_draws = (
-        question_draws_per_annotator + extra_gold_question_draws
-    )  # all questions except the scheduled control questions
-    first_batch_question_draws = np.minimum(
-        unscheduled_question_draws,
-        np.maximum(annotator_plan.batch - earlier_question_counts - earlier_gold_question_counts, 0)
-        * (1 - first_batch_control_rate),
-    )
-    control_question_draws = extra_gold_question_draws + rng.poisson(
-        first_batch_question_draws * first_batch_control_rate / (1 - first_batch_control_rate)
-        + (unscheduled_question_draws - first_batch_question_draws)
-        * later_batch_control_rate
-        / (1 - later_batch_control_rate)
-    )
-    return np.asarray(
-        real_question_draws
-        + (is_present_annotator * (control_question_draws + ~has_annotator_begun * annotator_plan.qualification)).sum(
-            axis=1
-        )
-    )
+def _paid_per_deciding_answer(snapshot: Snapshot) -> float:
+    """Return the expected number of paid answers of all kinds per answer used for decisions: second opinions and
+    control questions as planned, and refusals at the current rate."""
+    annotator_plan = snapshot.plan.annotators
+    n_control_questions = len(control_kinds(annotator_plan, snapshot.control_kinds, is_first_batch=False))
+    refusals_per_answer = snapshot.refused / max(snapshot.answers, 1)
+    return (1 + refusals_per_answer) / (1 - annotator_plan.overlap) / (1 - n_control_questions / annotator_plan.batch)
 
 
 def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:

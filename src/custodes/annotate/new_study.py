@@ -3,11 +3,10 @@ question."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from custodes.annotate.event_log import Clock
 from custodes.annotate.known_questions import ControlQuestion, attention_checks, read_gold
 from custodes.annotate.plan import StudyPlan, check_plan, rule_of
 from custodes.annotate.plan_file import read_plan
-from custodes.annotate.rendering import render
+from custodes.annotate.rendering import StudyHtml, render
 from custodes.annotate.study_material import (
     Medium,
     Pair,
@@ -108,10 +107,12 @@ def new(
 
     def fill(connection: sqlite3.Connection) -> None:
         written_at = Clock().wall()
-        add_texts(connection, material, study_html.items, study_html.outputs, media, written_at=written_at)
+        _add_texts(connection, material, study_html, media, written_at)
         for pair_number, (pair, item_order) in enumerate(zip(selected_pairs, item_orders, strict=True)):
-            add_pair(connection, pair_number, pair, material.systems)
-            add_units(connection, pair_number, item_order)
+            system_ids = [None if system is None else material.systems.index(system) for system in pair]
+            connection.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair_number, *system_ids))
+            unit_rows = [(pair_number, position, item_index) for position, item_index in enumerate(item_order)]
+            connection.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", unit_rows)
         connection.executemany(
             "INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2", metric_rows
         )
@@ -130,7 +131,7 @@ def new(
                 )
             ],
         )
-        all_notes = (
+        notes = (
             *input_study.notes,
             *notes_on_omissions,
             *missing_output_notes(material),
@@ -138,7 +139,10 @@ def new(
             *study_html.notes(),
             *plan_notes(plan, max_items=max_items),
         )
-        add_notes(connection, all_notes, plain_text_items=study_html.refused, written_at=written_at)
+        connection.executemany(
+            "INSERT INTO event (at, kind, json) VALUES (?, 'note', ?)",
+            [(written_at, json.dumps(asdict(note), ensure_ascii=False)) for note in notes],
+        )
 
     study_file.create(study_path, plan, fill)
     return study_path
@@ -267,17 +271,6 @@ def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArra
     return has_both_outputs & ~looks_equal, int(looks_equal.sum()) - n_empty_comparisons, n_empty_comparisons
 
 
-def draw_later_order(
-    is_available_item: NDArray[np.bool_], cluster_numbers: Ints, seed: int, *seed_texts: str
-) -> list[int]:
-    """Return the random order of a pair that was added later, or of items that were added to a pair later. The seed
-    depends on `seed_texts`, so earlier orders do not change."""
-    seed_digest = hashlib.sha256("\0".join(seed_texts).encode()).digest()
-    rng = np.random.default_rng([seed, *np.frombuffer(seed_digest, dtype=np.uint32).tolist()])
-    item_orders = annotation_order(is_available_item[np.newaxis], cluster_numbers, rng)
-    return [int(item_index) for item_index in item_orders[0, : int(is_available_item.sum())]]
-
-
 def omission_notes(
     is_askable_comparison: NDArray[np.bool_], pairs: Sequence[Pair], *, n_identical: int, n_empty: int, n_control: int
 ) -> list[Note]:
@@ -375,108 +368,39 @@ def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
 # --- rows of the file
 
 
-def add_texts(
+def _add_texts(
     connection: sqlite3.Connection,
     material: StudyMaterial,
-    context_html_of_item: Mapping[str, str],
-    html_of_output: Mapping[tuple[str, str], str],
+    study_html: StudyHtml,
     media: Iterable[Medium],
-    *,
-    stored_system_and_item_counts: tuple[int, int] = (0, 0),
     written_at: float,
 ) -> None:
-    """Add systems, items, outputs and images to the file. `stored_system_and_item_counts` is the number of systems and
-    the number of items that the file already has. Each image is stored once."""
+    """Add systems, items, outputs and images to the file. Each image is stored once."""
     id_of_system = {system: row_id for row_id, system in enumerate(material.systems)}
     id_of_item_label = {item_label: row_id for row_id, item_label in enumerate(material.labels())}
     connection.executemany(
-        "INSERT INTO system VALUES (?, ?, ?)",
-        [
-            (row_id, system, written_at)
-            for system, row_id in id_of_system.items()
-            if row_id >= stored_system_and_item_counts[0]
-        ],
+        "INSERT INTO system VALUES (?, ?, ?)", [(row_id, system, written_at) for system, row_id in id_of_system.items()]
     )
     connection.executemany(
         "INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                *(
-                    row_id,
-                    item.label,
-                    item.cluster,
-                    item.group,
-                    item.source,
-                    item.context,
-                    context_html_of_item[item.label],
-                ),
-                *(json.dumps(item.images), item.meta, json.dumps(item.references)),
+                *(row_id, item.label, item.cluster, item.group, item.source, item.context),
+                *(study_html.items[item.label], json.dumps(item.images), item.meta, json.dumps(item.references)),
             )
             for row_id, item in enumerate(material.items)
-            if row_id >= stored_system_and_item_counts[1]
         ],
     )
     connection.executemany(
         "INSERT INTO output VALUES (?, ?, ?, ?, ?)",
         [
             (
-                id_of_item_label[item_label],
-                id_of_system[system],
-                output.text,
-                html_of_output[item_label, system],
-                json.dumps(output.images),
+                *(id_of_item_label[item_label], id_of_system[system], output.text),
+                *(study_html.outputs[item_label, system], json.dumps(output.images)),
             )
             for (item_label, system), output in material.outputs.items()
         ],
     )
     connection.executemany(
         "INSERT OR IGNORE INTO media VALUES (?, ?, ?)", [(medium.name, medium.type, medium.content) for medium in media]
-    )
-
-
-def add_pair(connection: sqlite3.Connection, pair_number: int, pair: Pair, systems: Sequence[str]) -> None:
-    """Add a pair of systems to compare, or one system to rate."""
-    system_ids = [None if system is None else systems.index(system) for system in pair]
-    connection.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair_number, *system_ids))
-
-
-def add_units(
-    connection: sqlite3.Connection, pair_number: int, item_order: Sequence[int], *, first_position: int = 0
-) -> None:
-    """Add the items of a pair in their order, starting at position `first_position`. Positions never change."""
-    unit_rows = [
-        (pair_number, position, item_index) for position, item_index in enumerate(item_order, start=first_position)
-    ]
-    connection.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", unit_rows)
-
-
-_LAST = """
-SELECT max(n) FROM (
-    SELECT max(worker) AS n FROM worker UNION ALL SELECT max(session) FROM session
-    UNION ALL SELECT max(assignment) FROM assignment UNION ALL SELECT max(judgment) FROM judgment
-    UNION ALL SELECT max(exclusion) FROM exclusion UNION ALL SELECT max(event) FROM event
-)
-"""
-"""Query of the largest id that occurs in the tables of activity, which share one numbering."""
-
-
-def add_notes(
-    connection: sqlite3.Connection, notes: Iterable[Note], *, plain_text_items: Iterable[str], written_at: float
-) -> None:
-    """Add events to the file: notes for `check`, and the items that are displayed as plain text although the plan has
-    another format."""
-    plain_text_item_labels = sorted(plain_text_items)
-    event_kinds_and_contents: list[tuple[str, object]] = (
-        [("plain", plain_text_item_labels)] if plain_text_item_labels else []
-    )
-    event_kinds_and_contents += [("note", asdict(note)) for note in notes]
-    ((last_log_id,),) = connection.execute(_LAST)
-    connection.executemany(
-        "INSERT INTO event (event, at, kind, json) VALUES (?, ?, ?, ?)",
-        [
-            (event_id, written_at, event_kind, json.dumps(event_content, ensure_ascii=False))
-            for event_id, (event_kind, event_content) in enumerate(
-                event_kinds_and_contents, start=(last_log_id or 0) + 1
-            )
-        ],
     )

@@ -1,4 +1,4 @@
-"""Annotators in the state of a study: identity, visits, assigned questions, units, counts of answers, and status.
+"""Annotators in the state of a study: identity, visit, assigned questions, units, counts of answers, and status.
 
 The status of an annotator is ok, watch or blocked, with reasons. The status does not depend on which systems the
 annotator prefers. Only control questions (gold, attention) block an annotator. Blocking is decided by a sequential test
@@ -23,102 +23,25 @@ NOTHING: Mapping[int, int] = MappingProxyType({})
 
 @dataclass(slots=True, eq=False)
 class Annotator:
-    """An annotator.
+    """An annotator and the annotator's visit.
 
-    `by`: who excluded or readmitted the annotator last (rule or owner). `assigned_units`: units that were assigned to
-    the annotator, answered or not. `refused`: units that the annotator could not judge. `load`: number of primary
-    answers, refusals and open questions of each pair. `votes`: answers that count, by unit. `lapsed`: answers that
-    stopped counting when the annotator was excluded.
+    `by`: who excluded the annotator (rule or owner). `agreed`: digest of the consent text that the annotator accepted.
+    `finished`: whether the annotator ended the visit. `batch`: number of the current batch. `number`: position of the
+    latest question in the batch. `control_kind_of_position`: kind of each control question, by position in the batch.
+    `open`: open questions, of which the last one is displayed. `answered`: questions whose answers may be withdrawn.
+    `codes`: completion codes, by reason for the end of the visit. `assigned_units`: units that were assigned to the
+    annotator, answered or not. `refused`: units that the annotator could not judge. `load`: number of primary answers,
+    refusals and open questions of each pair. `votes`: answers that count, by unit.
     """
 
     id: int
     label: str
     source: str
     external_id: str
-    sessions: list[Session] = field(default_factory=list)
     excluded: bool = False
     by: str = ""
     forgotten: bool = False
     qualified: bool | None = None
-    batches: int = 0
-    seen_items: set[int] = field(default_factory=set)
-    assigned_units: set[int] = field(default_factory=set)
-    seen_control_questions: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)
-    load: Counter[int] = field(default_factory=Counter)
-    votes: dict[int, IssuedQuestion] = field(default_factory=dict)
-    lapsed: dict[int, IssuedQuestion] = field(default_factory=dict)
-    work: Work = field(default_factory=lambda: Work())
-
-    @property
-    def is_able(self) -> bool:
-        """Whether the annotator may get questions. The result is false if the annotator is excluded, erased or not
-        qualified, or has declined or left every visit."""
-        has_left = bool(self.sessions) and all(session.declined for session in self.sessions)
-        return not (self.excluded or self.forgotten or self.qualified is False or has_left)
-
-
-@dataclass(slots=True, eq=False)
-class Work:
-    """Counts of an annotator's answers.
-
-    `answers`: answers to real questions, of which `equal` are ties, `decided` are not ties, and `first_shown` prefer
-    the output shown first. `refused`: questions that the annotator could not judge. `gold_asked`: answers to control
-    questions, of which `gold_right` are correct. `trained`: answers to qualification questions, of which
-    `training_right` are correct. `paid`: paid answers of all kinds. `times`: seconds for which each answered question
-    was visible.
-    """
-
-    answers: int = 0
-    refused: int = 0
-    first_shown: int = 0
-    decided: int = 0
-    equal: int = 0
-    gold_right: int = 0
-    gold_asked: int = 0
-    trained: int = 0
-    training_right: int = 0
-    paid: int = 0
-    times: array[float] = field(default_factory=lambda: array("d"))
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts of the whole study.
-
-    `primary`: answers that are used for decisions. `second`: second opinions. `equal`: ties among both. `gold`: answers
-    to control questions. `refused`: real questions that could not be judged. `paid`: paid answers of all kinds.
-    `peeked`: number of times that the owner viewed results of incomplete interim analyses.
-    """
-
-    primary: int = 0
-    second: int = 0
-    gold: int = 0
-    refused: int = 0
-    paid: int = 0
-    peeked: int = 0
-    equal: int = 0
-
-    @property
-    def answers(self) -> int:
-        """Number of answers to real questions."""
-        return self.primary + self.second
-
-
-@dataclass(slots=True, eq=False)
-class Session:
-    """A visit of an annotator.
-
-    `agreed`: digest of the consent text that the annotator accepted. `finished`: whether the annotator ended the visit.
-    `batch`: number of the current batch. `number`: position of the latest question in the batch.
-    `control_kind_of_position`: kind of each control question, by position in the batch. `open`: open questions, of
-    which the last one is displayed. `answered`: questions whose answers may be withdrawn. `codes`: completion codes, by
-    reason for the end of the visit.
-    """
-
-    id: int
-    worker: Annotator
-    params: Mapping[str, str]
     agreed: str | None = None
     declined: bool = False
     begun: bool = False
@@ -130,11 +53,54 @@ class Session:
     answered: list[IssuedQuestion] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
     last_item: int | None = None
+    seen_items: set[int] = field(default_factory=set)
+    assigned_units: set[int] = field(default_factory=set)
+    seen_control_questions: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+    load: Counter[int] = field(default_factory=Counter)
+    votes: dict[int, IssuedQuestion] = field(default_factory=dict)
+    work: Work = field(default_factory=lambda: Work())
+
+    @property
+    def is_able(self) -> bool:
+        """Whether the annotator may get questions. The result is false if the annotator is excluded, erased or not
+        qualified, or has declined or left."""
+        return not (self.excluded or self.is_closed or self.qualified is False)
 
     @property
     def is_closed(self) -> bool:
-        """Whether actions of the visit are ignored, because the annotator has left or was erased."""
-        return self.declined or self.worker.forgotten
+        """Whether actions of the annotator are ignored, because the annotator has left or was erased."""
+        return self.declined or self.forgotten
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """Counts of the answers of an annotator or of the whole study.
+
+    `primary`: answers that are used for decisions. `second`: second opinions. Of both, `equal` are ties, `decided` are
+    not ties, and `first_shown` prefer the output shown first. `refused`: questions that the annotator could not judge.
+    `gold_asked`: answers to control questions, of which `gold_right` are correct. `trained`: answers to qualification
+    questions, of which `training_right` are correct. `paid`: paid answers of all kinds. `times`: seconds for which each
+    answered question was visible.
+    """
+
+    primary: int = 0
+    second: int = 0
+    refused: int = 0
+    first_shown: int = 0
+    decided: int = 0
+    equal: int = 0
+    gold_right: int = 0
+    gold_asked: int = 0
+    trained: int = 0
+    training_right: int = 0
+    paid: int = 0
+    times: array[float] = field(default_factory=lambda: array("d"))
+
+    @property
+    def answers(self) -> int:
+        """Number of answers to real questions."""
+        return self.primary + self.second
 
 
 class IssuedQuestion(msgspec.Struct, kw_only=True, eq=False):
@@ -146,7 +112,7 @@ class IssuedQuestion(msgspec.Struct, kw_only=True, eq=False):
     """
 
     id: int
-    session: Session
+    worker: Annotator
     number: int
     unit: Unit | None
     gold: int | None
@@ -199,7 +165,7 @@ class AnnotatorStanding(NamedTuple):
 
 
 def annotator_standing(
-    work: Work, totals: Totals, *, typical_seconds: float | None, n_annotators: int
+    work: Work, totals: Work, *, typical_seconds: float | None, n_annotators: int
 ) -> AnnotatorStanding:
     """Return the status of an annotator. The status depends only on the counts and times of the annotator (`work`), and
     on the counts of the whole study (`totals`).
@@ -209,8 +175,8 @@ def annotator_standing(
     that only one study in a thousand flags a careful annotator for position or ties.
 
     >>> from array import array
-    >>> work = Work(gold_asked=4, gold_right=1, answers=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))
-    >>> annotator_standing(work, Totals(primary=360, equal=66), typical_seconds=38.0, n_annotators=12)
+    >>> work = Work(gold_asked=4, gold_right=1, primary=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))
+    >>> annotator_standing(work, Work(primary=360, equal=66), typical_seconds=38.0, n_annotators=12)
     AnnotatorStanding(name='watch', flags=('fast', 'one side'))
     """
     n_judged_questions = work.answers + work.gold_asked

@@ -83,9 +83,6 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "displayed in the same way"
         ),
     ] = "plain"
-    differences: Annotated[
-        bool, Meta(description="let annotators highlight the words that differ; highlighting draws attention to form")
-    ] = False
 
 
 class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

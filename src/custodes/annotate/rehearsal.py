@@ -36,7 +36,7 @@ START = 1_700_000_000.0
 """Simulated start time of every rehearsal, in seconds since the epoch."""
 EMPTY = """
 DELETE FROM judgment; DELETE FROM look; DELETE FROM exclusion; DELETE FROM event; DELETE FROM assignment;
-DELETE FROM session; DELETE FROM worker;
+DELETE FROM worker;
 """
 """Statements that delete all activity, in an order that respects references between tables."""
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -60,19 +60,11 @@ class StudyHtml:
     n_plain_contexts: int
     control_questions: Sequence[tuple[str, str, str]]
 
-    @property
-    def refused(self) -> frozenset[str]:
-        """The items whose outputs are displayed as plain text."""
-        return frozenset(item_label for item_label, _ in self.reasons)
-
-    def notes(self, *, omitted_items: Set[str] = frozenset()) -> list[Note]:
-        """Return notes on texts that are displayed as plain text, with reasons. The outputs of `omitted_items` are not
-        displayed."""
-        n_outputs_of_reason = Counter(
-            reason for (item_label, _), reason in self.reasons.items() if item_label not in omitted_items
-        )
+    def notes(self) -> list[Note]:
+        """Return notes on texts that are displayed as plain text, with reasons."""
+        n_outputs_of_reason = Counter(self.reasons.values())
         reasons_text = ", ".join(f"{n_outputs} {WHY[reason]}" for reason, n_outputs in n_outputs_of_reason.items())
-        n_plain_items = len(self.refused - omitted_items)
+        n_plain_items = len({item_label for item_label, _ in self.reasons})
         return build_notes(
             (
                 "outputs-plain",

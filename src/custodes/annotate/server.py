@@ -47,15 +47,13 @@ class ServedSite:
     """Studies that are being served.
 
     `url` is the address for annotators. `owner` is the sign-in link of the owner's page; the link works once.
-    `services` has the service of each study by the study's name in addresses. `moved` has the former base address of
-    each study whose earlier links do not start with `url`.
+    `services` has the service of each study by the study's name in addresses.
     """
 
     url: str
     owner: str
     port: int
     services: Mapping[str, Service]
-    moved: Mapping[str, str]
     is_alive: Callable[[], bool]
 
     def join(self, study: str) -> str | None:
@@ -118,11 +116,6 @@ def serve(
                 tell(f"{study_name}: annotators start at {join_url}")
             elif not service.snapshot().result().annotators:
                 tell(f"{study_name}: invite annotators on the owner's page")
-        for study_name, former_address in served_site.moved.items():
-            tell(
-                f"{study_name}: links that start with {former_address} do not lead to {served_site.url}; serve the "
-                "study at the former address, or send new links"
-            )
         tell("Ctrl-C stops the server; every acknowledged answer is stored")
         if open_browser:
             webbrowser.open(served_site.owner)
@@ -162,12 +155,6 @@ def serve_in_thread(
         }
         bound_port = listener.getsockname()[1]
         site_url = (public_url or local_url(host, bound_port)).rstrip("/")
-        stored_address_of_study = {
-            study_name: service.address().result() for study_name, service in service_of_study.items()
-        }
-        if port or public_url:  # an arbitrary free port differs at every start
-            for service in service_of_study.values():
-                service.set_address(site_url).result()
         owner_key = secrets.token_urlsafe(16)
         if backup is not None:
             exit_stack.enter_context(_backups(service_of_study, make_folder(backup), tell))
@@ -177,11 +164,6 @@ def serve_in_thread(
             owner=f"{site_url}/admin?key={owner_key}",
             port=bound_port,
             services=service_of_study,
-            moved={
-                study_name: former_address
-                for study_name, former_address in stored_address_of_study.items()
-                if former_address not in ("", site_url)
-            },
             is_alive=exit_stack.enter_context(_run_server(site_app, listener, behind_a_proxy=public_url is not None)),
         )
 

@@ -18,7 +18,7 @@ import msgspec
 from custodes.annotate import arrivals, study_file, visits
 from custodes.annotate.arrivals import AGAIN, NEW, Addresses
 from custodes.annotate.event_log import Clock, EventLog
-from custodes.annotate.participants import Annotator, Session
+from custodes.annotate.participants import Annotator
 from custodes.annotate.plan import StudyPlan, check_plan
 from custodes.annotate.snapshot import Snapshot, snapshot_of, state_name
 from custodes.annotate.study_file import StudyBusy
@@ -73,7 +73,6 @@ class Service:
         study_path = study_file.check(path)
         with ExitStack() as exit_stack, study_file.sqlite_errors(study_path):
             service = cls(study_path, exit_stack, clock or Clock(), threaded=threaded, durable=durable)
-            service._take_in().result()
             service._resources = exit_stack.pop_all()
         return service
 
@@ -102,29 +101,22 @@ class Service:
         return arrivals.invite(self._log, n_annotators)
 
     @run_in_writer
-    def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
+    def join(self, *, external_id: str, address: str) -> str | None:
         """Return a token for a worker who arrives by the open link. Return None if the worker is not admitted.
 
-        A worker with a known `external_id` continues the latest visit. A new visit begins instead if three conditions
-        hold: the last batch of that visit is complete, another batch is allowed, and the parameters of the link are
-        different. With an empty `external_id`, the worker counts as new. In one hour, at most `NEW` new workers and
-        `AGAIN` returning workers may arrive from one network address (for IPv6, from one /64 network). Network
-        addresses are not stored.
+        A worker with a known `external_id` continues the earlier visit. With an empty `external_id`, the worker counts
+        as new. In one hour, at most `NEW` new workers and `AGAIN` returning workers may arrive from one network address
+        (for IPv6, from one /64 network). Network addresses are not stored.
         """
         return arrivals.join(
-            self._log,
-            self._new_arrivals,
-            self._returning_arrivals,
-            external_id=external_id,
-            params=params,
-            address=address,
+            self._log, self._new_arrivals, self._returning_arrivals, external_id=external_id, address=address
         )
 
     @run_in_writer
     def view(self, token: str) -> View | None:
         """Return the current page of a visit, or None for an unknown token. An open question is displayed again."""
-        session = self._session(token)
-        return None if session is None else view_of(self._log, session)
+        worker = self._visitor(token)
+        return None if worker is None else view_of(self._log, worker)
 
     @run_in_writer
     def act(self, token: str, action: Act) -> View | None:
@@ -133,22 +125,22 @@ class Service:
 
         Raise `InputError` for an invalid answer.
         """
-        session = self._session(token)
-        return view_of(self._log, session) if session is not None and visits.do(self._log, session, action) else None
+        worker = self._visitor(token)
+        return view_of(self._log, worker) if worker is not None and visits.do(self._log, worker, action) else None
 
     @run_in_writer
     def renew_lease(self, token: str, assignment: int) -> None:
         """Extend the lease of a question, because its page is still open."""
-        session = self._session(token)
-        for issued_question in session.open if session else ():
+        worker = self._visitor(token)
+        for issued_question in worker.open if worker else ():
             if issued_question.id == assignment:
                 self._log.renew(issued_question)
 
     def has_visit(self, token: str) -> bool:
         """Whether a token belongs to a visit of this study. The check does not wait for other operations."""
-        return self._session(token) is not None
+        return self._visitor(token) is not None
 
-    def _session(self, token: str) -> Session | None:
+    def _visitor(self, token: str) -> Annotator | None:
         return self._log.state.tokens.get(digest_of(token))
 
     # --- the owner
@@ -164,18 +156,6 @@ class Service:
             self._log.event(CONTROLS[what], why=why)
 
     @run_in_writer
-    def address(self) -> str:
-        """Return the base address of links: the latest address of the server or of an invitation, or '' if there is
-        none."""
-        return self._log.state.address
-
-    @run_in_writer
-    def set_address(self, url: str) -> None:
-        """Set the base address of links."""
-        if url != self._log.state.address:
-            self._log.event("address", url=url)
-
-    @run_in_writer
     def exclude(self, worker_label: str, reason: str, by: Literal["owner", "rule"] = "owner") -> None:
         """Exclude an annotator, who gets no more questions. The answers are removed from incomplete interim analyses.
 
@@ -184,13 +164,6 @@ class Service:
         annotator = self._worker(worker_label)
         if not annotator.excluded:
             visits.exclude(self._log, annotator, by=by, reason=reason)
-
-    @run_in_writer
-    def restore(self, worker_label: str) -> None:
-        """Undo the exclusion of an annotator. Answers that were replaced in the meantime become second opinions."""
-        annotator = self._worker(worker_label)
-        if annotator.excluded:
-            visits.restore(self._log, annotator)
 
     def forget(self, worker_label: str) -> Future[None]:
         """Erase the data that identify an annotator, and the annotator's comments. The answers remain in the study
@@ -240,12 +213,6 @@ class Service:
         self._log.event("replanned", version=plan_version)
 
     @run_in_writer
-    def peek(self) -> None:
-        """Record that the owner viewed the results of an incomplete interim analysis. Reports and exports mention
-        this."""
-        self._log.event("peeked")
-
-    @run_in_writer
     def state(self) -> str:
         """Return the state of the study: open, paused, stopped or finished."""
         return state_name(self._log.state)
@@ -254,15 +221,6 @@ class Service:
     def snapshot(self) -> Snapshot:
         """Return the current status: completed interim analyses, annotators and counts."""
         return snapshot_of(self._log, write_failure=self.write_failure)
-
-    @run_in_writer
-    def _take_in(self) -> None:
-        """Start to ask questions on systems and items that were added to the file since the study was last open."""
-        n_pairs, last_unit_id = self._connection.execute(
-            "SELECT (SELECT count(*) FROM pair), (SELECT coalesce(max(unit), 0) FROM unit)"
-        ).fetchone()
-        if (n_pairs, last_unit_id) != self._log.state.added:
-            self._log.event("added", pairs=n_pairs, units=last_unit_id)
 
     def _worker(self, label: str) -> Annotator:
         worker_of_label = {worker.label: worker for worker in self._log.state.workers.values()}

@@ -7,16 +7,16 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.arrivals import code_of
 from custodes.annotate.event_log import EventLog
-from custodes.annotate.participants import FEWEST, Annotator, AnnotatorStanding, Totals, Work, annotator_standing
+from custodes.annotate.participants import FEWEST, Annotator, AnnotatorStanding, Work, annotator_standing
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.state import StudyState
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, build_notes
-from custodes.errors import join_labels
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from custodes.stats.reliability import FEWEST_ANNOTATORS
 
@@ -25,24 +25,17 @@ FINISHED = "finished"
 """The state of a study in which no pair is open."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reach:
+class Reach(NamedTuple):
     """Whether the current annotators can complete the current interim analyses.
 
     `free` is the number of missing answers that are not assigned to an annotator. `short` is the number of unassigned
-    missing answers that no current annotator may give. `able` has the labels of the annotators who may give some of the
-    missing answers. `idle` is the number of the other admitted annotators, who may give none of the missing answers.
+    missing answers that no current annotator may give. `there` is the number of admitted annotators (see
+    `Annotator.is_able`).
     """
 
     free: int = 0
     short: int = 0
-    able: tuple[str, ...] = ()
-    idle: int = 0
-
-    @property
-    def there(self) -> int:
-        """Number of admitted annotators (see `Annotator.is_able`)."""
-        return len(self.able) + self.idle
+    there: int = 0
 
 
 def reach_of(state: StudyState) -> Reach:
@@ -51,57 +44,24 @@ def reach_of(state: StudyState) -> Reach:
         return Reach()
     assignments, annotator_plan = state.assignments, state.plan.annotators
     n_able_annotators = assignment_policy.count_able_annotators(state)
-    able_annotators = [worker for worker in state.workers.values() if worker in state.able_workers]
+    able_annotators = [worker for worker in state.workers.values() if worker.is_able]
     annotators_with_batches_left = [
         worker
         for worker in able_annotators
-        if worker.batches < annotator_plan.batches
-        or any(session.batch == worker.batches and session.number < annotator_plan.batch for session in worker.sessions)
+        if worker.batch < annotator_plan.batches or worker.number < annotator_plan.batch
     ]
-    n_unassigned_answers, n_uncoverable_answers, labels_of_useful_annotators = 0, 0, set[str]()
+    n_unassigned_answers, n_uncoverable_answers = 0, 0
     for pair_index, target_answers in enumerate(assignments.engine.target):
         free_units = list(assignments.iterate_free_units(pair_index))
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        max_answers_per_annotator_and_pair = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
+        max_answers = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
+        n_possible_answers = sum(
+            max(0, min(max_answers - worker.load[pair_index], len(free_unit_ids - worker.assigned_units)))
+            for worker in (annotators_with_batches_left if free_units else ())
+        )
         n_unassigned_answers += n_lacking_answers
-        for worker in annotators_with_batches_left:
-            if n_lacking_answers == 0 and worker.label in labels_of_useful_annotators:
-                continue
-            n_possible_answers = min(
-                max_answers_per_annotator_and_pair - worker.load[pair_index],
-                len(free_unit_ids) - len(free_unit_ids & worker.assigned_units),
-            )
-            if n_possible_answers > 0:
-                labels_of_useful_annotators.add(worker.label)
-                n_lacking_answers -= min(n_possible_answers, n_lacking_answers)
-        n_uncoverable_answers += n_lacking_answers
-    return Reach(
-        free=n_unassigned_answers,
-        short=n_uncoverable_answers,
-        able=tuple(worker.label for worker in able_annotators if worker.label in labels_of_useful_annotators),
-        idle=len(able_annotators) - len(labels_of_useful_annotators),
-    )
-
-
-def _standstill(reach: Reach, *, has_links: bool) -> list[Note]:
-    advice, able_labels_text = "raise the cap (Price and limits on the owner's page)", join_labels(reach.able)
-    depends_on_few = has_links and reach.free > 0 and len(reach.able) <= reach.idle
-    return build_notes(
-        (
-            STANDSTILL,
-            reach.there > 0 and reach.short > 0,
-            f"the {reach.there} current annotators cannot complete the current interim analyses: {reach.short} of "
-            f"{reach.free} remaining answers exceed the limits per annotator ([annotators] cap, batches). Invite more "
-            f"annotators, or {advice}",
-        ),
-        (
-            STANDSTILL,
-            reach.there > 0 and reach.short == 0 and depends_on_few,
-            f"{plural(reach.free, 'remaining answer')} of the current interim analyses can come only from "
-            f"{able_labels_text}, because all other annotators ({reach.idle}) have reached their maximum. Remind "
-            f"{able_labels_text}, exclude annotators who do not return (then the others may answer more), or {advice}",
-        ),
-    )
+        n_uncoverable_answers += max(0, n_lacking_answers - n_possible_answers)
+    return Reach(n_unassigned_answers, n_uncoverable_answers, len(able_annotators))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,15 +100,14 @@ class PersonNow(Work):
     `began`: whether the annotator has started; otherwise the annotator only has a link. `seconds`: median of the
     visible seconds per answer. `doubled`: how often another annotator answered the same question. `agreed`: how often
     both answers were equal. `standing`: the status ok, watch, blocked or excluded. `flags`: reasons for this status.
-    `codes`: completion codes that the annotator saw. Fixed codes of the plan occur once for each visit that ended with
-    them.
+    `codes`: completion codes that the annotator saw.
     """
 
     label: str
     source: str
     external_id: str
     began: bool
-    batches: int
+    batch: int
     seconds: float | None
     doubled: int
     agreed: int
@@ -163,8 +122,8 @@ class PersonNow(Work):
 
 
 @dataclass(kw_only=True)
-class Snapshot(Totals):
-    """The current status of a study, with the counts of `Totals`.
+class Snapshot(Work):
+    """The current status of a study, with the counts of `Work`.
 
     `state` is open, paused, stopped or finished. `failing` is the reason why answers cannot be written, or '' if they
     can be written. `recent` is the number of primary answers in the 30 minutes before the last answer. `last_answer` is
@@ -215,46 +174,32 @@ class Snapshot(Totals):
             f"{plural(n_excluded_annotators, 'excluded annotator')} and are not recomputed; the leaderboard and all "
             "other results leave out answers of excluded annotators"
         )
-        return [
-            *_standstill(self.reach, has_links=self.plan.annotators.recruit == "links"),
-            *build_notes(
-                (FEW_ANNOTATORS, len(small_annotator_counts), few_annotators_text),
-                ("unjudged", n_unjudged_pairs, unjudged_text),
-                ("excluded-annotators", n_excluded_answers, excluded_text),
-            ),
-        ]
+        standstill_text = (
+            f"the {self.reach.there} current annotators cannot complete the current interim analyses: "
+            f"{self.reach.short} of {self.reach.free} remaining answers exceed the limits per annotator ([annotators] "
+            "cap, batches). Invite more annotators, or raise the cap (Price and limits on the owner's page)"
+        )
+        return build_notes(
+            (STANDSTILL, self.reach.there > 0 and self.reach.short > 0, standstill_text),
+            (FEW_ANNOTATORS, len(small_annotator_counts), few_annotators_text),
+            ("unjudged", n_unjudged_pairs, unjudged_text),
+            ("excluded-annotators", n_excluded_answers, excluded_text),
+        )
 
 
 def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
     """Return lines with the status of a study after the server has stopped, and with the command to run next."""
-    study_name, n_annotators = path.stem, sum(annotator.answers > 0 for annotator in snapshot.annotators)
-    compared_pairs = [pair for pair in snapshot.pairs if pair.second]
     n_closed_pairs = sum(not pair.is_open for pair in snapshot.pairs)
-    winners_and_losers = [(pair.first, pair.second)[:: pair.decision] for pair in compared_pairs if pair.decision]
-    decisions_text = join_labels((f"{winner} is better than {loser}" for winner, loser in winners_and_losers), limit=6)
-    n_pairs_text = plural(len(snapshot.pairs), "pair" if compared_pairs else "system")
-    answer_counts_text = f"{plural(snapshot.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
-    status_lines = [
-        f"{study_name}: {snapshot.state}; {answer_counts_text}; {n_closed_pairs} of {n_pairs_text} completed"
+    next_command = (
+        f"custodes leaderboard {path}"
+        if snapshot.state in (FINISHED, "stopped")
+        else f"custodes annotate serve {path} continues the study; custodes annotate stop {path} ends it"
+    )
+    return [
+        f"{path.stem}: {snapshot.state}; {plural(snapshot.answers, 'answer')}; {n_closed_pairs} of "
+        f"{plural(len(snapshot.pairs), 'pair')} completed",
+        f"next: {next_command}",
     ]
-    n_analysed_pairs = sum(pair.looks_done > 0 for pair in compared_pairs)
-    if n_analysed_pairs:
-        no_decision_text = f"no decision yet for {plural(n_analysed_pairs, 'analysed pair')}"
-        if not any(pair.is_open for pair in compared_pairs):
-            no_decision_text = f"no significant difference in {plural(n_analysed_pairs, 'analysed pair')}"
-        status_lines.append(f"{study_name}: result of the interim analyses: {decisions_text or no_decision_text}")
-    elif compared_pairs:
-        status_lines.append(f"{study_name}: no interim analysis is complete, so there is no result yet")
-    if snapshot.state in (FINISHED, "stopped"):
-        status_lines.append(
-            f"next: custodes leaderboard {path}; to add metrics and judges, also name the files that custodes score "
-            "and custodes judge wrote"
-        )
-    else:
-        status_lines.append(
-            f"next: custodes annotate serve {path} continues the study; custodes annotate stop {path} ends it"
-        )
-    return status_lines
 
 
 _PAIRS = """
@@ -294,8 +239,9 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
     typical_seconds = median(median_seconds_per_annotator) if median_seconds_per_annotator else None
     excluded_answer_counts = [len(worker.votes) for worker in workers if worker.excluded and worker.votes]
     n_comparisons_of_worker, n_agreements_of_worker = state.assignments.agreement()
+    totals = state.totals
     return Snapshot(
-        **asdict(state.totals),
+        **asdict(totals),
         plan=state.plan,
         state=state_name(state),
         failing=write_failure,
@@ -304,9 +250,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
             _person(
                 state.plan,
                 worker,
-                annotator_standing(
-                    worker.work, state.totals, typical_seconds=typical_seconds, n_annotators=n_annotators
-                ),
+                annotator_standing(worker.work, totals, typical_seconds=typical_seconds, n_annotators=n_annotators),
                 n_comparisons=n_comparisons_of_worker[worker.id],
                 n_agreements=n_agreements_of_worker[worker.id],
             )
@@ -360,28 +304,23 @@ def _person(
     n_comparisons: int,
     n_agreements: int,
 ) -> PersonNow:
-    answer_counts, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
-    if not worker.excluded:
-        standing_name = (
-            "watch" if computed_standing.name == "blocked" else computed_standing.name
-        )  # readmitted by the owner
+    answer_counts, standing_of_exclusion = worker.work, {"owner": "excluded", "rule": "blocked"}
     return PersonNow(
         **asdict(answer_counts),
         label=worker.label,
         source=worker.source,
         external_id=worker.external_id,
-        began=any(session.begun for session in worker.sessions),
-        batches=worker.batches,
+        began=worker.begun,
+        batch=worker.batch,
         seconds=median(answer_counts.times) if answer_counts.times else None,
         doubled=n_comparisons,
         agreed=n_agreements,
-        standing=standing_name,
+        standing=standing_of_exclusion.get(worker.by, computed_standing.name),
         flags=computed_standing.flags,
         codes=tuple(
             completion_code
-            for session in worker.sessions
             for completion_code in dict.fromkeys(
-                code_of(plan, reason, visit_code) for reason, visit_code in session.codes.items()
+                code_of(plan, reason, visit_code) for reason, visit_code in worker.codes.items()
             )
             if completion_code
         ),

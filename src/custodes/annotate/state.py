@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from custodes.annotate.assignments import Assignments
-from custodes.annotate.participants import Annotator, IssuedQuestion, Session, Totals
+from custodes.annotate.participants import Annotator, IssuedQuestion, Work
 from custodes.annotate.plan import PLAN, StudyPlan, budget_of
-from custodes.annotate.study_file import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
+from custodes.annotate.study_file import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, WorkerRow
 from custodes.errors import InputError
 
 RECENT = 200
@@ -30,26 +30,17 @@ class StudyState:
     """The state of a study. Constant content is read from the study file `connection`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
         self.plans = {
             plan_version: _plan(plan_json)
             for plan_version, plan_json in connection.execute("SELECT version, json FROM plan ORDER BY version")
         }
         self.version = min(self.plans)
         self.workers: dict[int, Annotator] = {}
-        self.sessions: dict[int, Session] = {}
         self.issued: dict[int, IssuedQuestion] = {}
-        self.tokens: dict[str, Session] = {}
+        self.tokens: dict[str, Annotator] = {}
         self.persons: dict[tuple[str, str], Annotator] = {}
-        self.able_workers: set[Annotator] = set()
-        """Annotators who may get questions (see `Annotator.is_able`)."""
-        self.assignments = Assignments(per_item=self.plan.annotators.per_item)
-        self.added = 0, 0
-        """How many pairs are in use, and the id of the last unit in use."""
+        self.assignments = Assignments(connection, self.plan)
         self.control = "open"
-        self.address = ""
-        """Base address of links: the latest address of the server or of an invitation."""
-        self.totals = Totals()
         self.began: defaultdict[int, set[Annotator]] = defaultdict(set)
         """Annotators who have begun each item."""
         self.paces: deque[float] = deque(maxlen=RECENT)
@@ -66,10 +57,19 @@ class StudyState:
         """The current plan."""
         return self.plans[self.version]
 
-    def add_row(self, row: Row) -> list[IssuedQuestion]:
-        """Apply one row. Return the answers that a readmission turned into second opinions."""
+    def count(self, name: str) -> int:
+        """Return the sum of a field of `Work` over all annotators."""
+        return sum(getattr(worker.work, name) for worker in self.workers.values())
+
+    @property
+    def totals(self) -> Work:
+        """Counts of the whole study, without times."""
+        sums: dict[str, Any] = {name: self.count(name) for name in Work.__slots__ if name != "times"}
+        return Work(**sums)
+
+    def add_row(self, row: Row) -> None:
+        """Apply one row."""
         self.last = max(self.last, row[0])
-        new_second_opinions, worker = list[IssuedQuestion](), None
         match row:
             case AssignmentRow():
                 self._apply_assignment(row)
@@ -78,27 +78,20 @@ class StudyState:
             case WorkerRow():
                 worker = Annotator(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
                 self.workers[worker.id] = self.persons[row.source, row.external_hash] = worker
-            case SessionRow():
-                worker = self.workers[row.worker]
-                session = Session(id=row.session, worker=worker, params=json.loads(row.params))
-                worker.sessions.append(session)
-                self.sessions[session.id] = self.tokens[row.token_hash] = session
+                self.tokens[row.token_hash] = worker
             case ExclusionRow():
-                worker = self.workers[row.worker]
-                new_second_opinions = self._apply_exclusion(row, worker)
+                self._exclude(self.workers[row.worker], row.by)
             case EventRow():
-                worker = None if row.worker is None else self.workers[row.worker]
-                self._apply_event(row, json.loads(row.json))
-        if worker is not None:
-            (self.able_workers.add if worker.is_able else self.able_workers.discard)(worker)
-        return new_second_opinions
+                if row.worker is not None:
+                    self._apply_event_of_worker(row, self.workers[row.worker], json.loads(row.json))
+                else:
+                    self._apply_event(row.kind, json.loads(row.json))
 
     def _apply_assignment(self, row: AssignmentRow) -> None:
-        session = self.sessions[row.session]
-        worker, unit = session.worker, None if row.unit is None else self.assignments.units[row.unit]
+        worker, unit = self.workers[row.worker], None if row.unit is None else self.assignments.units[row.unit]
         issued_question = IssuedQuestion(
             id=row.assignment,
-            session=session,
+            worker=worker,
             number=row.number,
             unit=unit,
             gold=row.gold,
@@ -111,8 +104,8 @@ class StudyState:
         if issued_question.again is not None:
             self._void_answer(self.issued[issued_question.again])
         else:
-            session.number = issued_question.number
-        session.open.append(issued_question)
+            worker.number = issued_question.number
+        worker.open.append(issued_question)
         if unit is None:
             assert issued_question.gold is not None
             worker.seen_control_questions.add(issued_question.gold)
@@ -122,22 +115,21 @@ class StudyState:
         worker.seen_items.add(unit.item)
         self.began[unit.item].add(worker)
         worker.assigned_units.add(unit.id)
-        session.last_item = unit.item
+        worker.last_item = unit.item
         self.assignments.hold(issued_question)
 
     def _apply_judgment(self, row: JudgmentRow) -> None:
         issued_question = self.issued[row.assignment]
         if issued_question.answer_role:
             return  # the answer in a further aspect; the answer in the first aspect is used for decisions
-        session = issued_question.session
+        worker = issued_question.worker
         issued_question.answer_role = intern(row.role)
         issued_question.value = None if row.answer is None else int(row.answer)
-        session.open.remove(issued_question)
-        session.answered.append(issued_question)
-        session.worker.work.paid += issued_question.again is None
-        self.totals.paid += issued_question.again is None
+        worker.open.remove(issued_question)
+        worker.answered.append(issued_question)
+        worker.work.paid += issued_question.again is None
         if row.visible_seconds is not None:
-            session.worker.work.times.append(row.visible_seconds)
+            worker.work.times.append(row.visible_seconds)
         if not row.late:
             self.paces.append(row.server_seconds)
         self._count(issued_question, 1)
@@ -151,100 +143,67 @@ class StudyState:
             self.assignments.second(issued_question, issued_question.value)
 
     def _void_answer(self, issued_question: IssuedQuestion) -> None:
-        issued_question.session.answered.remove(issued_question)
+        issued_question.worker.answered.remove(issued_question)
         self._count(issued_question, -1)
         if issued_question.unit is not None:
             self.assignments.take_back(issued_question)
 
     def _count(self, issued_question: IssuedQuestion, sign: int) -> None:
         """Add an answer to the counts (`sign` 1), or subtract it (`sign` -1)."""
-        answer_counts = issued_question.session.worker.work
-        study_totals = self.totals
-        is_refused = issued_question.value is None
+        work, answer = issued_question.worker.work, issued_question.value
         if issued_question.gold is not None:
-            is_right_answer = issued_question.value == self.gold[issued_question.gold][1]
+            is_right_answer = answer == self.gold[issued_question.gold][1]
             if issued_question.role == "qualification":
-                answer_counts.trained += sign
-                answer_counts.training_right += sign * is_right_answer
+                work.trained += sign
+                work.training_right += sign * is_right_answer
                 return
-            study_totals.gold += sign
-            answer_counts.gold_asked += sign * (not is_refused)  # a refusal is not a wrong answer
-            answer_counts.gold_right += sign * is_right_answer
-        else:
-            study_totals.refused += sign * is_refused
-        answer_counts.refused += sign * is_refused
-        if is_refused or issued_question.gold is not None:
-            return
-        answer_counts.answers += sign
-        study_totals.primary += sign * (issued_question.answer_role == "primary")
-        study_totals.second += sign * (issued_question.answer_role != "primary")
-        if self.plan.question.mode == "compare":
-            answer_counts.equal += sign * (issued_question.value == 0)
-            study_totals.equal += sign * (issued_question.value == 0)
-            answer_counts.decided += sign * (issued_question.value != 0)
-            answer_counts.first_shown += sign * (issued_question.value == (-1 if issued_question.flip else 1))
+            work.gold_asked += sign * (answer is not None)  # a refusal is not a wrong answer
+            work.gold_right += sign * is_right_answer
+        elif answer is not None:
+            work.primary += sign * (issued_question.answer_role == "primary")
+            work.second += sign * (issued_question.answer_role != "primary")
+            if self.plan.question.mode == "compare":
+                work.equal += sign * (answer == 0)
+                work.decided += sign * (answer != 0)
+                work.first_shown += sign * (answer == (-1 if issued_question.flip else 1))
+        work.refused += sign * (answer is None)
 
-    def _apply_exclusion(self, row: ExclusionRow, worker: Annotator) -> list[IssuedQuestion]:
-        worker.excluded, worker.by = bool(row.excluded), row.by
-        if not row.excluded:
-            new_second_opinions = self.assignments.restore(worker)
-            self.totals.primary -= len(new_second_opinions)
-            self.totals.second += len(new_second_opinions)
-            return new_second_opinions
-        for session in worker.sessions:
-            for issued_question in session.open:
-                if issued_question.unit is not None:
-                    issued_question.expired = True
-                    self.assignments.let_go(issued_question)
+    def _exclude(self, worker: Annotator, by: str) -> None:
+        worker.excluded, worker.by = True, by
+        for issued_question in worker.open:
+            if issued_question.unit is not None:
+                issued_question.expired = True
+                self.assignments.let_go(issued_question)
         self.assignments.exclude(worker)
-        return []
 
-    def _apply_event(self, row: EventRow, event_values: Mapping[str, Any]) -> None:
-        """Apply an event. Kinds that are not listed here, such as notes, change nothing."""
-        if row.session is not None:
-            self._apply_visit_event(row, self.sessions[row.session], event_values)
-        match row.kind:
-            case "added":
-                self.added = event_values["pairs"], event_values["units"]
-                self.assignments.add_pairs(
-                    self.connection, self.plan, n_pairs=event_values["pairs"], last_unit=event_values["units"]
-                )
-            case "forgotten":
-                assert row.worker is not None
-                worker = self.workers[row.worker]
-                worker.forgotten, worker.external_id = True, ""
-                for session in worker.sessions:
-                    session.params = {}
-            case "paused" | "resumed" | "stopped" | "reopened":
-                self.control = row.kind if row.kind in ("paused", "stopped") else "open"
-            case "peeked":
-                self.totals.peeked += 1
-            case "address":
-                self.address = event_values["url"]
-            case "replanned":
-                self.version = event_values["version"]
-                self.assignments.engine.set_budget(budget_of(self.plan))
+    def _apply_event(self, kind: str, event_values: Mapping[str, Any]) -> None:
+        """Apply an event of the study. Kinds that are not listed here, such as notes, change nothing."""
+        if kind in ("paused", "resumed", "stopped", "reopened"):
+            self.control = kind if kind in ("paused", "stopped") else "open"
+        elif kind == "replanned":
+            self.version = event_values["version"]
+            self.assignments.engine.set_budget(budget_of(self.plan))
 
-    def _apply_visit_event(self, row: EventRow, session: Session, event_values: Mapping[str, Any]) -> None:
+    def _apply_event_of_worker(self, row: EventRow, worker: Annotator, event_values: Mapping[str, Any]) -> None:
         match row.kind:
             case "consent":
-                session.agreed = event_values["digest"]
+                worker.agreed = event_values["digest"]
             case "declined" | "finished" | "begun":
-                setattr(session, row.kind, True)
+                setattr(worker, row.kind, True)
             case "batch":
-                session.batch = session.worker.batches = event_values["batch"]
-                session.number, session.answered = 0, []
-                session.control_kind_of_position = {
+                worker.batch, worker.number, worker.answered = event_values["batch"], 0, []
+                worker.control_kind_of_position = {
                     int(question_position): control_kind
                     for question_position, control_kind in event_values["known"].items()
                 }
             case "qualified":
-                session.worker.qualified = event_values["passed"]
+                worker.qualified = event_values["passed"]
             case "code":
-                session.codes[event_values["why"]] = event_values["code"]
+                worker.codes[event_values["why"]] = event_values["code"]
             case "token":
-                self.tokens[event_values["hash"]] = session
-                session.params = event_values.get("params", session.params)
+                self.tokens[event_values["hash"]] = worker
+            case "forgotten":
+                worker.forgotten, worker.external_id = True, ""
             case "expired" | "renewed":
                 assert row.assignment is not None
                 issued_question = self.issued[row.assignment]

@@ -2,7 +2,7 @@
 
 Every event is a row. `assignment` holds the questions that annotators saw, and `judgment` holds their answers. A
 correction is another assignment of the same unit; its column `again` names the assignment that it replaces. An interim
-analysis (`look`) is written together with the answer that completed it, and is never changed. Workers, sessions,
+analysis (`look`) is written together with the answer that completed it, and is never changed. Workers,
 assignments, judgments, exclusions and events share one numbering. The numbers give the order of the rows independently
 of the clock.
 """
@@ -28,7 +28,7 @@ from custodes.errors import CustodesError, InputError, OptionError, reject, shor
 from custodes.files import check_writable, lock
 from custodes.process import UNFINISHED
 
-VERSION = 3
+VERSION = 4
 SET_ID, SET_VERSION = f"PRAGMA application_id = {ANNOTATION_STUDY}", f"PRAGMA user_version = {VERSION}"
 """Statements that mark a file as a study, and write the version of this layout."""
 
@@ -61,14 +61,10 @@ CREATE TABLE gold (
 ) STRICT;
 CREATE TABLE worker (
     worker INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, source TEXT NOT NULL, external_hash TEXT NOT NULL,
-    external_id TEXT NOT NULL, at REAL NOT NULL, UNIQUE (source, external_hash)
-) STRICT;
-CREATE TABLE session (
-    session INTEGER PRIMARY KEY, worker INTEGER NOT NULL REFERENCES worker, token_hash TEXT NOT NULL UNIQUE,
-    at REAL NOT NULL, params TEXT NOT NULL
+    external_id TEXT NOT NULL, token_hash TEXT NOT NULL UNIQUE, at REAL NOT NULL, UNIQUE (source, external_hash)
 ) STRICT;
 CREATE TABLE assignment (
-    assignment INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES session, batch INTEGER NOT NULL,
+    assignment INTEGER PRIMARY KEY, worker INTEGER NOT NULL REFERENCES worker, batch INTEGER NOT NULL,
     number INTEGER NOT NULL, unit INTEGER REFERENCES unit, gold INTEGER REFERENCES gold,
     role TEXT NOT NULL CHECK (role IN ('primary', 'second', 'gold', 'attention', 'qualification')),
     flip INTEGER NOT NULL, look INTEGER, again INTEGER REFERENCES assignment, at REAL NOT NULL,
@@ -86,11 +82,11 @@ CREATE TABLE look (
     theta REAL, margin REAL, low REAL, high REAL, used TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (pair, look)
 ) STRICT;
 CREATE TABLE exclusion (
-    exclusion INTEGER PRIMARY KEY, worker INTEGER NOT NULL REFERENCES worker, excluded INTEGER NOT NULL,
+    exclusion INTEGER PRIMARY KEY, worker INTEGER NOT NULL UNIQUE REFERENCES worker,
     by TEXT NOT NULL CHECK (by IN ('rule', 'owner')), reason TEXT NOT NULL, at REAL NOT NULL
 ) STRICT;
 CREATE TABLE event (
-    event INTEGER PRIMARY KEY, at REAL NOT NULL, session INTEGER REFERENCES session, worker INTEGER REFERENCES worker,
+    event INTEGER PRIMARY KEY, at REAL NOT NULL, worker INTEGER REFERENCES worker,
     assignment INTEGER REFERENCES assignment, kind TEXT NOT NULL, json TEXT NOT NULL
 ) STRICT;
 """
@@ -102,7 +98,6 @@ SELECT 'plan.json' FROM plan WHERE json_type(json) IS NOT 'object'
 UNION ALL SELECT 'item.media' FROM item WHERE json_type(media) IS NOT 'array'
 UNION ALL SELECT 'output.media' FROM output WHERE json_type(media) IS NOT 'array'
 UNION ALL SELECT 'gold.media' FROM gold WHERE json_type(media) IS NOT 'object'
-UNION ALL SELECT 'session.params' FROM session WHERE json_type(params) IS NOT 'object'
 UNION ALL SELECT 'event.json' FROM event WHERE json_type(json) IS NULL
 UNION ALL SELECT 'item.refs' FROM item WHERE json_type(refs) IS NOT 'array'
 LIMIT 1
@@ -126,15 +121,12 @@ valid."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
-CREATE INDEX event_assignment ON event (assignment) WHERE kind = 'second';
-CREATE INDEX exclusion_worker ON exclusion (worker);
 """
 
 VIEWS = """
--- Current status of every worker, according to the latest exclusion or readmission.
+-- Annotators, and whether they are excluded.
 CREATE VIEW standing AS
-SELECT w.worker, w.label, w.source, w.at, coalesce(
-    (SELECT e.excluded FROM exclusion e WHERE e.worker = w.worker ORDER BY e.exclusion DESC LIMIT 1), 0) AS excluded
+SELECT w.worker, w.label, w.source, w.at, EXISTS (SELECT 1 FROM exclusion e WHERE e.worker = w.worker) AS excluded
 FROM worker w;
 
 -- All answers. `answer` is a rating, or the preference for system_a (for a control question, for its first output).
@@ -143,11 +135,8 @@ CREATE VIEW answers AS
 SELECT
     j.judgment AS answer_id, g.label AS rater, g.source AS source, i.label AS item, a1.label AS system_a,
     a2.label AS system_b, j.aspect AS aspect, j.answer AS answer, j.reason AS reason,
-    CASE WHEN j.role = 'primary' AND EXISTS
-        (SELECT 1 FROM event d WHERE d.kind = 'second' AND d.assignment = a.assignment) THEN 'second' ELSE j.role
-    END AS role,
-    a.role AS asked_as, CASE a.flip WHEN 0 THEN 'ab' ELSE 'ba' END AS "order",
-    o.kind AS known, o.expected AS expected, a.session AS session, a.batch AS batch, a.number AS number,
+    j.role AS role, a.role AS asked_as, CASE a.flip WHEN 0 THEN 'ab' ELSE 'ba' END AS "order",
+    o.kind AS known, o.expected AS expected, a.batch AS batch, a.number AS number,
     a.look + 1 AS look, u.place AS place, a.p_role AS p_role, a.p_pair AS p_pair,
     j.visible_seconds AS visible_seconds, j.server_seconds AS server_seconds,
     a.at AS asked_at, j.at AS answered_at, j.late AS late,
@@ -155,8 +144,7 @@ SELECT
     a.assignment AS assignment, a.unit AS unit, a.gold AS gold, p.pair AS pair
 FROM judgment j
 JOIN assignment a ON a.assignment = j.assignment
-JOIN session s ON s.session = a.session
-JOIN standing g ON g.worker = s.worker
+JOIN standing g ON g.worker = a.worker
 LEFT JOIN unit u ON u.unit = a.unit
 LEFT JOIN pair p ON p.pair = u.pair
 LEFT JOIN item i ON i.item = u.item
@@ -215,24 +203,15 @@ class WorkerRow(NamedTuple):
     source: str
     external_hash: str
     external_id: str
-    at: float
-
-
-class SessionRow(NamedTuple):
-    """A visit began. `params` has the parameters of the visit's link as JSON."""
-
-    session: int
-    worker: int
     token_hash: str
     at: float
-    params: str
 
 
 class AssignmentRow(NamedTuple):
     """A question was assigned to an annotator."""
 
     assignment: int
-    session: int
+    worker: int
     batch: int
     number: int
     unit: int | None
@@ -263,11 +242,10 @@ class JudgmentRow(NamedTuple):
 
 
 class ExclusionRow(NamedTuple):
-    """An annotator was excluded or readmitted."""
+    """An annotator was excluded."""
 
     exclusion: int
     worker: int
-    excluded: int
     by: str
     reason: str
     at: float
@@ -278,27 +256,24 @@ class EventRow(NamedTuple):
 
     event: int
     at: float
-    session: int | None
     worker: int | None
     assignment: int | None
     kind: str
     json: str
 
 
-Row = WorkerRow | SessionRow | AssignmentRow | JudgmentRow | ExclusionRow | EventRow
+Row = WorkerRow | AssignmentRow | JudgmentRow | ExclusionRow | EventRow
 
 WRITING: dict[type, str] = {
-    WorkerRow: "INSERT INTO worker VALUES (?, ?, ?, ?, ?, ?)",
-    SessionRow: "INSERT INTO session VALUES (?, ?, ?, ?, ?)",
+    WorkerRow: "INSERT INTO worker VALUES (?, ?, ?, ?, ?, ?, ?)",
     AssignmentRow: "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     JudgmentRow: "INSERT INTO judgment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    ExclusionRow: "INSERT INTO exclusion VALUES (?, ?, ?, ?, ?, ?)",
-    EventRow: "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
+    ExclusionRow: "INSERT INTO exclusion VALUES (?, ?, ?, ?, ?)",
+    EventRow: "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)",
 }
 
 READING: dict[type, str] = {
     WorkerRow: "SELECT * FROM worker ORDER BY worker",
-    SessionRow: "SELECT * FROM session ORDER BY session",
     AssignmentRow: "SELECT * FROM assignment ORDER BY assignment",
     JudgmentRow: "SELECT * FROM judgment ORDER BY judgment",
     ExclusionRow: "SELECT * FROM exclusion ORDER BY exclusion",

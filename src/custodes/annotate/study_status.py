@@ -1,30 +1,26 @@
-"""Status of a study for a terminal or a program, and comparison of the completion codes of a study with a platform's
-list. The status has the content of the owner's page. Status and comparison are possible while the study is served."""
+"""Status of a study for a terminal or a program, with the content of the owner's page. The study may be served
+meanwhile."""
 
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
 import polars as pl
 
 from custodes.annotate import study_file
 from custodes.annotate.forecast import Forecast, forecast
-from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, difference, flag, label, labels, score, share, table
 from custodes.arguments import check_arguments
-from custodes.data.loading import load_table
 from custodes.data.notes import Note, build_notes
-from custodes.errors import InputError, join_labels
+from custodes.errors import join_labels
 
 IMPOSSIBLE, NOBODY = "impossible", "nobody-comes"
 
@@ -48,7 +44,12 @@ class Status(Result):
         count("paid", "paid answers of all kinds", essential=False),
         count("refused", "comparisons that an annotator could not judge", essential=False),
         score("spent", "cost so far with the platform's fee, in the currency of the plan; null without a price"),
-        score("to_come", "expected number of paid answers that are still needed, with an 80 % interval", interval=True),
+        score(
+            "to_come",
+            "expected number of paid answers that are still needed: in proportion to the answers used for decisions, "
+            "with their 80 % interval",
+            interval=True,
+        ),
         score("cost", "expected further cost with the platform's fee", interval=True),
         score(
             "hours",
@@ -59,7 +60,6 @@ class Status(Result):
             interval=True,
         ),
         score("wage", "hourly wage at the median time of an answer; null if there are too few timed answers"),
-        count("peeked", "number of times the owner viewed estimates of incomplete interim analyses", essential=False),
     )
     pairs: pl.DataFrame = table(
         "One row per pair. Decisions come from completed interim analyses only. For an undecided pair, only the "
@@ -208,7 +208,6 @@ def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
         **interval_columns("cost", study_forecast.cost if is_paid else None),
         **interval_columns("hours", study_forecast.hours),
         "wage": study_forecast.wage if is_paid else None,
-        "peeked": snapshot.peeked,
     }
 
 
@@ -247,7 +246,7 @@ def _person(person: PersonNow) -> dict[str, Any]:
         "worker": person.label,
         "source": person.source,
         "answers": person.answers,
-        "batches": person.batches,
+        "batches": person.batch,
         "seconds": person.seconds,
         "known_right": person.gold_right,
         "known_asked": person.gold_asked,
@@ -270,133 +269,3 @@ def notes_of(path: str | Path) -> list[str]:
             "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
         ).fetchall()
     return [str(note_message) for (note_message,) in message_rows]
-
-
-PERSON = ("participant id", "workerid", "assignment:worker_id", "worker_id", "external_id", "person")
-CODE = ("completion code", "answer.code", "output:code", "code")
-STATUS = ("status", "assignmentstatus", "assignment:status")
-"""Names of columns on platforms (Prolific's export of submissions, Mechanical Turk's results, Toloka's assignments),
-and generic names. Upper and lower case are equivalent."""
-
-OURS, OTHER_CODE, OTHER_PERSON = "ours", "no such code", "another's code"
-UNKNOWN, MISSING, TWICE = "unknown", "missing", "twice"
-
-
-@result
-class CodeReconciliation(Result):
-    """Comparison of the codes of a platform's list with the codes of a study. See `reconcile`."""
-
-    BY: ClassVar[str] = ""
-
-    codes: pl.DataFrame = table(
-        "One row per entry of the list, then one row per annotator who has a code but is not on the list.",
-        label("person", "name of the annotator on the platform"),
-        label(
-            "worker",
-            "label of the annotator in the study; empty if the study has no annotator with the name in the column "
-            "`person`",
-        ),
-        label("code", "completion code in the list; if the result is `missing`, all completion codes of the annotator"),
-        label(
-            "verdict",
-            "ours: annotator and code match; no such code: no visit of this annotator ended with this code; "
-            "another's code: the code belongs to another annotator; unknown: no annotator has this name or code; "
-            "missing: an annotator has a code but is not on the list; twice: the row repeats an earlier row, and no "
-            "further visit of the annotator ended with this code",
-        ),
-        label("standing", "status of the annotator: ok, watch, blocked or excluded"),
-        count("answers", "number of answers to real comparisons"),
-        label("status", "status on the platform", essential=False),
-    )
-
-    @property
-    def status(self) -> int:
-        """Exit status: 1 if a code is wrong or missing, otherwise 0."""
-        return int(any(verdict != OURS for verdict in self.codes["verdict"]))
-
-
-@check_arguments
-def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
-    """Compare a platform's list of annotators and completion codes (a table) with a study. The study may be running.
-
-    Raises `InputError` if the list has no column of annotators or no column of codes.
-    """
-    code_frame = load_table(codes).frame
-    snapshot = snapshot_of_file(study_file.check(study))
-    code_rows = match_codes(code_frame, snapshot.annotators, snapshot.plan, list_name=Path(codes).name)
-    return CodeReconciliation.from_parts(
-        [CodeReconciliation.part(codes=code_rows)], (), provenance=study_provenance("reconcile", study)
-    )
-
-
-def match_codes(
-    code_frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, list_name: str
-) -> Iterator[Mapping[str, Any]]:
-    """Iterate over the rows of `CodeReconciliation.codes`. All codes of an annotator are valid. A code that the
-    platform fixed in advance is valid once for each visit of the annotator that ended with this code."""
-    person_ids = _code_column(code_frame, PERSON, "annotators", list_name)
-    completion_codes = _code_column(code_frame, CODE, "codes", list_name)
-    platform_statuses = _code_column(code_frame, STATUS, "", list_name)
-    fixed_codes = {
-        completion_code for completion_code in msgspec.structs.astuple(plan.annotators.codes) if completion_code
-    }
-    annotator_of_external_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
-    personal_codes = {completion_code for annotator in annotators for completion_code in annotator.codes} - fixed_codes
-    n_entries_of_person_and_code = Counter[tuple[str, str]]()
-    for person_id, completion_code, platform_status in zip(
-        person_ids, completion_codes, platform_statuses, strict=True
-    ):
-        annotator = annotator_of_external_id.get(person_id)
-        n_valid_entries = 0 if annotator is None else annotator.codes.count(completion_code)
-        n_entries_of_person_and_code[person_id, completion_code] += 1
-        if n_entries_of_person_and_code[person_id, completion_code] > max(1, n_valid_entries):
-            verdict = TWICE
-        elif n_valid_entries:
-            verdict = OURS
-        elif completion_code in personal_codes:
-            verdict = OTHER_PERSON
-        else:
-            verdict = UNKNOWN if annotator is None else OTHER_CODE
-        yield _code_row(annotator, person_id, completion_code, verdict, platform_status)
-    listed_person_ids = set(person_ids)
-    for annotator in annotators:
-        if annotator.codes and annotator.external_id and annotator.external_id not in listed_person_ids:
-            yield _code_row(annotator, annotator.external_id, annotator.codes_text, MISSING, "")
-
-
-def _code_row(
-    annotator: PersonNow | None, person_id: str, code: str, verdict: str, platform_status: str
-) -> Mapping[str, Any]:
-    return {
-        "person": person_id,
-        "worker": "" if annotator is None else annotator.label,
-        "code": code,
-        "verdict": verdict,
-        "standing": "" if annotator is None else annotator.standing,
-        "answers": 0 if annotator is None else annotator.answers,
-        "status": platform_status,
-    }
-
-
-def _code_column(
-    code_frame: pl.DataFrame, candidate_names: Iterable[str], content_text: str, list_name: str
-) -> list[str]:
-    original_name_of_lower_name = {original_name.strip().lower(): original_name for original_name in code_frame.columns}
-    column_name = next(
-        (
-            original_name_of_lower_name[candidate_name]
-            for candidate_name in candidate_names
-            if candidate_name in original_name_of_lower_name
-        ),
-        None,
-    )
-    if column_name is not None:
-        return [
-            str(cell_value).strip() for cell_value in code_frame[column_name].cast(pl.String).fill_null("").to_list()
-        ]
-    if content_text:
-        raise InputError(
-            f"{list_name}: the list has no column of {content_text}; name this column {' or '.join(candidate_names)}. "
-            f"Columns: {join_labels(code_frame.columns)}"
-        )
-    return [""] * code_frame.height

@@ -153,11 +153,4 @@ class Comment:
     assignment: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mark:
-    """The annotator requests that differing words are highlighted."""
-
-    assignment: int
-
-
-Act = Agree | Decline | Begin | Stop | Answer | Skip | Undo | Comment | Mark
+Act = Agree | Decline | Begin | Stop | Answer | Skip | Undo | Comment

@@ -18,7 +18,7 @@ from random import Random
 from custodes.annotate import assignment_policy
 from custodes.annotate.assignment_policy import NextQuestion
 from custodes.annotate.event_log import LONGEST_LEASE, EventLog, lease_seconds
-from custodes.annotate.participants import Annotator, IssuedQuestion, Session, fails_control_questions
+from custodes.annotate.participants import Annotator, IssuedQuestion, fails_control_questions
 from custodes.annotate.study_file import AssignmentRow, ExclusionRow, JudgmentRow
 from custodes.annotate.views import (
     Act,
@@ -32,7 +32,6 @@ from custodes.annotate.views import (
     Decline,
     Example,
     Instructions,
-    Mark,
     Side,
     Skip,
     Stop,
@@ -53,10 +52,10 @@ LONGEST_COMMENT = 5000
 """Maximum number of characters of a comment. Further characters are not stored."""
 
 
-def view_of(log: EventLog, session: Session) -> View:
-    """Return the current page of a session. An open question is displayed again."""
-    state, worker = log.state, session.worker
-    for issued_question in session.open:
+def view_of(log: EventLog, worker: Annotator) -> View:
+    """Return the current page of an annotator. An open question is displayed again."""
+    state = log.state
+    for issued_question in worker.open:
         log.renew(issued_question)
     log.expire()
     if worker.forgotten:
@@ -64,23 +63,21 @@ def view_of(log: EventLog, session: Session) -> View:
     for end_reason, has_ended_for_reason in (
         ("blocked", worker.excluded and worker.by == "rule"),
         ("excluded", worker.excluded),
-        ("left", session.declined and worker.work.paid > 0),
-        ("declined", session.declined),
+        ("left", worker.declined and worker.work.paid > 0),
+        ("declined", worker.declined),
         ("failed", worker.qualified is False),
-        ("finished", session.finished),
+        ("finished", worker.finished),
         ("stopped", state.control == "stopped"),
     ):
         if has_ended_for_reason:
-            return _end_visit(log, session, end_reason)
+            return _end_visit(log, worker, end_reason)
     if state.control == "paused":
         return Wait(seconds=PAUSED, is_paused=True)
-    if state.plan.texts.consent and session.agreed != digest_of(state.plan.texts.consent):
+    if state.plan.texts.consent and worker.agreed != digest_of(state.plan.texts.consent):
         return Consent(digest=digest_of(state.plan.texts.consent))
-    if not session.begun:
+    if not worker.begun:
         return Instructions(examples=examples_of(log.connection))
-    if session.open:
-        return _ask_view(log, session.open[-1])
-    return _next_view(log, session)
+    return _ask_view(log, worker.open[-1]) if worker.open else _next_view(log, worker)
 
 
 def digest_of(text: str) -> str:
@@ -88,85 +85,73 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _next_view(log: EventLog, session: Session) -> View:
+def _next_view(log: EventLog, worker: Annotator) -> View:
     """Return the next page: a qualification question, a question of the batch, a break, or the end."""
-    state, worker, annotator_plan = log.state, session.worker, log.state.plan.annotators
+    state, annotator_plan = log.state, log.state.plan.annotators
     if worker.qualified is None and annotator_plan.qualification:
         if worker.work.trained < annotator_plan.qualification:
             next_question = assignment_policy.next_control_question(
-                state, session, "qualification", _question_rng(log, session)
+                state, worker, "qualification", _question_rng(log, worker)
             )
             if next_question is not None:
-                return _ask_view(log, _assign_question(log, session, next_question))
+                return _ask_view(log, _assign_question(log, worker, next_question))
         has_passed_qualification = worker.work.training_right >= annotator_plan.passed
-        log.event("qualified", session=session, passed=has_passed_qualification)
+        log.event("qualified", worker=worker, passed=has_passed_qualification)
         if not has_passed_qualification:
-            return _end_visit(log, session, "failed")
-    if session.batch == 0:
-        if worker.batches >= annotator_plan.batches:
-            return _end_visit(log, session, "finished")
-        _begin_batch(log, session)
-    if session.number >= annotator_plan.batch:
-        if worker.batches >= annotator_plan.batches or not _is_open(log):
-            return _end_visit(log, session, "finished")
+            return _end_visit(log, worker, "failed")
+    if worker.batch == 0:
+        _begin_batch(log, worker)
+    if worker.number >= annotator_plan.batch:
+        if worker.batch >= annotator_plan.batches or not _is_open(log):
+            return _end_visit(log, worker, "finished")
         return Break(answers=worker.work.paid)
-    next_question = _choose_question(log, session) if _is_open(log) else None
-    return (
-        _idle_view(log, session)
-        if next_question is None
-        else _ask_view(log, _assign_question(log, session, next_question))
-    )
+    next_question = _choose_question(log, worker) if _is_open(log) else None
+    if next_question is None:
+        return _idle_view(log, worker)
+    return _ask_view(log, _assign_question(log, worker, next_question))
 
 
-def _begin_batch(log: EventLog, session: Session) -> None:
+def _begin_batch(log: EventLog, worker: Annotator) -> None:
     """Begin a batch, and draw the positions of its control questions."""
-    batch_number = session.worker.batches + 1
-    rng = Random(f"{log.state.plan.seed} batch {session.id} {batch_number}")
+    batch_number = worker.batch + 1
+    rng = Random(f"{log.state.plan.seed} batch {worker.id} {batch_number}")
     log.event(
-        "batch", session=session, batch=batch_number, known=assignment_policy.schedule(log.state, batch_number, rng)
+        "batch", worker=worker, batch=batch_number, known=assignment_policy.schedule(log.state, batch_number, rng)
     )
 
 
-def is_done(log: EventLog, session: Session) -> bool:
-    """Whether the current batch of a visit is complete and the next batch has not begun."""
-    return session.batch > 0 and session.number >= log.state.plan.annotators.batch and not session.open
+def is_done(log: EventLog, worker: Annotator) -> bool:
+    """Whether the current batch of an annotator is complete and the next batch has not begun."""
+    return worker.batch > 0 and worker.number >= log.state.plan.annotators.batch and not worker.open
 
 
 def _is_open(log: EventLog) -> bool:
     return any(log.state.assignments.engine.is_open)
 
 
-def _choose_question(log: EventLog, session: Session) -> NextQuestion | None:
-    state, rng = log.state, _question_rng(log, session)
-    if (control_kind := session.control_kind_of_position.get(session.number + 1)) is not None:
-        next_question = assignment_policy.next_control_question(state, session, control_kind, rng)
+def _choose_question(log: EventLog, worker: Annotator) -> NextQuestion | None:
+    state, rng = log.state, _question_rng(log, worker)
+    if (control_kind := worker.control_kind_of_position.get(worker.number + 1)) is not None:
+        next_question = assignment_policy.next_control_question(state, worker, control_kind, rng)
         if next_question is not None:
             return next_question
-    next_question = assignment_policy.next_real_question(state, session, rng)
-    if next_question is not None or not assignment_policy.may_add_control_question(state, session.worker):
-        return next_question
-    is_any_question_held = any(
-        issued_question.holds and issued_question.role == "primary"
-        for other_session in state.sessions.values()
-        for issued_question in other_session.open
-    )
-    return assignment_policy.next_control_question(state, session, "gold", rng) if is_any_question_held else None
+    return assignment_policy.next_real_question(state, worker, rng)
 
 
-def _question_rng(log: EventLog, session: Session) -> Random:
-    return Random(f"{log.state.plan.seed} {session.id} {log.next}")
+def _question_rng(log: EventLog, worker: Annotator) -> Random:
+    return Random(f"{log.state.plan.seed} {worker.id} {log.next}")
 
 
 def _assign_question(
-    log: EventLog, session: Session, next_question: NextQuestion, withdrawn_question: IssuedQuestion | None = None
+    log: EventLog, worker: Annotator, next_question: NextQuestion, withdrawn_question: IssuedQuestion | None = None
 ) -> IssuedQuestion:
     """Assign a question, or assign the question `withdrawn_question` once more for a correction."""
-    log.waiting.pop(session.id, None)
+    log.waiting.pop(worker.id, None)
     assignment_row = AssignmentRow(
         assignment=log.next,
-        session=session.id,
-        batch=0 if next_question.role == "qualification" else session.batch,
-        number=session.number + 1 if withdrawn_question is None else withdrawn_question.number,
+        worker=worker.id,
+        batch=0 if next_question.role == "qualification" else worker.batch,
+        number=worker.number + 1 if withdrawn_question is None else withdrawn_question.number,
         unit=None if next_question.unit is None else next_question.unit.id,
         gold=next_question.gold,
         role=next_question.role,
@@ -184,27 +169,27 @@ def _assign_question(
     return issued_question
 
 
-def _idle_view(log: EventLog, session: Session) -> View:
+def _idle_view(log: EventLog, worker: Annotator) -> View:
     """Return the page of an annotator for whom no question is free. The annotator waits if questions may become free
     soon; otherwise the visit ends."""
-    if _is_open(log) and _is_anybody_at_work(log, session):
+    if _is_open(log) and _is_anybody_at_work(log, worker):
         now, first_lease_end = log.clock.steady(), min(log.leases.values(), default=None)
-        if now - log.waiting.setdefault(session.id, now) < _patience(log, session.worker):
+        if now - log.waiting.setdefault(worker.id, now) < _patience(log, worker):
             seconds_until_release = WAIT if first_lease_end is None else first_lease_end - now
             return Wait(seconds=int(min(WAIT, max(SOONEST, seconds_until_release))))
-    log.waiting.pop(session.id, None)
+    log.waiting.pop(worker.id, None)
     may_return_later = _is_open(log) and log.state.plan.annotators.recruit == "links"
-    return replace(_end_visit(log, session, "no-work"), later=may_return_later)
+    return replace(_end_visit(log, worker, "no-work"), later=may_return_later)
 
 
-def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
+def _is_anybody_at_work(log: EventLog, worker: Annotator) -> bool:
     """Whether another annotator has an open question. An open control question counts, because its annotator then
     continues with questions of the interim analysis."""
     return any(
-        not issued_question.expired and not other_session.worker.excluded
-        for other_session in log.state.sessions.values()
-        if other_session is not session
-        for issued_question in other_session.open
+        not issued_question.expired
+        for other_worker in log.state.workers.values()
+        if other_worker is not worker and not other_worker.excluded
+        for issued_question in other_worker.open
     )
 
 
@@ -221,11 +206,11 @@ def _patience(log: EventLog, worker: Annotator) -> float:
     )
 
 
-def _end_visit(log: EventLog, session: Session, end_reason: str) -> VisitEnd:
+def _end_visit(log: EventLog, worker: Annotator, end_reason: str) -> VisitEnd:
     """Return the end of a visit. The completion code is drawn only once."""
-    if end_reason not in session.codes and end_reason != "declined":
-        log.event("code", session=session, why=end_reason, code=secrets.token_hex(4).upper())
-    return VisitEnd(why=end_reason, code=session.codes.get(end_reason), answers=session.worker.work.paid)
+    if end_reason not in worker.codes and end_reason != "declined":
+        log.event("code", worker=worker, why=end_reason, code=secrets.token_hex(4).upper())
+    return VisitEnd(why=end_reason, code=worker.codes.get(end_reason), answers=worker.work.paid)
 
 
 def undoable_question(log: EventLog, current_question: IssuedQuestion) -> IssuedQuestion | None:
@@ -234,7 +219,7 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     while its interim analysis is incomplete. A refusal may be withdrawn until its unit is settled."""
     earlier_questions = (
         answered_question
-        for answered_question in current_question.session.answered
+        for answered_question in current_question.worker.answered
         if answered_question.number < current_question.number
     )
     latest_question = max(earlier_questions, key=attrgetter("number"), default=None)
@@ -318,47 +303,44 @@ def examples_of(connection: sqlite3.Connection) -> tuple[Example, ...]:
 # --- actions
 
 
-def do(log: EventLog, session: Session, act: Act) -> bool:
+def do(log: EventLog, worker: Annotator, act: Act) -> bool:
     """Perform an action and write it to the file. Return False if the question is unknown or belongs to another
-    session. Raise `InputError` for an invalid answer.
+    annotator. Raise `InputError` for an invalid answer.
 
     Actions of annotators who left or were erased have no effect.
     """
-    if session.is_closed:
+    if worker.is_closed:
         return True
-    state, is_between_batches = log.state, is_done(log, session) and not session.finished
+    state, is_between_batches = log.state, is_done(log, worker) and not worker.finished
     issued_question = state.issued.get(getattr(act, "assignment", None) or 0)
-    if issued_question is not None and issued_question.session is not session:
+    if issued_question is not None and issued_question.worker is not worker:
         issued_question = None
-    if issued_question is None and isinstance(act, Answer | Skip | Undo | Mark):
+    if issued_question is None and isinstance(act, Answer | Skip | Undo):
         return False
     match act:
         case Agree():
-            if act.digest == digest_of(state.plan.texts.consent) and session.agreed != act.digest:
-                log.event("consent", session=session, digest=act.digest)
+            if act.digest == digest_of(state.plan.texts.consent) and worker.agreed != act.digest:
+                log.event("consent", worker=worker, digest=act.digest)
         case Decline():
-            log.event("declined", session=session)
+            log.event("declined", worker=worker)
         case Begin():
-            if not session.begun:
-                if not state.plan.texts.consent or session.agreed is not None:
-                    log.event("begun", session=session)
-            elif is_between_batches and session.worker.batches < state.plan.annotators.batches:
-                _begin_batch(log, session)
+            if not worker.begun:
+                if not state.plan.texts.consent or worker.agreed is not None:
+                    log.event("begun", worker=worker)
+            elif is_between_batches and worker.batch < state.plan.annotators.batches:
+                _begin_batch(log, worker)
         case Stop():
             if is_between_batches:
-                log.event("finished", session=session)
+                log.event("finished", worker=worker)
         case Comment():
             if act.text.strip():
-                log.event("comment", session=session, issued_question=issued_question, text=act.text[:LONGEST_COMMENT])
-        case Mark():
-            if state.plan.texts.differences:
-                log.event("marked", session=session, issued_question=issued_question)
+                log.event("comment", worker=worker, issued_question=issued_question, text=act.text[:LONGEST_COMMENT])
         case Answer() | Skip():
             assert issued_question is not None
             _write_answer(log, issued_question, act)
         case Undo():
-            if session.open and issued_question is session.open[-1] and not session.worker.excluded:
-                _undo(log, session, issued_question)
+            if worker.open and issued_question is worker.open[-1] and not worker.excluded:
+                _undo(log, worker, issued_question)
     return True
 
 
@@ -391,9 +373,9 @@ def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | 
     ]
     log.leases.pop(issued_question.id, None)
     log.add_rows(*judgment_rows)
-    worker = issued_question.session.worker
-    # Only control questions end participation automatically, except for annotators whom the owner readmitted.
-    may_exclude = issued_question.role in ("gold", "attention") and not worker.excluded and worker.by != "owner"
+    worker = issued_question.worker
+    # Only control questions end participation automatically.
+    may_exclude = issued_question.role in ("gold", "attention") and not worker.excluded
     if may_exclude and fails_control_questions(worker.work):
         exclude(log, worker, by="rule", reason="known comparisons")
 
@@ -407,7 +389,7 @@ def _role_of_answer(log: EventLog, issued_question: IssuedQuestion) -> str:
     is_held_or_free_unit = issued_question.holds or state.assignments.is_free(issued_question.unit)
     return (
         "primary"
-        if is_held_or_free_unit and state.control != "stopped" and not issued_question.session.worker.excluded
+        if is_held_or_free_unit and state.control != "stopped" and not issued_question.worker.excluded
         else "second"
     )
 
@@ -440,7 +422,7 @@ def _checked_answers(
     return aspects_answers_and_reasons
 
 
-def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> None:
+def _undo(log: EventLog, worker: Annotator, current_question: IssuedQuestion) -> None:
     """Assign the previous question again. The earlier answer no longer counts."""
     previous_question = undoable_question(log, current_question)
     if previous_question is None:
@@ -451,16 +433,10 @@ def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> 
     next_question = NextQuestion(
         question_role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
     )
-    _assign_question(log, session, next_question, withdrawn_question=previous_question)
+    _assign_question(log, worker, next_question, withdrawn_question=previous_question)
 
 
 def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:
     """Exclude an annotator. The answers in incomplete interim analyses no longer count, and the annotator gets no more
     questions."""
-    log.add_rows(ExclusionRow(log.next, worker.id, 1, by, reason, log.clock.wall()))
-
-
-def restore(log: EventLog, worker: Annotator) -> None:
-    """Readmit an annotator. Answers count again if they were not replaced; replaced answers become second opinions."""
-    for issued_question in log.add_rows(ExclusionRow(log.next, worker.id, 0, "owner", "", log.clock.wall())):
-        log.event("second", session=issued_question.session, issued_question=issued_question)
+    log.add_rows(ExclusionRow(log.next, worker.id, by, reason, log.clock.wall()))

@@ -78,6 +78,7 @@ def new(
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --serve 4`
     """
     from custodes.annotate.new_study import new as create_study
+    from custodes.annotate.study_status import notes_of
 
     study_plan = build_plan(plan, options)
     if write_plan is not None:
@@ -88,7 +89,8 @@ def new(
     study_path = create_study(
         reading.study(inputs), output, plan=study_plan, systems=systems, pairs=pairs, gold=gold, metric=metric
     )
-    print_study_notes(study_path)
+    for note in dict.fromkeys(notes_of(study_path)):
+        print_diagnostic(f"note: {note}")
     print_line(str(study_path))
     if serve_for is not None:
         from custodes.annotate.server import usual_port
@@ -98,39 +100,6 @@ def new(
         print_diagnostic(
             f"next: custodes annotate check {study_path}, then custodes annotate serve {study_path} --annotators 10"
         )
-
-
-def print_study_notes(study_path: Path, *, n_skipped: int = 0) -> None:
-    """Print the notes on a study, except the first `n_skipped` notes."""
-    from custodes.annotate.study_status import notes_of
-
-    for note in dict.fromkeys(notes_of(study_path)[n_skipped:]):
-        print_diagnostic(f"note: {note}")
-
-
-@annotate.command
-def add(
-    study: Study,
-    *inputs: Inputs,
-    systems: Annotated[list[str] | None, Parameter(help="Systems (default: all).", negative="")] = None,
-    pairs: Annotated[
-        list[str] | None,
-        Parameter(help="New pairs to compare, each A:B (default: all pairs with a new system).", negative=""),
-    ] = None,
-    reading: InputOptions = READING,
-) -> None:
-    """Add systems or items to a study that is not being served. Existing answers and orders do not change.
-
-    Example: `custodes annotate add study.db outputs2.jsonl`
-    """
-    from custodes.annotate.add_to_study import add as add_to_study
-    from custodes.annotate.study_status import notes_of
-
-    check_distinct_files([study], input_files(inputs, *reading.files, sidecars=False))
-    n_notes_before = len(notes_of(study))
-    study_path = add_to_study(study, reading.study(inputs), systems=systems, pairs=pairs)
-    print_study_notes(study_path, n_skipped=n_notes_before)
-    print_line(str(study_path))
 
 
 @annotate.command
@@ -252,8 +221,8 @@ def invite(
     url: Annotated[
         str | None,
         Parameter(
-            help="Address at the beginning of the links (default: the address at which the study was last served, or "
-            "the default address of `serve` if it was never served)."
+            help="Address at the beginning of the links, where the study will be served (default: the default address "
+            "of `serve`)."
         ),
     ] = None,
     output: Annotated[
@@ -280,10 +249,9 @@ def invite(
 
     if url is not None:
         check_address("--url", url)
+    base_url = (url or local_url()).rstrip("/")
     with open_study_service(study) as service:
-        base_url = (url or service.address().result() or local_url()).rstrip("/")
         labels_and_tokens = service.invite(annotators).result()
-        service.set_address(base_url).result()
     links_csv = "worker,link\n" + "".join(
         f"{annotator_label},{base_url}/s/{token}\n" for annotator_label, token in labels_and_tokens
     )
@@ -369,27 +337,6 @@ def forget(study: Study, worker: Worker) -> None:
 
 
 @annotate.command
-def reconcile(
-    study: Study,
-    codes: Annotated[Path, Parameter(help="The platform's list of annotators and completion codes (.csv).")],
-    *,
-    output: Output = OUTPUT,
-) -> int:
-    """Compare a platform's list of completion codes with a study, to see whom to pay and which codes are wrong.
-
-    The exit status is 1 if a code is wrong or unknown, if an annotator is unknown or not on the list, or if a row
-    occurs twice. The study may be served at the same time.
-
-    Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
-    """
-    from custodes.annotate.study_status import CodeReconciliation
-    from custodes.annotate.study_status import reconcile as reconcile_codes
-
-    output.check([study, codes], CodeReconciliation.table_declarations())
-    return output.answer(lambda progress: reconcile_codes(study, codes))
-
-
-@annotate.command
 def backup(
     study: Study, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="File for the copy.")]
 ) -> None:
@@ -409,10 +356,7 @@ def backup(
 def export(
     study: Study,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder for the tables.")],
-    external_ids: Annotated[
-        bool, SWITCH, Parameter(help="Include the platform ids, which identify the annotators.")
-    ] = False,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="New folder for the tables.")],
 ) -> None:
     """Write all data of a study as tables, even while the study is served. Every verb reads the table battles.csv.
 
@@ -420,7 +364,7 @@ def export(
     """
     from custodes.annotate.export_study import export as export_study
 
-    print_line(str(export_study(study, output, external_ids=external_ids)))
+    print_line(str(export_study(study, output)))
 
 
 # Options for the keys of a plan, derived from the declaration of the plan.

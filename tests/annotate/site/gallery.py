@@ -56,13 +56,13 @@ def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str
         "break": pages.render_view(open_plan, Break(answers=15), **path),
         "wait": pages.render_view(plan, Wait(seconds=600), **path),
         "paused": pages.render_view(plan, Wait(seconds=60, is_paused=True), **path),
-        "join": pages.render_arrival(platform, {"PID": "w", "STUDY_ID": "s"}, path="/j/x"),
-        "open": pages.render_arrival(open_plan, {}, path="/j/x"),
-        "typed": pages.render_arrival(platform, {}, path="/j/x"),
+        "join": pages.render_arrival(platform, "w", path="/j/x"),
+        "open": pages.render_arrival(open_plan, "", path="/j/x"),
+        "typed": pages.render_arrival(platform, "", path="/j/x"),
         "return": pages.render_view(platform, VisitEnd(why="finished", code="K7QM", answers=15), **path),
         "busy": pages.message("busy", plan, path="/s/x", fields={"do": "answer", "v0": plan.question.text}),
         "refused": pages.message("refused", plan),
-        "invalid-id": pages.render_arrival(platform, {}, path="/j/x", notice_key="invalid_id"),
+        "invalid-id": pages.render_arrival(platform, "", path="/j/x", notice_key="invalid_id"),
         **{str(status): pages.render_error(status) for status in (400, 404, 413, 429, 500, 503)},
     }
     for why in WHY:

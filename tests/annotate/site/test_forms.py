@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.annotate.plan import Question, StudyPlan, StudyTexts
+from custodes.annotate.plan import Question, StudyPlan
 from custodes.annotate.site.pages import UnreadError, act_of
-from custodes.annotate.views import Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
+from custodes.annotate.views import Agree, Answer, Begin, Comment, Decline, Skip, Stop, Undo
 
 PLAN = StudyPlan()
 BAD = StudyPlan(question=Question(both_bad=True))
 TWO = StudyPlan(question=Question(aspects=("a", "b"), both_bad=True))
 RATE = StudyPlan(question=Question(mode="rate", scale=(0, 100)))
-DIFFER = StudyPlan(texts=StudyTexts(differences=True))
 ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
 
 
@@ -35,7 +34,6 @@ ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
             {"do": "skip", "assignment": "3", "reason": "broken", "seconds": "2.5"},
             Skip(assignment=3, reason="broken", seconds=2.5),
         ),
-        (DIFFER, {"do": "mark", "assignment": "3"}, Mark(assignment=3)),
         (PLAN, ANSWER, Answer(assignment=7, values={"": -1})),
         (BAD, ANSWER | {"v0": "bad"}, Answer(assignment=7, values={"": 0}, both_bad=True)),
         (TWO, ANSWER | {"v1": "0", "both_bad": "1"}, Answer(assignment=7, values={"a": -1, "b": 0}, both_bad=True)),

@@ -40,7 +40,7 @@ def study_with_texts(path: Path, texts: list[str]) -> Service:
 
     service = Service.open(create(path, plan, fill), durable=False)
     for k, text in enumerate(texts):
-        token = service.join(external_id=text, params={}, address=f"192.0.{k}.1").result()
+        token = service.join(external_id=text, address=f"192.0.{k}.1").result()
         assert token is not None
     for _ in range(2):
         token = new_annotator(service)

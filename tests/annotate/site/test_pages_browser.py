@@ -11,7 +11,6 @@ from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 
 from custodes.annotate.plan import Question, StudyPlan, StudyTexts
-from custodes.annotate.site.pages import render_view
 from custodes.annotate.views import Ask, Example, Side
 from tests.annotate.hostile import EVENTS, PAYLOADS
 from tests.annotate.site.gallery import all_pages, ask, gallery, side
@@ -55,8 +54,6 @@ def page_html() -> dict[str, str]:
     html_by_name = all_pages(PLAN, TEXTS["plain"], EXAMPLE)
     german_pages = all_pages(replace(PLAN, texts=replace(PLAN.texts, language="de")), TEXTS["plain"], EXAMPLE)
     html_by_name |= {f"de-{name}": german_pages[name] for name in ("ask", "open")}
-    marks = replace(PLAN, texts=replace(PLAN.texts, differences=True))
-    html_by_name["ask-marks"] = render_view(marks, TEXTS["markdown"], path="/s/x", marks_differences=True)
     return html_by_name | {
         f"ask-{name}": all_pages(PLAN, question, EXAMPLE)["ask"] for name, question in TEXTS.items() if name != "plain"
     }

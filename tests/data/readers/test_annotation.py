@@ -84,21 +84,13 @@ def test_what_people_said(path: Path) -> None:
 
 def test_notes_on_a_study_that_is_not_stopped(path: Path) -> None:
     with closing(connected(path)) as base:
-        base.executemany(
-            "INSERT INTO event (at, kind, json, assignment) VALUES (1, ?, '{}', ?)",
-            [("reopened", None), ("peeked", None), ("marked", 1), ("marked", 1), ("marked", 2)],
-        )
+        base.execute("INSERT INTO event (at, kind, json) VALUES (1, 'reopened', '{}')")
     study = read(path)
-    counts = {"incomplete-looks": 2, "peeked": 1, "marked": 2}
-    assert note_counts(study).items() >= counts.items()
-    assert {rule: message for rule, message in note_messages(study).items() if rule in counts} == {
-        "incomplete-looks": "2 answers of incomplete interim analyses are left out; they count when the analysis is "
-        "complete or the study is stopped",
-        "peeked": "the owner viewed estimates of incomplete interim analyses (number of times: 1); stopping because of "
-        "such an estimate may raise the rate of false decisions to more than five times the stated rate",
-        "marked": "in 2 comparisons an annotator highlighted the words that differ; highlighting may draw attention to "
-        "wording rather than content",
-    }
+    assert note_counts(study)["incomplete-looks"] == 2
+    assert note_messages(study)["incomplete-looks"] == (
+        "2 answers of incomplete interim analyses are left out; they count when the analysis is complete or the study "
+        "is stopped"
+    )
     assert study.preferences.frame["item"].to_list() == ["d0"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from functools import partial
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -15,9 +14,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from custodes.annotate import arrivals
+from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.site import guard, owner, pages
-from custodes.annotate.views import Comment, Mark, Undo, View
+from custodes.annotate.views import Comment, Undo, View
 from custodes.errors import InputError
 
 HEALTHY = 2.0
@@ -67,43 +67,35 @@ class Site:
 
     async def arrive(self, request: Request) -> Response:
         service = self._find_joinable_study(request)
-        link_params, is_valid_id = arrivals.link_parameters(service.plan, request.query_params)
-        notice_key = "" if is_valid_id else "invalid_id"
-        page_html = pages.render_arrival(service.plan, link_params, path=request.url.path, notice_key=notice_key)
-        return HTMLResponse(page_html, 200 if is_valid_id else 400)
+        worker_id = arrivals.worker_id_of(service.plan, request.query_params)
+        return self._arrival(request, service.plan, worker_id, 200)
+
+    def _arrival(self, request: Request, plan: StudyPlan, worker_id: str | None, status: int) -> Response:
+        """Return the entry page, with a message and status 400 if the worker's id is invalid (None)."""
+        notice_key = "invalid_id" if worker_id is None else ""
+        page_html = pages.render_arrival(plan, worker_id or "", path=request.url.path, notice_key=notice_key)
+        return HTMLResponse(page_html, 400 if worker_id is None else status)
 
     async def join(self, request: Request) -> Response:
         service = self._find_joinable_study(request)
         if guard.is_foreign(request, self.public_url):
             raise HTTPException(403)
         form_fields = await guard.form(request)
-        if form_fields.pop("website", ""):  # a hidden field, which only bots fill
+        if form_fields.get("website", ""):  # a hidden field, which only bots fill
             raise HTTPException(400)
-        plan = service.plan
-        link_params, is_valid_id = arrivals.link_parameters(plan, form_fields)
-        worker_id = link_params.pop(plan.annotators.worker_id, "")
-        if plan.annotators.worker_id and not worker_id:
-            notice_key = "" if is_valid_id else "invalid_id"
-            page_html = pages.render_arrival(plan, link_params, path=request.url.path, notice_key=notice_key)
-            return HTMLResponse(page_html, 422 if is_valid_id else 400)
+        worker_id = arrivals.worker_id_of(service.plan, form_fields)
+        if not worker_id and (worker_id is None or service.plan.annotators.worker_id):
+            return self._arrival(request, service.plan, worker_id, 422)
         client_address = request.client.host if request.client else ""
-        token = await asyncio.wrap_future(
-            service.join(external_id=worker_id, params=link_params, address=client_address)
-        )
+        token = await asyncio.wrap_future(service.join(external_id=worker_id, address=client_address))
         if token is None:
-            return HTMLResponse(pages.message("refused", plan), 403)
+            return HTMLResponse(pages.message("refused", service.plan), 403)
         return RedirectResponse(f"/s/{token}", 303)
 
     async def show(self, request: Request) -> Response:
         service, view = await self._view(request)
         notice_key = request.query_params.get("said", "")
-        return await self._page(
-            request,
-            service,
-            view,
-            notice_key=notice_key if notice_key in NOTICES.values() else "",
-            marks_differences="marks" in request.query_params,
-        )
+        return self._page(request, service, view, notice_key if notice_key in NOTICES.values() else "")
 
     async def act(self, request: Request) -> Response:
         form_fields = await guard.form(request)
@@ -114,39 +106,21 @@ class Site:
         except (pages.UnreadError, InputError) as problem:
             notice_key = str(problem) if isinstance(problem, pages.UnreadError) else "unread"
             _, view = await self._view(request)
-            return await self._page(request, service, view, notice_key=notice_key, status=422)
+            return self._page(request, service, view, notice_key, status=422)
         except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
             busy_page_html = pages.message("busy", service.plan, path=request.url.path, fields=form_fields)
             return HTMLResponse(busy_page_html, 503, {"Retry-After": "5"})
         if view is None:
             raise HTTPException(404)
-        notice_key, marks_differences = NOTICES.get(type(action), ""), isinstance(action, Mark)
+        notice_key = NOTICES.get(type(action), "")
         # Redirect to the page, since reloading the response of a POST would ask for confirmation.
         if request.headers.get("sec-fetch-mode") == "navigate":
-            query = f"?said={notice_key}" if notice_key else "?marks=1" * marks_differences
-            return RedirectResponse(request.url.path + query, 303)
-        return await self._page(request, service, view, notice_key=notice_key, marks_differences=marks_differences)
+            return RedirectResponse(request.url.path + f"?said={notice_key}" * bool(notice_key), 303)
+        return self._page(request, service, view, notice_key)
 
-    async def _page(
-        self,
-        request: Request,
-        service: Service,
-        view: View,
-        *,
-        notice_key: str,
-        marks_differences: bool = False,
-        status: int = 200,
-    ) -> Response:
-        """Return the page of a view. If texts must be compared, the page is rendered in a thread."""
-        render_page = partial(
-            pages.render_view,
-            service.plan,
-            view,
-            path=request.url.path,
-            notice_key=notice_key,
-            marks_differences=marks_differences,
-        )
-        return HTMLResponse(await run_in_threadpool(render_page) if marks_differences else render_page(), status)
+    def _page(self, request: Request, service: Service, view: View, notice_key: str, *, status: int = 200) -> Response:
+        """Return the page of a view."""
+        return HTMLResponse(pages.render_view(service.plan, view, path=request.url.path, notice_key=notice_key), status)
 
     async def renew_lease(self, request: Request) -> Response:
         form_fields = await guard.form(request)

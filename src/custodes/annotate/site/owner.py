@@ -7,7 +7,7 @@ import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import CONTROLS, Service
 from custodes.annotate.site import guard, owner_formats
-from custodes.annotate.site.owner_formats import DOWNLOADS, codes, temporary_file_response
+from custodes.annotate.site.owner_formats import codes
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.visits import digest_of
@@ -36,8 +36,8 @@ HOURS = 12
 """Hours for which a sign-in is valid. A sign-in also ends when the server stops."""
 INVITED = 500
 """Maximum number of links that can be created at once."""
-MOST, LATEST = 200, 5
-"""Maximum number of rows of a table on a page, and number of comments on the page of a study."""
+MOST = 200
+"""Maximum number of rows of a table on a page."""
 
 Handler = Callable[..., Awaitable[Response]]
 Row = Mapping[str, Any]
@@ -63,24 +63,15 @@ LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item
 WHERE e.kind = 'comment' AND json_extract(e.json, '$.text') <> '' ORDER BY e.event DESC LIMIT ?1
 """
 """Query of the latest comments, with the newest comment first. The text of an erased comment is empty."""
-_RUNNING = """
-SELECT system_a, system_b, sum(answer = 1) AS wins, sum(answer = 0) AS ties, sum(answer = -1) AS losses
-FROM answers
-WHERE role = 'primary' AND system_b IS NOT NULL AND NOT taken_back AND NOT excluded AND answer IS NOT NULL
-    AND aspect = ?2
-GROUP BY pair LIMIT ?1
-"""
-"""Query of the outcomes of every pair so far. The outcomes are displayed only if the owner requests them, and the
-request is recorded."""
 
 
-async def rows_of(path: Path, query: str, *parameters: object, max_rows: int = MOST) -> list[Row]:
+async def rows_of(path: Path, query: str, *parameters: object) -> list[Row]:
     """Return rows of a study file, which is read over a read-only connection."""
 
     def read() -> list[Row]:
         with study_file.sqlite_errors(path), study_file.reading(path) as connection:
             connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(query, (max_rows, *parameters))]
+            return [dict(row) for row in connection.execute(query, (MOST, *parameters))]
 
     return await run_in_threadpool(read)
 
@@ -95,8 +86,6 @@ def act_of(action_name: str, service: Service, form_fields: Mapping[str, str]) -
             return service.control(action_name, form_fields.get("why", ""))
         case "exclude":
             return service.exclude(worker_label, form_fields.get("reason", "") or "no reason given")
-        case "restore":
-            return service.restore(worker_label)
         case "forget":
             return service.forget(worker_label)
         case "replan":
@@ -155,7 +144,6 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         ("/admin/{study}", owner_pages.study, "GET"),
         ("/admin/{study}/questions", owner_pages.questions, "GET"),
         ("/admin/{study}/codes.csv", owner_pages.codes, "GET"),
-        *((f"/admin/{{study}}/{file_name}", owner_pages.download, "GET") for file_name in DOWNLOADS),
         ("/admin/{study}/annotators/{label}", owner_pages.person, "GET"),
         ("/admin/{study}/{what}", owner_pages.do, "POST"),
     ]
@@ -178,7 +166,6 @@ class Owner:
         self.services, self.public_url = services, public_url
         self._keys = {digest_of(owner_key)} if owner_key else set[str]()
         self._signed_in_now = set[str]()
-        self._locks = {file_name: asyncio.Lock() for file_name in DOWNLOADS}
 
     def require_sign_in(self, handler: Handler) -> Handler:
         """Restrict a handler to signed-in users. A POST request must come from the owner's pages."""
@@ -248,16 +235,14 @@ class Owner:
         study_name, service = self._find(request)
         snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
         study_forecast = await run_in_threadpool(forecast, snapshot)
-        comment_rows = await rows_of(service.path, _COMMENTS, max_rows=LATEST)
         return await run_in_threadpool(  # in a thread: a page with a thousand annotators takes 0.1 s
             owner_formats.page,
             "owner/study.html",
             status=status,
-            **{"said": "", "problem": "", "peeked": None} | page_values,
+            **{"said": "", "problem": ""} | page_values,
             name=study_name,
             file=service.path.name,
             now=snapshot,
-            comments=comment_rows,
             ahead=study_forecast,
             join=None if snapshot.plan.annotators.recruit == "links" else f"{self._base(request)}/j/{study_name}",
         )
@@ -291,33 +276,11 @@ class Owner:
                 (annotator_label, f"{self._base(request)}/s/{token}") for annotator_label, token in labels_and_tokens
             ]
             return owner_formats.page("owner/invited.html", name=study_name, links=labels_and_links)
-        if action_name == "peek":
-            if service.plan.question.mode == "rate":
-                raise OptionError(
-                    "there are no running results, because annotators rate outputs and do not compare pairs"
-                )
-            await asyncio.wrap_future(service.peek())
-            outcome_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], max_rows=-1)
-            outcome_counts_of_pair = {
-                (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in outcome_rows
-            }
-            return await self._study(request, peeked=outcome_counts_of_pair)
         action_future = act_of(action_name, service, form_fields)
         if action_future is None:
             raise HTTPException(404)
         await asyncio.wrap_future(action_future)
         return RedirectResponse(f"/admin/{study_name}?said={action_name}", 303)
-
-    async def download(self, request: Request) -> Response:
-        """Send a file of a study: a zip file of tables that every verb can read, a complete copy in the current state,
-        or the report. Only one report at a time is computed, in a separate process, while annotation continues."""
-        study_name, service = self._find(request)
-        requested_name = request.url.path.rpartition("/")[2]
-        write_file, media_type = DOWNLOADS[requested_name]
-        async with self._locks[requested_name]:
-            return await temporary_file_response(
-                partial(write_file, service.path), f"{study_name}{Path(requested_name).suffix}", media_type
-            )
 
     async def codes(self, request: Request) -> Response:
         """Send a CSV file with the annotators and their completion codes, for payment."""

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response
 
-from custodes.annotate import study_file
 from custodes.annotate.forecast import Forecast, Range
 from custodes.annotate.site import pages
 from custodes.annotate.snapshot import PairNow, PersonNow
 from custodes.answers.wording import UNDEFINED, number
-from custodes.errors import InputError
 
 CONFIRMATIONS = {
     "pause": "The study is paused. Annotators get no questions until you resume it.",
@@ -29,7 +21,6 @@ CONFIRMATIONS = {
     "reopen": "The study is open again. The stop remains on record.",
     "exclude": "The annotator is excluded and gets no more questions. The annotator’s answers in incomplete interim"
     " analyses are replaced by answers of other annotators.",
-    "restore": "The annotator takes part again.",
     "forget": "The identity of the annotator is erased. The answers remain in the study.",
     "replan": "The settings are changed. The earlier values remain on record.",
 }
@@ -148,53 +139,6 @@ _SHOW = {
 }
 
 
-async def temporary_file_response(write_file: Callable[[Path], object], file_name: str, media_type: str) -> Response:
-    """Return a response with a file that `write_file` writes to a temporary folder. The folder is removed after
-    sending."""
-    temporary_folder = tempfile.TemporaryDirectory(prefix="custodes-")
-    file_path = Path(temporary_folder.name, file_name)
-    try:
-        await run_in_threadpool(write_file, file_path)
-    except BaseException:
-        temporary_folder.cleanup()
-        raise
-    return FileResponse(
-        file_path,
-        media_type=media_type,
-        filename=header_file_name(file_name),
-        background=BackgroundTask(temporary_folder.cleanup),
-    )
-
-
-def write_export_file(study_path: Path, zip_path: Path) -> None:
-    """Export a study to a folder, and write a zip file of this folder."""
-    import shutil
-
-    from custodes.annotate.export_study import export
-
-    folder = export(study_path, zip_path.with_suffix(""))
-    shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name)
-
-
-def write_report_file(study_path: Path, report_path: Path) -> None:
-    """Write the report of a study as one HTML file. Raise `InputError` if the report could not be created."""
-    command_arguments = [sys.executable, "-m", "custodes", "report", str(study_path), "-o", str(report_path), "--quiet"]
-    completed_process = subprocess.run(
-        command_arguments, capture_output=True, encoding="utf-8", errors="replace", check=False
-    )
-    if not report_path.exists():
-        *_, last_error_line = ["the report could not be created", *completed_process.stderr.splitlines()]
-        raise InputError(last_error_line.removeprefix("custodes: "))
-
-
-DOWNLOADS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
-    "export.zip": (write_export_file, "application/zip"),
-    "report.html": (write_report_file, "text/html"),
-    "backup.db": (study_file.copy, "application/vnd.sqlite3"),
-}
-"""For each file of a study that the owner can download, the function that writes it, and its media type."""
-
-
 def header_file_name(text: str) -> str:
     """Return a file name that is valid in an HTTP header."""
     return "".join(
@@ -208,7 +152,7 @@ PAID = {
     "external_id": "external_id",
     "codes": "codes_text",
     "answers": "answers",
-    "batches": "batches",
+    "batches": "batch",
     "known_right": "gold_right",
     "known_asked": "gold_asked",
     "standing": "standing",

@@ -1,15 +1,12 @@
-"""The pages of annotators: HTML from views, with highlighted differences if the annotator requests them, and actions
-from submitted forms."""
+"""The pages of annotators: HTML from views, and actions from submitted forms."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,8 +25,6 @@ from custodes.annotate.views import (
     Decline,
     Example,
     Instructions,
-    Mark,
-    Side,
     Skip,
     Stop,
     Undo,
@@ -43,44 +38,6 @@ from custodes.annotate.wording.translations import ENGLISH, words
 
 BOTH_BAD = "bad"
 """The value of a form field if both outputs are equally bad."""
-LONGEST_COMPARED = 3000
-"""Maximum number of words of an output whose differences can be highlighted."""
-
-_TOKENS = re.compile(r"<math\b.*?</math>|<[^>]*>|\s+|[^<\s]+", re.DOTALL)
-"""Pattern of one token of cleaned HTML: a formula, a tag, white space or a word. Attributes of cleaned HTML contain no
-angle brackets."""
-
-
-@lru_cache(maxsize=512)
-def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
-    """Return both outputs with `mark` tags around the words that the other output does not contain. Return None if one
-    output is too long. Formulas are not compared.
-
-    >>> [side.html for side in mark_differences(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
-    ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
-    """
-    tokens_of_side = [_TOKENS.findall(side.html) for side in (first, second)]
-    word_token_indices_of_side = [
-        [token_index for token_index, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
-        for tokens in tokens_of_side
-    ]
-    if max(map(len, word_token_indices_of_side)) > LONGEST_COMPARED:
-        return None
-    first_words, second_words = (
-        [tokens[token_index] for token_index in word_token_indices]
-        for tokens, word_token_indices in zip(tokens_of_side, word_token_indices_of_side, strict=True)
-    )
-    for edit_operation, *opcode_bounds in SequenceMatcher(None, first_words, second_words).get_opcodes():
-        if edit_operation == "equal":
-            continue
-        for tokens, word_token_indices, (first_word_index, end_word_index) in zip(
-            tokens_of_side, word_token_indices_of_side, (opcode_bounds[:2], opcode_bounds[2:]), strict=True
-        ):
-            for token_index in word_token_indices[first_word_index:end_word_index]:
-                tokens[token_index] = f"<mark>{tokens[token_index]}</mark>"
-    return replace(first, html="".join(tokens_of_side[0])), replace(second, html="".join(tokens_of_side[1]))
-
-
 HERE = Path(__file__).parent
 BUTTONS = 11
 """Maximum number of points of a scale that is displayed as buttons. A larger scale is displayed as a slider with a
@@ -167,26 +124,11 @@ def render(template_name: str, *, plan: StudyPlan | None = None, notice_key: str
     )
 
 
-def render_view(
-    plan: StudyPlan, view: View, *, path: str, notice_key: str = "", marks_differences: bool = False
-) -> str:
-    """Render the current page of a session, whose address is `path`. If `marks_differences` is true and the plan allows
-    it, differing words are highlighted."""
+def render_view(plan: StudyPlan, view: View, *, path: str, notice_key: str = "") -> str:
+    """Render the current page of an annotator, whose address is `path`."""
     template_values: dict[str, Any] = {"view": view, "path": path}
     if isinstance(view, Ask):
-        may_mark_differences = plan.texts.differences and len(view.sides) == 2
-        sides = mark_differences(*view.sides) if may_mark_differences and marks_differences else None
-        if sides is not None:
-            template_values["view"] = replace(view, sides=sides)
-        elif may_mark_differences and marks_differences:
-            notice_key = "too_long"
-        template_values |= {
-            "choices": choices_of(plan),
-            "reasons": SKIPPING,
-            "longest": LONGEST_COMMENT,
-            "marked": sides is not None,
-            "may_mark": may_mark_differences,
-        }
+        template_values |= {"choices": choices_of(plan), "reasons": SKIPPING, "longest": LONGEST_COMMENT}
     elif isinstance(view, Instructions):
         template_values |= {"examples": view.examples, "answer": answer_of(plan)}
     elif isinstance(view, VisitEnd):
@@ -200,13 +142,11 @@ def render_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) ->
     return render("help.html", plan=plan, path=path, examples=examples, answer=answer_of(plan))
 
 
-def render_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str, notice_key: str = "") -> str:
-    """Render the entry page of an open link: a description of the study, and a button that passes on the parameters of
-    the link. If the plan needs the worker's id and the link lacks the id, the page has a field for it. `notice_key` is
-    the key of a message to display."""
-    worker_id_name = plan.annotators.worker_id
-    typed_parameter_name = "" if worker_id_name in params else worker_id_name
-    return render("join.html", plan=plan, notice_key=notice_key, path=path, params=params, typed=typed_parameter_name)
+def render_arrival(plan: StudyPlan, worker_id: str, *, path: str, notice_key: str = "") -> str:
+    """Render the entry page of an open link: a description of the study, and a button that passes on the worker's id.
+    If the plan needs the id and it is empty, the page has a field for it. `notice_key` is the key of a message to
+    display."""
+    return render("join.html", plan=plan, notice_key=notice_key, path=path, worker_id=worker_id)
 
 
 def message(
@@ -288,8 +228,6 @@ def act_of(plan: StudyPlan, form_fields: Mapping[str, str]) -> Act:
             return Stop()
         case "undo":
             return Undo(assignment=assignment_of(form_fields))
-        case "mark" if plan.texts.differences:
-            return Mark(assignment=assignment_of(form_fields))
         case "skip" if form_fields.get("reason") in SKIPPING:
             return Skip(
                 assignment=assignment_of(form_fields), reason=form_fields["reason"], seconds=seconds(form_fields)

@@ -67,12 +67,9 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
 """Columns that are read from each view."""
 
 COUNT_QUERY = """
-SELECT count(DISTINCT rater), count(*), (SELECT count(*) FROM event WHERE kind = 'peeked'),
-    (SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked')
-FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
+SELECT count(DISTINCT rater), count(*) FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
 """
-"""Query of four numbers: excluded annotators, their answers, the owner's views of results of incomplete interim
-analyses, and comparisons for which an annotator displayed the differing words."""
+"""Query of the number of excluded annotators and of the number of their answers."""
 PLAN_QUERY = """
 SELECT json_extract(json, '$.money.price') * (1 + json_extract(json, '$.money.fee')),
     lower(json_extract(json, '$.money.currency')), json_extract(json, '$.question.mode'),
@@ -122,9 +119,7 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
     frame_of_view = _read_frames(connection, where)
-    n_excluded_annotators, n_excluded_answers, n_peeks, n_highlighted_comparisons = connection.execute(
-        COUNT_QUERY
-    ).fetchone()
+    n_excluded_annotators, n_excluded_answers = connection.execute(COUNT_QUERY).fetchone()
     cost_per_answer, currency, *question = connection.execute(PLAN_QUERY).fetchone() or (None, None, "", 0, 0, "[]")
     all_battle_rows, rating_rows, metric_verdict_rows, text_rows = (
         frame_of_view[view_name] for view_name in ("battles", "ratings", "metric", "outputs")
@@ -173,19 +168,6 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
             n_second_opinions,
             f"{where}: {n_second_opinions} second opinions (answers to a question that another annotator answered "
             "first) only measure the agreement of annotators and are not used to compare systems",
-        ),
-        (
-            "peeked",
-            n_peeks,
-            f"{where}: the owner viewed estimates of incomplete interim analyses (number of times: {n_peeks}); "
-            "stopping because of such an estimate may raise the rate of false decisions to more than five times the "
-            "stated rate",
-        ),
-        (
-            "marked",
-            n_highlighted_comparisons,
-            f"{where}: in {n_highlighted_comparisons} comparisons an annotator highlighted the words that differ; "
-            "highlighting may draw attention to wording rather than content",
         ),
     )
     return Study(

@@ -42,7 +42,7 @@ INFLATED = (
     "not by how much."
 )
 REPORTED = (
-    *("excluded-annotators", "incomplete-looks", "second-opinions", "peeked", "marked", "stopped-by-answers"),
+    *("excluded-annotators", "incomplete-looks", "second-opinions", "stopped-by-answers"),
     "invalid-verdict",
 )
 """Rules of the displayed notes that come from reading the study and from selecting its data."""
