@@ -73,7 +73,7 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
         ("new texts.csv -o x.db --batch many", "--batch 'many' is not allowed; give a whole number"),
         ("new texts.csv -o x.db --recruit nobody", "links or open"),
         ("new texts.csv -o x.db --looks 4,2", "increasing"),
-        ("new texts.csv -o x.db --instructions @nothing.md", "cannot be read"),
+        ("new texts.csv -o x.db --instructions @nothing.md", "no such file"),
         ("check bad.db", "not a study"),
         ("status nothing.db", "no such file"),
         ("invite study.db --annotators 0", "at least 1"),
