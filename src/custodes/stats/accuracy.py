@@ -10,6 +10,7 @@ metric rated it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,37 +53,29 @@ def spa(
     """
     system_pairs = np.stack(np.triu_indices(human.shape[1], k=1))
     p_value_distance_sums, n_compared_pairs = np.zeros((2, len(weights), len(metrics)))
-    item_weights_or_one = 1.0 if item_weights is None else item_weights
     longest_axis_length = max(len(weights), len(flips), len(human))
     for group_metric_indices, rated_output_indices in group_by_outputs(human, metrics):
         is_rated_by_both = np.zeros(human.shape, dtype=bool)
         is_rated_by_both.flat[rated_output_indices] = True
-        for first_systems, second_systems in (
-            system_pairs[:, pair_slice] for pair_slice in chunks(system_pairs.shape[1], longest_axis_length)
-        ):
-            item_weights_by_pair = (
-                is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems]
-            ).T * item_weights_or_one
-
-            def compute_p_values(
-                scores: Floats,
-                first_systems: Ints = first_systems,
-                second_systems: Ints = second_systems,
-                item_weights_by_pair: Any = item_weights_by_pair,
-                is_rated_by_both: Bools = is_rated_by_both,
-            ) -> Floats:
-                differences_by_pair = (
-                    _differences(scores, is_rated_by_both, first_systems, second_systems) * item_weights_or_one
-                )
-                return _p_values(differences_by_pair, item_weights_by_pair, units=units, weights=weights, flips=flips)
-
+        for pair_slice in chunks(system_pairs.shape[1], longest_axis_length):
+            compute_p_values = partial(
+                _p_values,
+                is_rated_by_both=is_rated_by_both,
+                system_pairs=system_pairs[:, pair_slice],
+                item_weights=1.0 if item_weights is None else item_weights,
+                units=units,
+                weights=weights,
+                flips=flips,
+            )
             human_p_values = compute_p_values(human)[:, np.newaxis]
             # Whether a p-value is defined does not depend on the scores.
             is_compared_pair = ~np.isnan(human_p_values)
             n_compared_pairs[:, group_metric_indices] += is_compared_pair.sum(axis=-1)
             for chunk_metric_indices in (
                 group_metric_indices[metric_slice]
-                for metric_slice in chunks(len(group_metric_indices), _CACHE * len(first_systems) * longest_axis_length)
+                for metric_slice in chunks(
+                    len(group_metric_indices), _CACHE * human_p_values.shape[2] * longest_axis_length
+                )
             ):
                 p_value_distance_sums[:, chunk_metric_indices] += np.abs(
                     compute_p_values(metrics[chunk_metric_indices]) - human_p_values
@@ -90,59 +83,45 @@ def spa(
     return np.asarray(1 - ratio(p_value_distance_sums, n_compared_pairs))
 
 
-def _differences(scores: Floats, is_rated_by_both: Bools, first_systems: Ints, second_systems: Ints) -> Floats:
-    """Score of the first minus score of the second system of each pair: (..., items, systems) -> (..., pairs, items). A
-    difference is 0 if the item lacks one of the systems, or if the difference is rounding error."""
-    scores = np.where(is_rated_by_both, scores, 0.0)
-    largest_absolute_score = np.abs(scores).max(axis=(-1, -2), keepdims=True)
-    score_differences = np.where(
-        is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems],
-        scores[..., first_systems] - scores[..., second_systems],
-        0.0,
-    )
-    return np.where(np.abs(score_differences) <= _SAME * largest_absolute_score, 0.0, score_differences).swapaxes(
-        -1, -2
-    )
-
-
 def _p_values(
-    differences_by_pair: Floats,
-    item_weights_by_pair: NDArray[Any],
+    scores: Floats,
     *,
+    is_rated_by_both: Bools,
+    system_pairs: Ints,
+    item_weights: Floats | float,
     units: Ints,
     weights: Floats,
     flips: NDArray[np.int8],
 ) -> Floats:
-    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items). `item_weights_by_pair` (pairs, items) is
-    the weight of each item that has both systems of the pair, else 0."""
+    """One-sided p-values (B, ..., pairs) of the differences of scores (..., items, systems) between two systems.
+
+    A difference is 0 if the item lacks one of the systems (2, pairs), or if the difference is rounding error.
+    """
     from scipy.special import ndtr
 
-    n_units = weights.shape[1]
+    n_units, (first_systems, second_systems) = weights.shape[1], system_pairs
+    scores, has_both_systems = (
+        np.where(is_rated_by_both, scores, 0.0),
+        is_rated_by_both[:, first_systems] & is_rated_by_both[:, second_systems],
+    )
+    differences = np.where(has_both_systems, scores[..., first_systems] - scores[..., second_systems], 0.0)
+    differences[np.abs(differences) <= _SAME * np.abs(scores).max(axis=(-1, -2), keepdims=True)] = 0.0
+    differences_by_pair = differences.swapaxes(-1, -2) * item_weights
     difference_sums_by_unit = unit_sums(differences_by_pair, units=units, n_units=n_units)
-    weight_sums_by_unit = unit_sums(item_weights_by_pair, units=units, n_units=n_units)
+    weight_sums_by_unit = unit_sums(has_both_systems.T * item_weights, units=units, n_units=n_units)
     # aligns (B, pairs) with (B, ..., pairs)
     broadcast_index = (slice(None), *(np.newaxis,) * (difference_sums_by_unit.ndim - 2))
     difference_sums, variance_of_sum = (
         weighted_sums(weights, difference_sums_by_unit),
         weighted_sums(weights, difference_sums_by_unit * difference_sums_by_unit),
     )
-    if (
-        weight_sums_by_unit.size
-        and (weight_sums_by_unit == weight_sums_by_unit.flat[0]).all()
-        and weight_sums_by_unit.flat[0] > 0
-    ):  # all units have the same weight for all pairs
-        n_clusters = weights.sum(axis=1)[broadcast_index][..., np.newaxis]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            variance_of_sum -= np.square(difference_sums / np.sqrt(n_clusters))
-    else:
-        n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[broadcast_index]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[broadcast_index]
-            variance_of_sum -= (
-                2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
-                - mean_difference**2
-                * weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit)[broadcast_index]
-            )
+    n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)[broadcast_index]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean_difference = difference_sums / weighted_sums(weights, weight_sums_by_unit)[broadcast_index]
+        variance_of_sum -= (
+            2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
+            - mean_difference**2 * weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit)[broadcast_index]
+        )
     # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
     absolute_sums_by_unit = unit_sums(np.abs(differences_by_pair), units=units, n_units=n_units)
     is_variance_near_rounding = variance_of_sum <= _SAME * weights.max() * (
@@ -168,9 +147,7 @@ def _p_values(
         difference_sums_by_unit.shape[:-1]
     )
     is_flip_as_extreme = weighted_sums(flips, difference_sums_by_unit * weights[0]) >= smallest_extreme_sum
-    # count_nonzero with an axis is several times slower.
-    n_extreme_flips = np.add.reduce(is_flip_as_extreme.view(np.uint8), axis=0, dtype=np.uint32)
-    p_values[0] = np.where(n_clusters[0] > 0, n_extreme_flips / len(flips), np.nan)
+    p_values[0] = np.where(n_clusters[0] > 0, is_flip_as_extreme.mean(axis=0), np.nan)
     return p_values
 
 
@@ -219,15 +196,9 @@ def acc_eq(
     ]
     weights_by_unit = np.ascontiguousarray(weights.T)
     accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
-    total_and_correct_by_unit = np.array(
-        [[metric_events.total, metric_events.at_zero] for metric_events in events_of_metric]
-    )
-    total_and_correct_sums = weighted_sums(
-        weights, total_and_correct_by_unit.reshape(len(metrics), 2, weights.shape[1])
-    )
     for metric_index, metric_events in enumerate(events_of_metric):
         accuracy[:, metric_index], epsilon[:, metric_index] = metric_events.best(
-            weights_by_unit, *np.ascontiguousarray(total_and_correct_sums[:, metric_index].T)
+            weights_by_unit, *weighted_sums(weights, np.stack([metric_events.total, metric_events.at_zero])).T
         )
     return accuracy, epsilon
 
@@ -303,9 +274,8 @@ class Events:
         the sums of `total` and `at_zero` of the units in every resample.
         """
         # If all items have equally many pairs, gains are whole numbers and sums of them are exact.
-        has_equal_shares = bool(self.share.size and np.all(self.share == self.share[0]))
-        gain_unit = self.share[0] if has_equal_shares else 1.0
-        n_units, n_resamples = weights_by_unit.shape
+        gain_unit = self.share[0] if self.share.size and (self.share == self.share[0]).all() else 1.0
+        n_resamples = weights_by_unit.shape[1]
         event_gains = np.where(self.gain, self.share, -self.share) / gain_unit
         gain_tolerance = _SAME * weighted_total / gain_unit
         best_gain, gain_so_far = np.zeros((2, n_resamples))
@@ -315,7 +285,7 @@ class Events:
             first_event_index, end_event_index = np.searchsorted(
                 self.segment, [segment_slice.start + 1, segment_slice.stop + 1]
             )
-            present_units, unit_positions = _unit_positions(self.unit[first_event_index:end_event_index], n_units)
+            present_units, unit_positions = np.unique(self.unit[first_event_index:end_event_index], return_inverse=True)
             resample_weights = weights_by_unit[present_units].astype(np.float64)
             net_gain_by_unit = np.bincount(
                 unit_positions, event_gains[first_event_index:end_event_index], minlength=len(present_units)
@@ -339,8 +309,9 @@ class Events:
                     event_gains[first_event_index:end_event_index],
                     minlength=n_segments * len(present_units),
                 )
-                cumulative_gain_by_unit = np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0)
-                cumulative_gain_by_segment = cumulative_gain_by_unit @ resample_weights + gain_so_far
+                cumulative_gain_by_segment = (
+                    np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0) @ resample_weights + gain_so_far
+                )
                 chunk_best_gain = cumulative_gain_by_segment.max(axis=0)
                 first_best_segment_offset = np.argmax(
                     cumulative_gain_by_segment >= chunk_best_gain - gain_tolerance, axis=0
@@ -365,8 +336,8 @@ class Events:
             np.logical_or.reduceat(is_event_of_kind, first_event_of_value)
             for is_event_of_kind in (self.gain, ~self.gain)
         )
-        is_segment_start = np.concatenate([[True], has_human_tie[:-1] & has_concordant_pair[1:]])
-        return np.repeat(np.cumsum(is_segment_start), np.diff(np.append(first_event_of_value, len(self.delta))))
+        segment_of_value = np.cumsum(np.append(True, has_human_tie[:-1] & has_concordant_pair[1:]))
+        return np.repeat(segment_of_value, np.diff(np.append(first_event_of_value, len(self.delta))))
 
     def _epsilon(self, best_segment: Ints, weights_by_unit: NDArray[Any]) -> Floats:
         """Epsilon in each resample: the largest difference among the human ties of the chosen segment that occur in the
@@ -376,24 +347,13 @@ class Events:
             np.append(0.0, self.delta[tie_event_indices]),
             np.append(0, self.unit[tie_event_indices]),
         )
-        tie_index_of_resample = np.where(
-            best_segment == 0, 0, np.searchsorted(self.segment[tie_event_indices], best_segment, side="right")
-        )
+        tie_index_of_resample = np.searchsorted(self.segment[tie_event_indices], best_segment, side="right")
         while np.any(
             is_absent_tie := (tie_index_of_resample > 0)
             & (weights_by_unit[tie_units[tie_index_of_resample], np.arange(len(tie_index_of_resample))] == 0)
         ):
             tie_index_of_resample = tie_index_of_resample - is_absent_tie
         return tie_differences[tie_index_of_resample]
-
-
-def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
-    """The distinct units, and the position of each entry of `unit` among these units. If there are no more units than
-    entries, all units are returned, even those that do not occur."""
-    if n_units <= len(unit):
-        return np.arange(n_units), unit
-    present_units, unit_positions = np.unique(unit, return_inverse=True)
-    return present_units, unit_positions
 
 
 def _merge_near_equal(ordered_values: Floats, slack: Floats) -> Floats:

@@ -44,10 +44,7 @@ def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | Non
     >>> table_sums(np.array([0, 1, 1]), np.array([1, 0, 0]), shape=(2, 2)).tolist()
     [[0, 1], [2, 0]]
     """
-    flat_cell_indices = np.zeros(len(codes[0]), dtype=np.int64)
-    for axis_codes, axis_length in zip(codes, shape, strict=True):
-        flat_cell_indices = flat_cell_indices * axis_length + axis_codes
-    return np.bincount(flat_cell_indices, weights=weights, minlength=prod(shape)).reshape(shape)
+    return np.bincount(np.ravel_multi_index(codes, shape), weights=weights, minlength=prod(shape)).reshape(shape)
 
 
 def require(condition: object, message: str) -> None:
@@ -135,10 +132,8 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
     >>> [array.tolist() for array in distinct_rows(np.array([[2, 1], [0, 1], [2, 1]]))]
     [[[0, 1], [2, 1]], [1, 0, 1]]
     """
-    row_codes = np.zeros(len(rows), dtype=np.int64)
-    for column in rows.T:
-        distinct_values, value_codes = np.unique(column, return_inverse=True)
-        row_codes = row_codes * len(distinct_values) + value_codes
+    column_codes = [np.unique(column, return_inverse=True)[1] for column in rows.T]
+    row_codes = np.ravel_multi_index(column_codes, [codes.max(initial=0) + 1 for codes in column_codes])
     _, first_positions, distinct_index_of_row = np.unique(row_codes, return_index=True, return_inverse=True)
     return rows[first_positions], distinct_index_of_row
 
@@ -154,8 +149,7 @@ def bisect_condition(is_below: Callable[[Any], Any], low: Any, high: Any, *, ste
     """
     for _ in range(steps):
         middle = (low + high) / 2
-        is_middle_below = is_below(middle)
-        low, high = np.where(is_middle_below, middle, low), np.where(is_middle_below, high, middle)
+        low, high = np.where(is_below(middle), [middle, high], [low, middle])
     return high
 
 

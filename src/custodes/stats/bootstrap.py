@@ -100,14 +100,13 @@ def weighted_sums(weights: NDArray[Any], values_by_unit: NDArray[Any]) -> NDArra
     [7.0, 6.0]
     """
     flat_values_by_unit = np.asarray(values_by_unit.reshape(-1, values_by_unit.shape[-1]), dtype=np.float64)
-    result_shape = (len(weights), *values_by_unit.shape[:-1])
     nonzero_unit_indices = np.flatnonzero(flat_values_by_unit.any(axis=0))
     if 2 * len(nonzero_unit_indices) < flat_values_by_unit.shape[1]:  # with few pairs, most units have zero values
         weights, flat_values_by_unit = weights[:, nonzero_unit_indices], flat_values_by_unit[:, nonzero_unit_indices]
     resample_sums = np.empty((len(weights), len(flat_values_by_unit)))
     for row_slice in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
         np.matmul(np.asarray(weights[row_slice], dtype=np.float64), flat_values_by_unit.T, out=resample_sums[row_slice])
-    return resample_sums.reshape(result_shape)
+    return resample_sums.reshape(len(weights), *values_by_unit.shape[:-1])
 
 
 def group_by_outputs(
@@ -122,37 +121,24 @@ def group_by_outputs(
     [([0], [0]), ([1], [0, 1])]
     """
     is_rated_by_human_and_metric = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
-    for metric_indices in equal_positions(
-        packed_mask.tobytes() for packed_mask in np.packbits(is_rated_by_human_and_metric, axis=1)
-    ):
+    for metric_indices in equal_positions(map(bytes, np.packbits(is_rated_by_human_and_metric, axis=1))):
         yield metric_indices, np.flatnonzero(is_rated_by_human_and_metric[metric_indices[0]])
-
-
-def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
-    """Number of blocks of a delete-a-block jackknife, and the block of each unit.
-
-    Each unit is a block if there are at most `most` units. Otherwise units are assigned to `most` blocks in turn.
-
-    >>> n, block = blocks_of_units(3, most=2)
-    >>> n, block.tolist()
-    (2, [0, 1, 0])
-
-    Source: Quenouille 1956 and Tukey 1958, the jackknife.
-    """
-    n_blocks = min(n_units, most)
-    return n_blocks, np.arange(n_units) % max(1, n_blocks)
 
 
 def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]:
     """Jackknife weights (blocks, units), and the block of each unit. Each row of weights leaves out the units of one
     block.
 
+    Each unit is a block if there are at most `most` units. Otherwise units are assigned to `most` blocks in turn.
+
     >>> weights, block = without_block(3, most=2)
     >>> weights.tolist(), block.tolist()
     ([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]], [0, 1, 0])
+
+    Source: Quenouille 1956 and Tukey 1958, the jackknife.
     """
-    n_blocks, block_of_unit = blocks_of_units(n_units, most=most)
-    return (np.arange(n_blocks)[:, np.newaxis] != block_of_unit).astype(np.float64), block_of_unit
+    block_of_unit = np.arange(n_units) % most
+    return (np.arange(min(n_units, most))[:, np.newaxis] != block_of_unit).astype(np.float64), block_of_unit
 
 
 def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int8]:

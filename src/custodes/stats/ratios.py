@@ -15,8 +15,7 @@ def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.floa
     [0.5, nan]
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        quotient = np.divide(numerator, denominator, dtype=np.float64)
-    return np.where(np.asarray(denominator) > 0, quotient, np.nan)
+        return np.where(np.asarray(denominator) > 0, np.divide(numerator, denominator, dtype=np.float64), np.nan)
 
 
 def mean_of_defined(values: NDArray[Any], *, axis: int = -1) -> NDArray[np.float64]:

@@ -55,11 +55,11 @@ class Tester:
     def from_sample(cls, sample: Sample, *, n_flips: int, confidence: float, alpha: float) -> Tester:
         """Return the settings of tests with at least `n_flips` sign flips. With a single cluster, there are no sign
         flips."""
-        n_blocks, block_of_cluster = bootstrap.blocks_of_units(sample.comparison.design.n_units, most=MOST_BLOCKS)
+        n_blocks = min(sample.comparison.design.n_units, MOST_BLOCKS)
         return cls(
             sample=sample,
             left_out=bootstrap.with_point(1 - np.eye(n_blocks)),
-            block=block_of_cluster,
+            block=np.arange(sample.comparison.design.n_units) % MOST_BLOCKS,
             flips=multiple_testing.Flips.from_block_count(n_blocks, n_flips),
             confidence=confidence,
             alpha=alpha,
