@@ -12,12 +12,12 @@ from custodes.stats.partiality.placement import (
     SPREAD,
     Placement,
     bend_of,
-    connected_systems,
-    count_clusters,
     covariance,
+    largest_block,
     sign_placement,
 )
 from custodes.stats.ratios import ratio
+from custodes.stats.system_scores import common_items
 
 
 def of_signs(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> Placement:
@@ -82,8 +82,8 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
         powers=np.stack([places[0] ** 2, places[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,
-        units=count_clusters(mask, units),
-        connected=connected_systems(mask),
+        units=(unit_sums(mask.T, units=units, n_units=n_units) > 0).sum(axis=1),
+        connected=largest_block(common_items(mask), np.asarray(mask.any(axis=0))),
         is_compared_with_all=opponents >= (opponents > 0).sum() - 1,
         advantage=ndtri(won),
         steepness=np.ones((n_systems, n_systems)),

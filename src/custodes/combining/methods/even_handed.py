@@ -71,7 +71,7 @@ def _largest_partiality(training: TrainingData, predictions: Floats) -> Floats:
     cluster_of_item[item_codes] = np.unique(training.groups, return_inverse=True)[1]
     human_ratings = ScoredPeople(rating_grids[:1], units=cluster_of_item)
     placements = [human_ratings.placement(rating_grid) for rating_grid in rating_grids[1:]]
-    return 100 * largest(rate_partiality(placements, confidence=_CONFIDENCE)).size
+    return 100 * largest(rate_partiality(placements, confidence=_CONFIDENCE))[0]
 
 
 STEPS = tuple(

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.partiality.partiality import partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
-
-
-class LargestPartiality(NamedTuple):
-    """The largest absolute partiality of each metric (metrics,), its interval, and the position of the system.
-
-    If the partiality to every system is undefined, the size and the bounds are NaN and the position is -1.
-    """
-
-    size: Floats
-    low: Floats
-    high: Floats
-    system: Ints
 
 
 def rate_partiality(
@@ -52,7 +39,8 @@ def rate_partiality(
     >>> metric = quality + rng.normal(size=(100, 8)) + np.array([0, 0, 0, 1, 0, 0, 0, 0])
     >>> placement = ScoredPeople(persons, units=np.arange(100)).placement(metric)
     >>> rates = rate_partiality([placement], confidence=0.95)
-    >>> largest(rates).system.tolist(), largest(rates).size.round(2).tolist()
+    >>> sizes, _, _, systems = largest(rates)
+    >>> systems.tolist(), sizes.round(2).tolist()
     ([3], [0.18])
     """
     alpha = 1 - confidence
@@ -69,10 +57,12 @@ def rate_partiality(
     return np.stack(rates_by_metric, axis=1)
 
 
-def largest(rates: Floats) -> LargestPartiality:
-    """Return the largest absolute partiality of each metric, given rates (3, metrics, systems) of `rate_partiality`.
+def largest(rates: Floats) -> tuple[Floats, Floats, Floats, Ints]:
+    """Return the largest absolute partiality of each metric (metrics,), its lower and upper bound, and the position of
+    the system, given rates (3, metrics, systems) of `rate_partiality`.
 
-    If the intervals of all systems contain the true values, the interval contains the largest absolute partiality.
+    If the intervals of all systems contain the true values, the interval contains the largest absolute partiality. If
+    the partiality to every system is undefined, the size and the bounds are NaN and the position is -1.
 
     Examples
     --------
@@ -83,12 +73,8 @@ def largest(rates: Floats) -> LargestPartiality:
     absolute_rates = np.nan_to_num(np.abs(rates[0]), nan=-1.0)
     is_defined_metric = absolute_rates.max(axis=-1) >= 0
     smallest_absolute_in_interval = np.where(rates[1] * rates[2] > 0, np.abs(rates[1:]).min(axis=0), 0.0)
-    low = np.nan_to_num(smallest_absolute_in_interval).max(axis=-1)
-    high = np.nan_to_num(np.abs(rates[1:])).max(axis=(0, -1))
-    largest_absolute_rates, low, high = (
-        np.where(is_defined_metric, sizes_or_bounds, np.nan)
-        for sizes_or_bounds in (absolute_rates.max(axis=-1), low, high)
+    size, low, high = (
+        np.where(is_defined_metric, np.nan_to_num(absolute_values).max(axis=-1), np.nan)
+        for absolute_values in (absolute_rates, smallest_absolute_in_interval, np.abs(rates[1:]).max(axis=0))
     )
-    return LargestPartiality(
-        largest_absolute_rates, low, high, np.where(is_defined_metric, absolute_rates.argmax(axis=-1), -1)
-    )
+    return size, low, high, np.where(is_defined_metric, absolute_rates.argmax(axis=-1), -1)

@@ -168,22 +168,16 @@ def partiality(
             *("p_adjusted", "rival_p_values", "is_candidate"),
         )
     )
-    # Too few systems may be left after the removal of flagged systems.
-    has_curve = np.array([search.has_curve for search in searches])[:, np.newaxis]
-    reasons[is_candidate & np.isnan(p_values)] = Reason.CONSTANT
-    reasons[is_candidate & ~has_curve] = Reason.FEW_SYSTEMS
+    is_tested = ~np.isnan(p_values)
+    shifts[~is_tested] = np.nan
     p_of_candidates = np.fmax(np.fmax(p_values * n_remaining_tests, rival_p_values), largest_p_adjusted)
-    p_adjusted = np.where(is_candidate, np.minimum(p_of_candidates, 1.0), p_adjusted)
-    is_tested = ~np.isnan(p_values) & (~is_candidate | has_curve)
+    p_adjusted = np.where(is_tested & is_candidate, np.minimum(p_of_candidates, 1.0), p_adjusted)
     freedom_of_mixture = np.stack([placement.units for placement in placements]) - 1
     half_width = np.full(shifts.shape, np.nan)
     half_width[is_tested] = _half_width(
         standard_errors[is_tested], mixture_weights[is_tested], freedom_of_mixture[is_tested], confidence
     )
     reasons[(half_width > WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
-    shifts, p_values, p_adjusted = (
-        np.where(is_tested, field_values, np.nan) for field_values in (shifts, p_values, p_adjusted)
-    )
     return Partiality(shifts, shifts - half_width, shifts + half_width, p_values, p_adjusted, reasons)
 
 
@@ -198,22 +192,19 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
 
     is_off_diagonal = ~np.eye(len(shift), dtype=np.bool_)
     is_compared_pair = np.isfinite(placement.advantage) & is_off_diagonal
-    advantage_without_shift = placement.advantage - np.nan_to_num(shift)[:, None] * placement.steepness
+    n_opponents = np.maximum(is_compared_pair.sum(axis=1), 1)
     win_probability, win_probability_without_shift = (
-        np.where(is_compared_pair, ndtr(advantages), 0.0)
-        for advantages in (placement.advantage, advantage_without_shift)
+        np.where(is_compared_pair, ndtr(placement.advantage - effect_of_shift), 0.0)
+        for effect_of_shift in (0.0, np.nan_to_num(shift)[:, None] * placement.steepness)
     )
-    n_opponents = np.where(is_compared_pair.any(axis=1), is_compared_pair.sum(axis=1), 1)
     win_rates, win_rates_without_shift = (
-        win_probability.sum(axis=1) / n_opponents,
-        win_probability_without_shift.sum(axis=1) / n_opponents,
+        probability.sum(axis=1) / n_opponents for probability in (win_probability, win_probability_without_shift)
     )
     # Without its shift, a system loses win rate, which its opponents gain.
     opponent_rates_without_shift = win_rates + (win_probability - win_probability_without_shift) / n_opponents[None, :]
-    ranks_with_shift = 1 + (win_rates[None, :] > win_rates[:, None] + 1e-12).sum(axis=1)
     return (
         win_rates - win_rates_without_shift,
-        ranks_with_shift,
+        1 + (win_rates[None, :] > win_rates[:, None] + 1e-12).sum(axis=1),
         1 + ((opponent_rates_without_shift > win_rates_without_shift[:, None] + 1e-12) & is_off_diagonal).sum(axis=1),
     )
 
@@ -233,11 +224,16 @@ class _Search:
     def __init__(self, placement: Placement, systems: Sequence[int] | None) -> None:
         n_systems = len(placement.human)
         self.placement = placement
-        self.reason = np.full(n_systems, Reason.NONE, dtype=np.int8)
-        self.reason[placement.units < FEWEST_UNITS] = Reason.FEW_UNITS
-        self.reason[~placement.is_compared_with_all] = Reason.UNMET
-        self.reason[~placement.connected] = Reason.UNCONNECTED
-        self.reason[placement.units == 0] = Reason.UNRATED
+        self.reason = np.select(
+            [
+                placement.units == 0,
+                ~placement.connected,
+                ~placement.is_compared_with_all,
+                placement.units < FEWEST_UNITS,
+            ],
+            [Reason.UNRATED, Reason.UNCONNECTED, Reason.UNMET, Reason.FEW_UNITS],
+            Reason.NONE,
+        ).astype(np.int8)
         is_usable = self.reason == Reason.NONE
         if (
             is_usable.any()
@@ -250,9 +246,6 @@ class _Search:
             is_next_system_apart = np.diff(placement.human[systems_by_quality]) > APART * placement.spread
             self.reason[systems_by_quality[[0, -1]][is_next_system_apart[[0, -1]]]] = Reason.APART
         self.is_in_curve = self.reason == Reason.NONE
-        if not self.has_curve:
-            self.reason[self.is_in_curve] = Reason.FEW_SYSTEMS
-            self.is_in_curve[:] = False
         self.is_candidate = self.is_in_curve & np.isin(
             np.arange(n_systems), range(n_systems) if systems is None else systems
         )
@@ -260,19 +253,22 @@ class _Search:
         self.standard_errors, self.mixture_weights = np.full((2, n_systems, len(_MISFIT_GRID)), np.nan)
         self._measure_candidates()
 
-    @property
-    def has_curve(self) -> bool:
-        """Whether there are enough systems for a curve and a tested system."""
-        return bool(self.is_in_curve.sum() >= FEWEST_SYSTEMS)
-
     def _measure_candidates(self) -> None:
+        """Measure the candidates. There are no candidates if too few systems are left for a curve."""
         candidate_systems = np.flatnonzero(self.is_candidate)
+        if self.is_in_curve.sum() < FEWEST_SYSTEMS:
+            self.reason[candidate_systems], self.p_values[candidate_systems] = Reason.FEW_SYSTEMS, np.nan
+            self.is_candidate[:] = False
+            return
         (
             self.shifts[candidate_systems],
             self.standard_errors[candidate_systems],
             self.mixture_weights[candidate_systems],
             self.p_values[candidate_systems],
         ) = self._distances_from_curve(candidate_systems, candidate_systems)
+        self.reason[candidate_systems] = np.where(
+            np.isnan(self.p_values[candidate_systems]), Reason.CONSTANT, Reason.NONE
+        )
 
     def _distances_from_curve(
         self, tested_systems: Ints, left_out_systems: Ints
@@ -289,7 +285,7 @@ class _Search:
 
     def testable_p_values(self) -> Floats:
         """Return the p-values (systems,) of the systems that may be flagged next; inf for all other systems."""
-        is_testable = self.is_candidate & np.isnan(self.rival_p_values) & np.isfinite(self.p_values) & self.has_curve
+        is_testable = self.is_candidate & np.isnan(self.rival_p_values) & np.isfinite(self.p_values)
         return np.where(is_testable, self.p_values, np.inf)
 
     def largest_rival_p_value(self, system: int) -> float:
@@ -339,10 +335,9 @@ def _half_width(
         t_densities = t_density_at_zero * (
             1 + (half_widths[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
         ) ** (-(degrees_of_freedom + 1) / 2)
-        probability_slopes = (2 * mixture_weights * t_densities / standard_errors).sum(axis=1)
         newton_steps = (
             _tail_probability(half_widths, standard_errors, mixture_weights, freedom_of_mixture) - (1 - confidence)
-        ) / probability_slopes
+        ) / (2 * mixture_weights * t_densities / standard_errors).sum(axis=1)
         half_widths = half_widths + newton_steps
         if not (newton_steps > _SMALL * half_widths).any():
             break
@@ -378,9 +373,10 @@ def _distances_from_curves(
     human_deviations, metric_deviations = curve_deviations(placement.human), curve_deviations(placement.metric)
     # The powers of quality must only bend the curve, so their linear part is removed.
     power_deviations = np.stack([curve_deviations(power_means) for power_means in placement.powers], axis=1)
+    human_squares = dot(human_deviations, human_deviations)
     power_slopes = (
         np.einsum("kps,ks->kp", power_deviations * curve_weights[:, np.newaxis], human_deviations)
-        * reciprocal(dot(human_deviations, human_deviations))[:, np.newaxis]
+        * reciprocal(human_squares)[:, np.newaxis]
     )
     power_deviations = power_deviations - power_slopes[..., np.newaxis] * human_deviations[:, np.newaxis]
     # Because of their errors, human means vary more than true quality; without a correction, the slope is too flat.
@@ -388,8 +384,8 @@ def _distances_from_curves(
         curve_weights @ covariance_matrix.diagonal() - quadratic(covariance_matrix, curve_weights) / n_curve_systems
         for covariance_matrix in (placement.hh, placement.hm, placement.mm)
     )
-    capped_human_sampling_sums = np.minimum(human_sampling_sums, _MOST_NOISE * dot(human_deviations, human_deviations))
-    squared_quality_sums = dot(human_deviations, human_deviations) - capped_human_sampling_sums
+    capped_human_sampling_sums = np.minimum(human_sampling_sums, _MOST_NOISE * human_squares)
+    squared_quality_sums = human_squares - capped_human_sampling_sums
     slopes = (
         dot(human_deviations, metric_deviations)
         - cross_sampling_sums * np.nan_to_num(ratio(capped_human_sampling_sums, human_sampling_sums))
@@ -417,18 +413,18 @@ def _distances_from_curves(
         "kps,kpq,kq->ks", masked_model_terms, gram_inverse, model_terms[curve_indices, :, tested_systems]
     )
     distance_contrasts[curve_indices, tested_systems] = 1.0
-    covariance_blocks = np.stack([placement.mm, placement.hm + placement.hm.T, placement.hh])
-    block_weights = np.stack([np.ones_like(slopes), -slopes, slopes**2], axis=1)
+    slopes_of_curve = slopes[:, np.newaxis, np.newaxis]
 
     def covariances(vectors: Floats) -> Floats:
         """Return the sampling covariances (k, m, m) of metric - slope x human, for vectors (k, m, systems)."""
-        weighted_products = block_weights[..., np.newaxis, np.newaxis] * (vectors[:, np.newaxis] @ covariance_blocks)
-        return np.asarray(weighted_products.sum(axis=1) @ vectors.transpose(0, 2, 1))
+        products = vectors @ placement.mm - slopes_of_curve * (vectors @ (placement.hm + placement.hm.T))
+        return np.asarray((products + slopes_of_curve**2 * (vectors @ placement.hh)) @ vectors.transpose(0, 2, 1))
 
-    power_contrasts = np.einsum("ks,kps->kp", distance_contrasts, power_deviations)
-    distance_variance = np.maximum(covariances(distance_contrasts[:, np.newaxis])[:, 0, 0], 0.0)
-    distance_variance += quadratic(placement.powers_covariance, power_contrasts)
-    distance_variance += (distance_contrasts @ placement.bend) ** 2
+    distance_variance = (
+        np.maximum(covariances(distance_contrasts[:, np.newaxis])[:, 0, 0], 0.0)
+        + quadratic(placement.powers_covariance, np.einsum("ks,kps->kp", distance_contrasts, power_deviations))
+        + (distance_contrasts @ placement.bend) ** 2
+    )
     # expected sums of squared residuals around the curve: from sampling errors only, and from a misfit of variance 1
     term_hat_matrix, term_noise_matrix = gram_inverse @ term_gram, gram_inverse @ covariances(masked_model_terms)
     residual_sum_per_misfit_variance = (
@@ -442,21 +438,26 @@ def _distances_from_curves(
         - 2 * np.trace(term_noise_matrix, axis1=1, axis2=2)
         + np.einsum("kpq,kqp->k", term_noise_matrix, term_hat_matrix)
     )
-    power_degrees_of_freedom = np.trace(term_hat_matrix[:, 1:, 1:], axis1=1, axis2=2)
     noise_variance = np.nan_to_num(ratio(np.maximum(expected_residual_sum, 0.0), residual_sum_per_misfit_variance))
-    residual_degrees_of_freedom = np.maximum(n_curve_systems - 2 - power_degrees_of_freedom, 1)
+    residual_degrees_of_freedom = np.maximum(
+        n_curve_systems - 2 - np.trace(term_hat_matrix[:, 1:, 1:], axis1=1, axis2=2), 1
+    )
     scaled_residual_ratio = (
         np.nan_to_num(ratio(dot(residuals, residuals), residual_sum_per_misfit_variance * noise_variance))
         * residual_degrees_of_freedom
     )
     variance_ratios = 1 + _MISFIT_GRID**2
-    misfit_log_likelihood = -np.log(variance_ratios) * residual_degrees_of_freedom[
-        :, np.newaxis
-    ] / 2 - scaled_residual_ratio[:, np.newaxis] / (2 * variance_ratios)
-    relative_squared_misfits = noise_variance[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
-    misfit_log_likelihood = misfit_log_likelihood - relative_squared_misfits / 2
-    misfit_posterior = np.exp(misfit_log_likelihood - misfit_log_likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
-    misfit_posterior = misfit_posterior / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
+    # the log likelihood of each misfit plus the logarithm of the half-normal prior
+    misfit_log_posterior = (
+        -residual_degrees_of_freedom[:, np.newaxis] * np.log(variance_ratios)
+        - scaled_residual_ratio[:, np.newaxis] / variance_ratios
+        - noise_variance[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
+    ) / 2
+    misfit_posterior = (
+        np.exp(misfit_log_posterior - misfit_log_posterior.max(axis=1, keepdims=True))
+        * _MISFIT_WIDTH
+        / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
+    )
     distance_misfit_variances = (noise_variance * (distance_contrasts**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
     standard_errors = np.sqrt(distance_variance[:, np.newaxis] + distance_misfit_variances)
     standard_errors[np.sqrt(distance_variance) <= _LEVEL * float(np.ptp(placement.metric))] = np.nan

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, table_sums
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
-from custodes.stats.system_scores import blocks_of, common_items
+from custodes.stats.system_scores import blocks_of
 
 POWERS = (0.5, 0.2)
 """Prior standard deviations of the link's coefficients for squared and cubed quality.
@@ -70,17 +70,13 @@ def covariance(first_influence: Any, second_influence: Any) -> Floats:
     return np.asarray(dense_products * (n_influential_units / max(n_influential_units - 1, 1)))
 
 
-def count_clusters(output_mask: Bools, units: Ints) -> Ints:
-    """Return the number (systems,) of clusters that contain an output of the system."""
-    return np.asarray((unit_sums(output_mask.T, units=units, n_units=int(units.max()) + 1) > 0).sum(axis=1))
+def bounded_probit(proportions: Floats, n: Floats) -> Floats:
+    """Return the probit (...) of proportions (...) of `n` observations, at least half an observation away from 0 and
+    1."""
+    from scipy.special import ndtri
 
-
-def connected_systems(output_mask: Bools) -> Bools:
-    """Return whether each system (systems,) belongs to the largest set of systems that are connected by common items.
-
-    `output_mask` (items, systems) marks the outputs that exist.
-    """
-    return largest_block(common_items(output_mask), np.asarray(output_mask.any(axis=0)))
+    margin = 0.5 / np.maximum(n, 1)
+    return np.asarray(ndtri(np.clip(proportions, margin, 1 - margin)))
 
 
 def largest_block(is_connected: Bools, is_present: Bools) -> Bools:
@@ -129,131 +125,61 @@ def sign_placement(
     probit scale, the link is straight if outputs vary normally.
     """
     from scipy.sparse import csr_array
-    from scipy.special import ndtri
 
-    n_systems, n_units, first_systems, second_systems = (
-        int(pair_systems.max()) + 1,
-        int(units.max(initial=-1)) + 1,
-        *pair_systems.T,
+    n_pairs, n_systems = len(pair_systems), int(pair_systems.max()) + 1
+    first_systems, second_systems = pair_systems.T
+    # (pairs, systems): 1 for the first and -1 for the second system of the pair
+    pair_contrasts = csr_array(
+        (np.repeat([1.0, -1.0], n_pairs), (np.tile(np.arange(n_pairs), 2), pair_systems.T.ravel())),
+        shape=(n_pairs, n_systems),
     )
-    # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
-    n_comparisons_of_pair, sign_sums_by_rater = (
-        table_sums(pair_of_comparison, shape=(len(pair_systems),)),
-        [
-            table_sums(pair_of_comparison, shape=(len(pair_systems),), weights=rater_signs)
-            for rater_signs in (human_verdicts, metric_verdicts)
-        ],
-    )
-    mean_signs_by_rater = np.nan_to_num(ratio(np.stack(sign_sums_by_rater), n_comparisons_of_pair))
-    n_opponents, n_comparisons = (
-        table_sums(first_systems, shape=(n_systems,), weights=pair_masks_or_counts)
-        + table_sums(second_systems, shape=(n_systems,), weights=pair_masks_or_counts)
-        for pair_masks_or_counts in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
-    )
-    system_margins_by_rater = np.stack(
-        [
-            table_sums(first_systems, shape=(n_systems,), weights=mean_signs_of_rater)
-            - table_sums(second_systems, shape=(n_systems,), weights=mean_signs_of_rater)
-            for mean_signs_of_rater in mean_signs_by_rater
-        ]
-    )
-    system_margins_by_rater = system_margins_by_rater / np.maximum(n_opponents, 1)
-    smallest_win_rate = 0.5 / np.maximum(n_comparisons, 1)
-    positions_by_rater = ndtri(np.clip((1 + system_margins_by_rater) / 2, smallest_win_rate, 1 - smallest_win_rate))
+
+    def sum_by_pair(rows: Ints, values: Any) -> Any:
+        """Return the sums (rows, pairs) of values (n,), or of one value for every comparison, as a sparse array."""
+        return csr_array(
+            (np.broadcast_to(values, rows.shape).astype(np.float64), (rows, pair_of_comparison)),
+            shape=(int(rows.max(initial=-1)) + 1, n_pairs),
+        )
+
+    counts_of_unit, counts_of_item = sum_by_pair(units, 1.0), sum_by_pair(items, 1.0)
+    signs_of_unit = [sum_by_pair(units, verdicts) for verdicts in (human_verdicts, metric_verdicts)]
+    n_comparisons_of_pair, *sign_sums = (table.sum(axis=0) for table in (counts_of_unit, *signs_of_unit))
+    mean_signs = np.nan_to_num(ratio(np.stack(sign_sums), n_comparisons_of_pair))
     # Human ties compress the differences of the best (or worst) systems if many outputs are equally good (or bad).
-    decided_rate_of_pair = np.nan_to_num(
-        ratio(
-            table_sums(pair_of_comparison, shape=(len(pair_systems),), weights=human_verdicts != 0),
-            n_comparisons_of_pair,
-        )
+    decided_rates = np.nan_to_num(ratio(sum_by_pair(units, human_verdicts != 0).sum(axis=0), n_comparisons_of_pair))
+    n_opponents, n_comparisons, n_decided_opponents = np.stack(
+        [n_comparisons_of_pair > 0, n_comparisons_of_pair, decided_rates]
+    ) @ abs(pair_contrasts)
+    # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
+    margins = mean_signs @ pair_contrasts / np.maximum(n_opponents, 1)
+    positions = bounded_probit((1 + margins) / 2, n_comparisons)
+    decided_margins = np.nan_to_num(ratio(margins[0] * n_opponents, n_decided_opponents))
+    # derivative of the probit of a margin with respect to the mean sign of each pair
+    probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions**2 / 2) / np.maximum(n_opponents, 1)
+    human_influence, metric_influence = (
+        (signs - counts_of_unit.multiply(means)).multiply(1 / np.maximum(n_comparisons_of_pair, 1)).tocsr()
+        @ pair_contrasts.multiply(slopes).tocsr()
+        for signs, means, slopes in zip(signs_of_unit, mean_signs, probit_slopes, strict=True)
     )
-    n_decided_opponents = table_sums(first_systems, shape=(n_systems,), weights=decided_rate_of_pair) + table_sums(
-        second_systems, shape=(n_systems,), weights=decided_rate_of_pair
+    outputs_of_item = counts_of_item @ abs(pair_contrasts)
+    advantage = np.full((n_systems, n_systems), np.nan)  # NaN if the two systems were never compared
+    advantage[first_systems, second_systems] = bounded_probit(
+        (1 + ratio(sign_sums[1], n_comparisons_of_pair)) / 2, n_comparisons_of_pair
     )
-    decided_margins = np.nan_to_num(ratio(system_margins_by_rater[0] * n_opponents, n_decided_opponents))
-    bend = bend_of(
-        ndtri(np.clip((1 + decided_margins) / 2, smallest_win_rate, 1 - smallest_win_rate)), positions_by_rater[0]
-    )
-    probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions_by_rater**2 / 2)  # derivative of the probit of a margin
-    # the influence of each cluster and pair on the positions of the pair's two systems
-    cell_codes, cell_of_comparison = np.unique(
-        pair_of_comparison.astype(np.int64) * n_units + units, return_inverse=True
-    )
-    pair_of_cell, unit_of_cell = cell_codes // n_units, cell_codes % n_units
-    first_system_of_cell, second_system_of_cell, n_comparisons_of_cell = (
-        first_systems[pair_of_cell],
-        second_systems[pair_of_cell],
-        table_sums(cell_of_comparison, shape=cell_codes.shape),
-    )
-    influence_matrices = []
-    for rater_index, rater_signs in enumerate((human_verdicts, metric_verdicts)):
-        deviation_of_cell = (
-            table_sums(cell_of_comparison, shape=cell_codes.shape, weights=rater_signs)
-            - mean_signs_by_rater[rater_index, pair_of_cell] * n_comparisons_of_cell
-        ) / np.maximum(n_comparisons_of_pair[pair_of_cell], 1)
-        influence_weight_of_system = probit_slopes[rater_index] / np.maximum(n_opponents, 1)
-        influence_values = np.concatenate(
-            [
-                deviation_of_cell * influence_weight_of_system[first_system_of_cell],
-                -deviation_of_cell * influence_weight_of_system[second_system_of_cell],
-            ]
-        )
-        influence_matrix = csr_array(
-            (
-                influence_values,
-                (np.tile(unit_of_cell, 2), np.concatenate([first_system_of_cell, second_system_of_cell])),
-            ),
-            shape=(n_units, n_systems),
-        )
-        influence_matrices.append(influence_matrix)
-    human_influence, metric_influence = influence_matrices
-    appearance_entries = np.ones(2 * len(pair_of_comparison))
-    system_of_appearance = np.concatenate([first_systems[pair_of_comparison], second_systems[pair_of_comparison]])
-    appearances_by_item = csr_array(
-        (appearance_entries, (np.tile(items, 2), system_of_appearance)),
-        shape=(int(items.max(initial=-1)) + 1, n_systems),
-    )
-    appearances_by_unit = csr_array(
-        (appearance_entries, (np.tile(units, 2), system_of_appearance)), shape=(n_units, n_systems)
-    )
+    advantage[second_systems, first_systems] = -advantage[first_systems, second_systems]
     return Placement(
-        human=positions_by_rater[0],
-        metric=positions_by_rater[1],
+        human=positions[0],
+        metric=positions[1],
         hh=covariance(human_influence, human_influence),
         hm=covariance(human_influence, metric_influence),
         mm=covariance(metric_influence, metric_influence),
-        bend=bend,
-        powers=np.stack([positions_by_rater[0] ** 2, positions_by_rater[0] ** 3]),
+        bend=bend_of(bounded_probit((1 + decided_margins) / 2, n_comparisons), positions[0]),
+        powers=np.stack([positions[0] ** 2, positions[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,
-        units=np.bincount(appearances_by_unit.indices, minlength=n_systems),
-        connected=largest_block(
-            (appearances_by_item.T @ appearances_by_item).toarray() > 0,
-            np.bincount(system_of_appearance, minlength=n_systems) > 0,
-        ),
+        units=np.asarray((counts_of_unit @ abs(pair_contrasts) > 0).sum(axis=0)),
+        connected=largest_block((outputs_of_item.T @ outputs_of_item).toarray() > 0, n_comparisons > 0),
         is_compared_with_all=n_opponents >= (n_opponents > 0).sum() - 1,
-        advantage=ndtri(_win_proportions(sign_sums_by_rater[1], n_comparisons_of_pair, pair_systems, n_systems)),
+        advantage=advantage,
         steepness=np.ones((n_systems, n_systems)),
     )
-
-
-def _win_proportions(sign_sums: Floats, n_comparisons: Floats, pair_systems: Ints, n_systems: int) -> Floats:
-    """Return the proportion (systems, systems) of comparisons in which the metric prefers the first system.
-
-    The proportion is NaN if the two systems were never compared.
-    """
-    proportion_matrix = np.full((n_systems, n_systems), np.nan)
-    smallest_proportion = 0.5 / np.maximum(n_comparisons, 1)
-    win_proportion_of_pair = np.where(
-        n_comparisons > 0,
-        np.clip((1 + ratio(sign_sums, n_comparisons)) / 2, smallest_proportion, 1 - smallest_proportion),
-        np.nan,
-    )
-    (
-        proportion_matrix[pair_systems[:, 0], pair_systems[:, 1]],
-        proportion_matrix[pair_systems[:, 1], pair_systems[:, 0]],
-    ) = (
-        win_proportion_of_pair,
-        1 - win_proportion_of_pair,
-    )
-    return proportion_matrix

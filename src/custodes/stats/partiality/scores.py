@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,14 @@ from custodes.stats.partiality.placement import (
     POWERS,
     Placement,
     bend_of,
-    connected_systems,
-    count_clusters,
+    bounded_probit,
     covariance,
+    largest_block,
     sum_by_unit,
 )
 from custodes.stats.ranks import mid_ranks
 from custodes.stats.ratios import ratio
+from custodes.stats.system_scores import common_items
 
 _REPEATED = 20
 """Minimum number of repeated human ratings from which annotators' individual preferences for systems are estimated.
@@ -86,28 +87,19 @@ class HumanSide(NamedTuple):
     """Human ratings on the outputs of a mask (items, systems), in the form that `Placement` needs.
 
     - `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means.
-    - `effects` (systems,): system effects of human means, with `covariance` (systems, systems).
-    - `influence` (units, systems): contribution of each unit to the errors of `effects`.
-    - `bend` (systems,): as in `Placement`.
-    - `powers` (powers, systems): system effects of squared and cubed quality.
-    - `powers_influence` (powers, units, systems): contribution of each unit to the errors of `powers`.
+    - `influence` (units, systems): contribution of each unit to the errors of the system effects of human means.
+    - `powers_influence` (powers, units, systems): contribution of each unit to the errors of the system effects of
+      squared and cubed quality.
     - `instruments`: None if no output was rated twice.
-    - `spread`: standard deviation of outputs of one system.
-    - `units`, `connected` (systems,): as in `Placement`.
+    - `fields`: the fields of `Placement` that do not depend on the metric.
     """
 
     mask: Bools
     quantiles: Floats
-    effects: Floats
     influence: Floats
-    covariance: Floats
-    bend: Floats
-    powers: Floats
     powers_influence: Floats
     instruments: Instruments | None
-    spread: float
-    units: Ints
-    connected: Bools
+    fields: dict[str, Any]
 
 
 def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> HumanSide:
@@ -116,11 +108,10 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     `annotator_ratings` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
     """
     has_rating = np.isfinite(annotator_ratings) & output_mask
-    n_ratings_of_output = has_rating.sum(axis=0)
     # Without this shift, a harsh annotator would lower the systems that this annotator happened to rate.
     level_of_annotator = annotator_levels(np.where(has_rating, annotator_ratings, np.nan)).values
     adjusted_ratings = np.where(has_rating, annotator_ratings - level_of_annotator[:, None, None], 0.0)
-    mean_ratings = adjusted_ratings.sum(axis=0) / np.maximum(n_ratings_of_output, 1)
+    mean_ratings = adjusted_ratings.sum(axis=0) / np.maximum(has_rating.sum(axis=0), 1)
     rating_sd = (float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0) or 1.0
     rating_mean = float(mean_ratings[output_mask].mean()) if output_mask.any() else 0.0
     adjusted_ratings, mean_ratings = (
@@ -130,22 +121,25 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     system_fit = two_way(mean_ratings, output_mask)
     influence_by_unit = sum_by_unit(system_fit.influence, units)
     quality_power_fit, instruments = _instruments(adjusted_ratings, has_rating, output_mask)
-    taste_variance_of_system = _taste_variances(adjusted_ratings, has_rating, output_mask)
+    taste_covariance = np.diag(_taste_variances(adjusted_ratings, has_rating, output_mask))
     return HumanSide(
         mask=output_mask,
         quantiles=_smoothed_quantiles(mean_ratings[output_mask]),
-        effects=system_fit.effects,
         influence=influence_by_unit,
-        covariance=covariance(influence_by_unit, influence_by_unit) + np.diag(taste_variance_of_system),
-        bend=_bound_bend(annotator_ratings, has_rating, adjusted_ratings),
-        powers=quality_power_fit.effects,
         powers_influence=np.stack(
             [sum_by_unit(influence_by_item, units) for influence_by_item in quality_power_fit.influence]
         ),
         instruments=instruments,
-        spread=float((mean_ratings - system_fit.effects)[output_mask].std()) if output_mask.any() else 0.0,
-        units=count_clusters(output_mask, units),
-        connected=connected_systems(output_mask),
+        fields={
+            "human": system_fit.effects,
+            "hh": covariance(influence_by_unit, influence_by_unit) + taste_covariance,
+            "bend": _bound_bend(annotator_ratings, has_rating, adjusted_ratings),
+            "powers": quality_power_fit.effects,
+            "spread": float((mean_ratings - system_fit.effects)[output_mask].std()) if output_mask.any() else 0.0,
+            "units": (sum_by_unit(output_mask.astype(np.float64), units) > 0).sum(axis=0),
+            "connected": largest_block(common_items(output_mask), np.asarray(output_mask.any(axis=0))),
+            "is_compared_with_all": np.ones(output_mask.shape[1], dtype=np.bool_),
+        },
     )
 
 
@@ -160,8 +154,6 @@ def _bound_bend(annotator_ratings: Floats, has_rating: Bools, adjusted_ratings: 
 
     ratings = np.where(has_rating, annotator_ratings, np.nan)
     n_ratings, n_ratings_of_annotator = has_rating.sum(axis=(0, 1)), has_rating.sum(axis=(1, 2), keepdims=True)
-    if not n_ratings.any():
-        return np.zeros(len(n_ratings))
     n_top, n_bottom = (
         np.where(
             n_ratings_of_annotator >= _FEWEST_RATINGS,
@@ -213,17 +205,9 @@ def _laplacian_inverse(output_mask: Bools) -> Floats:
 
     Item effects are eliminated from the normal equations.
     """
-    output_indicators, n_outputs_of_item = (
-        output_mask.astype(np.float64),
-        np.maximum(output_mask.sum(axis=1, keepdims=True), 1),
-    )
-    return np.asarray(
-        np.linalg.pinv(
-            np.diag(output_indicators.sum(axis=0)) - (output_indicators / n_outputs_of_item).T @ output_indicators,
-            rcond=1e-10,
-            hermitian=True,
-        )
-    )
+    item_shares = output_mask / np.maximum(output_mask.sum(axis=1, keepdims=True), 1)
+    laplacian = np.diag(output_mask.sum(axis=0)) - item_shares.T @ output_mask
+    return np.asarray(np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
 
 
 def _residual_share(output_mask: Bools) -> Floats:
@@ -391,13 +375,12 @@ class ScoredPeople:
 
     def placement(self, metric_scores: Floats) -> Placement:
         """Return the placement of a metric, given its scores (items, systems); missing scores are NaN."""
-        from scipy.special import ndtri
 
         output_mask = self._rated & np.isfinite(metric_scores)
         output_mask &= output_mask.sum(axis=1, keepdims=True) > 1
+        if self._side is None or not np.array_equal(self._side.mask, output_mask):
+            self._side = human_side(self._persons, output_mask, self._units)
         human_summary = self._side
-        if human_summary is None or not np.array_equal(human_summary.mask, output_mask):
-            self._side = human_summary = human_side(self._persons, output_mask, self._units)
         rank_mapped_scores = np.zeros(metric_scores.shape)  # mapped by their ranks onto the quantiles of human means
         rank_mapped_scores[output_mask] = np.interp(
             (mid_ranks(metric_scores[output_mask]) - 0.5) / max(1, output_mask.sum()), *human_summary.quantiles
@@ -406,40 +389,30 @@ class ScoredPeople:
         link_coefficients, powers_covariance = _link_coefficients(
             human_summary.instruments, rank_mapped_scores, self._units
         )
-        metric_influence = sum_by_unit(metric_fit.influence, self._units)
-        metric_influence = metric_influence - np.tensordot(link_coefficients, human_summary.powers_influence, axes=1)
+        metric_influence = sum_by_unit(metric_fit.influence, self._units) - np.tensordot(
+            link_coefficients, human_summary.powers_influence, axes=1
+        )
         output_indicators = output_mask.astype(np.float64)
         n_shared_items = output_indicators.T @ output_indicators
-        mean_differences = ratio(
-            rank_mapped_scores.T @ output_indicators - output_indicators.T @ rank_mapped_scores, n_shared_items
+        score_sums, square_sums = (
+            (rank_mapped_scores**power).T @ output_indicators  # over the items that the second system has, too
+            for power in (1, 2)
         )
-        win_rates = _win_rates(rank_mapped_scores, output_mask, n_shared_items)
+        mean_differences = ratio(score_sums - score_sums.T, n_shared_items)
         mean_squared_differences = ratio(
-            (rank_mapped_scores**2).T @ output_indicators
-            + output_indicators.T @ rank_mapped_scores**2
-            - 2 * rank_mapped_scores.T @ rank_mapped_scores,
-            n_shared_items,
+            square_sums + square_sums.T - 2 * rank_mapped_scores.T @ rank_mapped_scores, n_shared_items
         )
         difference_sds = np.sqrt(np.maximum(mean_squared_differences - mean_differences**2, 0.0))
         # If the difference of two systems does not vary, any shift would decide all their comparisons.
         positive_sds = difference_sds[difference_sds > _SAME]
         difference_sds = np.maximum(difference_sds, (np.median(positive_sds) if positive_sds.size else 1.0) / 4)
         return Placement(
-            human=human_summary.effects,
-            metric=metric_fit.effects - link_coefficients @ human_summary.powers,
-            hh=human_summary.covariance,
+            **human_summary.fields,
+            metric=metric_fit.effects - link_coefficients @ human_summary.fields["powers"],
             hm=covariance(human_summary.influence, metric_influence),
             mm=covariance(metric_influence, metric_influence),
-            bend=human_summary.bend,
-            powers=human_summary.powers,
             powers_covariance=powers_covariance,
-            spread=human_summary.spread,
-            units=human_summary.units,
-            connected=human_summary.connected,
-            is_compared_with_all=np.ones(len(n_shared_items), dtype=np.bool_),
-            advantage=ndtri(
-                np.clip(win_rates, 0.5 / np.maximum(n_shared_items, 1), 1 - 0.5 / np.maximum(n_shared_items, 1))
-            ),
+            advantage=bounded_probit(_win_rates(rank_mapped_scores, output_mask, n_shared_items), n_shared_items),
             steepness=1 / difference_sds,
         )
 
@@ -452,13 +425,11 @@ def _win_rates(scores: Floats, output_mask: Bools, n_shared_items: Floats) -> Fl
     >>> _win_rates(np.array([[1.0, 1.0], [2.0, 0.0]]), np.ones((2, 2), dtype=bool), np.full((2, 2), 2.0)).tolist()
     [[0.5, 0.75], [0.25, 0.5]]
     """
-    win_counts = np.empty(n_shared_items.shape)
-    for system, system_scores in enumerate(scores.T):
-        is_shared_item, score_column = output_mask & output_mask[:, [system]], system_scores[:, None]
-        win_counts[system] = ((score_column > scores) & is_shared_item).sum(axis=0) + 0.5 * (
-            (score_column == scores) & is_shared_item
-        ).sum(axis=0)
-    return ratio(win_counts, n_shared_items)
+    win_counts = [
+        (np.heaviside(scores[:, [system]] - scores, 0.5) * (output_mask & output_mask[:, [system]])).sum(axis=0)
+        for system in range(scores.shape[1])
+    ]
+    return ratio(np.array(win_counts), n_shared_items)
 
 
 def _link_coefficients(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
@@ -475,9 +446,9 @@ def _link_coefficients(instruments: Instruments | None, scores: Floats, units: I
     score_residuals = two_way(np.where(output_mask, scores, 0.0), output_mask).residuals
     score_moments = np.einsum("ais,is->ai", rating_powers, score_residuals)
     term_moments = np.einsum("ais,bis->abi", rating_powers, other_powers) + power_products.sum(axis=3)
-    n_units = int(units.max()) + 1
     score_moments, term_moments = (
-        unit_sums(item_moments, units=units, n_units=n_units) for item_moments in (score_moments, term_moments)
+        unit_sums(item_moments, units=units, n_units=int(units.max()) + 1)
+        for item_moments in (score_moments, term_moments)
     )
     score_moment_sums, term_moment_sums = score_moments.sum(axis=-1), term_moments.sum(axis=-1)
     moment_covariance = np.einsum("ais,bis->ab", rating_powers, rating_powers) * float(
