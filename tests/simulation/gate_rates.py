@@ -14,7 +14,7 @@ from custodes.evaluate.gate.rules import GateRule, estimate_rule
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats
-from custodes.stats.intervals import SimultaneousIntervals, simultaneous_intervals
+from custodes.stats.intervals import Inference, simultaneous_intervals
 from tests.simulation.interval_coverage import comparison_of
 
 ALPHA = 0.05
@@ -113,7 +113,7 @@ def truth(world: World, rules: tuple[GateRule, ...], aspects: int, parts: int = 
 
 def tested(
     comparisons: Sequence[RaterComparison], rules: Sequence[GateRule], *, resamples: int, rng: Generator
-) -> SimultaneousIntervals:
+) -> tuple[Inference, float]:
     """Simultaneous intervals of a gate's rules for all aspects, which have the same clusters."""
     n_units = comparisons[0].design.n_units
     times = bootstrap.bootstrap_weights(n_units, resamples, rng)
@@ -154,7 +154,7 @@ def rates(
     rng = np.random.default_rng([world.items, world.cluster, len(rules), aspects])
     results = [tested(world.study(rng)[:aspects], rules, resamples=resamples, rng=rng) for _ in range(studies)]
     estimate, low, high = (
-        np.array([getattr(value, name) for value in results]) for name in ("estimate", "low", "high")
+        np.array([getattr(intervals, name) for intervals, _ in results]) for name in ("estimate", "low", "high")
     )
     at = truth(world, rules, aspects)
     at = np.where(np.isnan(at), estimate.mean(axis=0), at)
@@ -165,7 +165,7 @@ def rates(
         one_holds=float(holds.mean(axis=0).max()),
         one_fails=float(fails.mean(axis=0).max()),
         open=tuple(float((low > at - slack).all(axis=1).mean()) for slack in slacks),
-        level=float(np.mean([value.level for value in results])),
+        level=float(np.mean([level for _, level in results])),
         untold=float(np.isnan(low).mean()),
     )
 

@@ -75,7 +75,12 @@ def bootstrapped(
     first, second = np.triu_indices(len(metrics), 1)
     difference = (value[:, first] - value[:, second]).T
     return bootstrap_tests(
-        lambda part: difference[part], difference.shape, n_units=unit[-1] + 1, confidence=1 - ALPHA, alpha=ALPHA
+        lambda part: difference[part],
+        difference.shape,
+        n_units=unit[-1] + 1,
+        n_effective_units=unit[-1] + 1,
+        confidence=1 - ALPHA,
+        alpha=ALPHA,
     )
 
 

@@ -267,19 +267,19 @@ def test_the_level_is_that_of_a_rectangle_of_the_normal_distribution(rho: float)
     correlation = np.full((3, 3), rho) + (1 - rho) * np.eye(3)
     of_normal = stats.multivariate_normal(np.zeros(3), correlation)
     q = brentq(lambda z: of_normal.cdf([z] * 3, lower_limit=[-z] * 3) - 0.95, 1.5, 3.0, xtol=1e-4)
-    result = simultaneous_intervals(estimates_of(normal(correlation)), [0.0] * 3, confidence=0.95)
-    assert result.level == pytest.approx(2 * stats.norm.cdf(q) - 1, abs=0.0015)
+    _, level = simultaneous_intervals(estimates_of(normal(correlation)), [0.0] * 3, confidence=0.95)
+    assert level == pytest.approx(2 * stats.norm.cdf(q) - 1, abs=0.0015)
 
 
 def test_one_estimate_has_the_interval_that_it_has_alone() -> None:
     draws = np.clip(0.7 + 0.1 * normal(np.eye(1), 500), 0, 1)
     (share,) = estimates_of(draws, bounds=SHARE, n_units=12)
-    result = simultaneous_intervals([share], [0.5], confidence=0.9)
+    result, level = simultaneous_intervals([share], [0.5], confidence=0.9)
     low, high = student_interval(draws[:, 0], confidence=0.9, n_units=12, bounds=SHARE, adjust_for_few_draws=True)
-    assert (result.level, result.low[0], result.high[0]) == (0.9, low, high)
+    assert (level, result.low[0], result.high[0]) == (0.9, low, high)
     population = np.random.default_rng(1).beta(8, 3, 500)
     (over_systems,) = estimates_of(draws, population=population, n_units=12)
-    result = simultaneous_intervals([over_systems], [0.5], confidence=0.9)
+    result = simultaneous_intervals([over_systems], [0.5], confidence=0.9)[0]
     low, high = expanded_interval(draws[0, 0], population, confidence=0.9, n_units=12, bounds=ANY)
     assert (result.low[0], result.high[0]) == (low, high)
 
@@ -287,7 +287,7 @@ def test_one_estimate_has_the_interval_that_it_has_alone() -> None:
 def test_p_of_one_is_that_of_students_t() -> None:
     draws = normal(np.eye(1), 300)
     draws[0] = 1.5
-    result = simultaneous_intervals(estimates_of(draws, n_units=10), [0.2], confidence=0.95)
+    result = simultaneous_intervals(estimates_of(draws, n_units=10), [0.2], confidence=0.95)[0]
     error = draws[1:].std(ddof=1) * np.sqrt(10 / 9)
     degrees = 1 / (1 / 9 + 1 / 299)  # Satterthwaite: of 10 clusters and of 300 resamples
     assert result.p_value[0] == pytest.approx(2 * stats.t.sf(1.3 / error, degrees), rel=1e-6)
@@ -299,11 +299,12 @@ def test_p_is_small_where_the_interval_leaves_the_value_out(seed: int, k: int) -
     rng = np.random.default_rng(seed)
     draws = rng.normal(size=(400, k)) @ rng.normal(size=(k, k)) * 0.1
     at = draws[0] + draws.std(axis=0) * rng.normal(0, 3, k)
-    result = simultaneous_intervals(estimates_of(draws, n_units=int(rng.integers(8, 100))), at, confidence=0.9)
+    intervals = simultaneous_intervals(estimates_of(draws, n_units=int(rng.integers(8, 100))), at, confidence=0.9)
+    result, level = intervals
     defined = np.isfinite(result.low)
     out = (at < result.low) | (at > result.high)
     np.testing.assert_array_equal(result.p_value[defined] <= 0.1, out[defined])
-    assert 0.9 <= result.level <= 1 - 0.1 / k + 1e-12
+    assert 0.9 <= level <= 1 - 0.1 / k + 1e-12
 
 
 @settings(max_examples=3)
@@ -313,13 +314,13 @@ def test_negated_and_permuted_and_scaled_estimates(seed: int) -> None:
     draws = np.concatenate([np.zeros((1, 4)), rng.normal(size=(200, 4)) @ rng.normal(size=(4, 4))])
     at, order = rng.normal(size=4), rng.permutation(4)
     options = {"confidence": 0.95}
-    result = simultaneous_intervals(estimates_of(draws), at, **options)
-    mirrored = simultaneous_intervals(estimates_of(-draws), -at, **options)
+    result = simultaneous_intervals(estimates_of(draws), at, **options)[0]
+    mirrored = simultaneous_intervals(estimates_of(-draws), -at, **options)[0]
     np.testing.assert_allclose([mirrored.low, mirrored.high], [-result.high, -result.low], rtol=1e-9)
     np.testing.assert_allclose(mirrored.p_value, result.p_value)
-    scaled = simultaneous_intervals(estimates_of(3 * draws), 3 * at, **options)
+    scaled = simultaneous_intervals(estimates_of(3 * draws), 3 * at, **options)[0]
     np.testing.assert_allclose(scaled.low, 3 * result.low, rtol=1e-9)
-    permuted = simultaneous_intervals(estimates_of(draws[:, order]), at[order], **options)
+    permuted = simultaneous_intervals(estimates_of(draws[:, order]), at[order], **options)[0]
     np.testing.assert_allclose(permuted.low, result.low[order], rtol=0.02)  # other directions
 
 
@@ -335,7 +336,7 @@ def test_where_no_resample_departs_the_error_is_unknown_and_not_0() -> None:
     low, high = difference.interval(0.95)
     assert low == pytest.approx(-high)
     assert low < -0.05
-    result = simultaneous_intervals([constant], [0.9], confidence=0.95)
+    result = simultaneous_intervals([constant], [0.9], confidence=0.95)[0]
     assert result.p_value[0] == pytest.approx(2 * 0.9**30, rel=1e-6)
 
 
@@ -356,13 +357,13 @@ def test_undefined_estimates_are_not_of_the_family() -> None:
     estimates = estimates_of(draws)
     few = replace(estimates[0], n_units=3)
     undefined = replace(estimates[0], draws=np.full(10, np.nan))
-    alone = simultaneous_intervals(estimates, [0.0, 2.0], confidence=0.95)
-    result = simultaneous_intervals([None, few, *estimates, undefined], [0.0] * 3 + [2.0, 0.0], confidence=0.95)
+    alone = simultaneous_intervals(estimates, [0.0, 2.0], confidence=0.95)[0]
+    result = simultaneous_intervals([None, few, *estimates, undefined], [0.0] * 3 + [2.0, 0.0], confidence=0.95)[0]
     np.testing.assert_array_equal(result.low[[2, 3]], alone.low)
     np.testing.assert_array_equal(result.p_value[[2, 3]], alone.p_value)
     assert np.isnan(result.low[[0, 1, 4]]).all()
     np.testing.assert_array_equal(np.isnan(result.estimate), [True, False, False, False, True])
-    empty = simultaneous_intervals([None], [0.0], confidence=0.95)
+    empty = simultaneous_intervals([None], [0.0], confidence=0.95)[0]
     assert np.isnan([empty.low, empty.p_value]).all()
 
 

@@ -25,7 +25,12 @@ def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.9
 def bootstrapped(draws: np.ndarray, n_units: int) -> Family:
     """Return tests of draws (1 + B, k), the data first."""
     return bootstrap_tests(
-        lambda part: draws[:, part].T, draws.shape[::-1], n_units=n_units, confidence=0.95, alpha=0.05
+        lambda part: draws[:, part].T,
+        draws.shape[::-1],
+        n_units=n_units,
+        n_effective_units=n_units,
+        confidence=0.95,
+        alpha=0.05,
     )
 
 
@@ -251,7 +256,12 @@ def test_the_fewest_units_are_those_whose_equal_signs_would_be_significant() -> 
     draws = np.random.default_rng(5).normal(size=(200, 1)) + 1.0
     for n_units, confidence, tested in ((3, 0.75, True), (3, 0.76, False), (2, 0.5, True), (2, 0.51, False)):
         result = bootstrap_tests(
-            lambda part: draws[:, part].T, (1, 200), n_units=n_units, confidence=confidence, alpha=0.05
+            lambda part: draws[:, part].T,
+            (1, 200),
+            n_units=n_units,
+            n_effective_units=n_units,
+            confidence=confidence,
+            alpha=0.05,
         )
         assert np.isfinite(result.p_value[0]) == tested
 

@@ -105,12 +105,10 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
 
     Source: Efron 1979; quantiles are interpolated linearly (Hyndman and Fan 1996, type 7).
     """
-    if not len(draws):
-        return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
+    draws = draws if len(draws) else np.full((1, *draws.shape[1:]), np.nan)
     is_defined_draw, tail_probability = ~np.isnan(draws), (1 - confidence) / 2
     has_enough_draws = is_defined_draw.mean(axis=0) >= _ENOUGH
-    compute_quantiles = np.quantile if is_defined_draw.all() else np.nanquantile  # nanquantile loops over columns
-    low, high = compute_quantiles(
+    low, high = (np.quantile if is_defined_draw.all() else np.nanquantile)(  # nanquantile loops over columns
         np.where(has_enough_draws, draws, 0.0), [tail_probability, 1 - tail_probability], axis=0
     )
     return np.where(has_enough_draws, low, np.nan), np.where(has_enough_draws, high, np.nan)
@@ -147,7 +145,6 @@ def student_interval(
     from scipy.special import stdtrit
 
     draws = np.asarray(draws, dtype=np.float64)
-    lowest_value, highest_value = bounds
     is_defined_draw = np.isfinite(draws[1:])
     n_defined_draws = is_defined_draw.sum(axis=0)
     has_enough_draws = (
@@ -155,11 +152,11 @@ def student_interval(
     )
     stabilised_draws = draws if bounds == SHARE else _stabilise_variance(draws, bounds)
     mean_draw = np.where(is_defined_draw, stabilised_draws[1:], 0.0).sum(axis=0) / np.maximum(n_defined_draws, 1)
+    degrees_of_freedom = np.maximum(n_units - 1, 1)
     squared_deviations = np.where(is_defined_draw, stabilised_draws[1:] - mean_draw, 0.0) ** 2
     standard_error = np.sqrt(
-        squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / np.maximum(n_units - 1, 1))
+        squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / degrees_of_freedom)
     )
-    degrees_of_freedom = np.maximum(n_units - 1, 1)
     if adjust_for_few_draws and len(draws) > 2:
         degrees_of_freedom = np.maximum(1 / (1 / degrees_of_freedom + 1 / (len(draws) - 2)), 1)
     t_quantile = np.where(has_enough_draws, stdtrit(degrees_of_freedom, (1 + confidence) / 2), np.nan)
@@ -179,14 +176,9 @@ def student_interval(
         return wilson_interval(proportion, effective_n_observations, quantile=t_quantile)
     half_width = t_quantile * standard_error
     with np.errstate(invalid="ignore"):  # for infinite estimates, which have no interval
-        low, high = (
-            _back_transform(stabilised_draws[0] - half_width, bounds),
-            _back_transform(stabilised_draws[0] + half_width, bounds),
-        )
+        low, high = (_back_transform(stabilised_draws[0] + change, bounds) for change in (-half_width, half_width))
         # The transformation and its inverse have rounding errors.
-        return np.minimum(low, draws[0]).clip(lowest_value, highest_value), np.maximum(high, draws[0]).clip(
-            lowest_value, highest_value
-        )
+        return np.minimum(low, draws[0]).clip(*bounds), np.maximum(high, draws[0]).clip(*bounds)
 
 
 def expanded_interval(
@@ -212,10 +204,9 @@ def expanded_interval(
     from scipy.special import ndtr, ndtri
 
     n_draws, t_quantile = max(len(draws), 2), student_quantile(confidence, n_units)
-    largest_z = float(-ndtri(1 / (n_draws + 1)))
     low, high = percentile_interval(draws, confidence=2 * float(ndtr(t_quantile)) - 1)
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if the bound or the estimate is NaN
-    if t_quantile > largest_z:
+    if t_quantile > -ndtri(1 / (n_draws + 1)):  # beyond the most extreme draws
         inner_z = max(float(-ndtri(_N_BEYOND / (n_draws + 1))), 1.0) if n_draws > _N_BEYOND else 1.0
         stabilised_estimate, *stabilised_percentiles = (
             _stabilise_variance(unstabilised_values, bounds)
@@ -231,9 +222,7 @@ def expanded_interval(
         low, high = np.minimum(low, extended_low), np.maximum(high, extended_high)
     if bounds == SHARE:
         is_degenerate_interval = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
-        wilson_bounds = wilson_interval(
-            estimate, max(float(n_units), 1.0), quantile=student_quantile(confidence, n_units)
-        )
+        wilson_bounds = wilson_interval(estimate, max(float(n_units), 1.0), quantile=t_quantile)
         low, high = (
             np.where(is_degenerate_interval, wilson_bound, percentile_bound)
             for wilson_bound, percentile_bound in zip(wilson_bounds, (low, high), strict=True)
@@ -242,17 +231,15 @@ def expanded_interval(
 
 
 def _stabilise_variance(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
-    lowest_value, highest_value = bounds
-    if np.isfinite(highest_value):
-        return np.asarray(np.arcsin(np.sqrt(((values - lowest_value) / (highest_value - lowest_value)).clip(0.0, 1.0))))
-    return np.sqrt((values - lowest_value).clip(0.0)) if np.isfinite(lowest_value) else values
+    if np.isfinite(bounds[1]):
+        return np.asarray(np.arcsin(np.sqrt(((values - bounds[0]) / np.ptp(bounds)).clip(0.0, 1.0))))
+    return np.sqrt((values - bounds[0]).clip(0.0)) if np.isfinite(bounds[0]) else values
 
 
 def _back_transform(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
-    lowest_value, highest_value = bounds
-    if np.isfinite(highest_value):
-        return np.asarray(lowest_value + (highest_value - lowest_value) * np.sin(values.clip(0.0, np.pi / 2)) ** 2)
-    return lowest_value + values.clip(0.0) ** 2 if np.isfinite(lowest_value) else values
+    if np.isfinite(bounds[1]):
+        return np.asarray(bounds[0] + np.ptp(bounds) * np.sin(values.clip(0.0, np.pi / 2)) ** 2)
+    return bounds[0] + values.clip(0.0) ** 2 if np.isfinite(bounds[0]) else values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,25 +280,18 @@ class ResampledEstimate:
         """
         from scipy.special import ndtr
 
-        tail_probability = (1 - level) / 2
         if self.n_units < 2 or smallest_p_value(self.n_units) > 1 - level or not np.isfinite(self.value):
             return np.nan, np.nan
+        setting: Any = {"confidence": level, "n_units": self.n_effective_units, "bounds": self.bounds}
         if self.population is not None:
             if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
-            low, high = expanded_interval(
-                self.draws[0], self.population, confidence=level, n_units=self.n_effective_units, bounds=self.bounds
-            )
-            return float(low), float(high)
-        low, high = student_interval(
-            self.draws, confidence=level, n_units=self.n_effective_units, bounds=self.bounds, adjust_for_few_draws=True
-        )
-        if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
-            half_width, (lowest_value, highest_value) = (
-                self.width * (1 - tail_probability ** (1 / self.n_units)),
-                self.bounds,
-            )
-            return max(self.value - half_width, lowest_value), min(self.value + half_width, highest_value)
+            low, high = expanded_interval(self.draws[0], self.population, **setting)
+        else:
+            low, high = student_interval(self.draws, adjust_for_few_draws=True, **setting)
+            if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
+                half_width = self.width * (1 - ((1 - level) / 2) ** (1 / self.n_units))
+                low, high = np.clip([self.value - half_width, self.value + half_width], *self.bounds)
         return float(low), float(high)
 
     def distance(self, null_value: float) -> float:
@@ -336,37 +316,22 @@ def cluster_intervals(
     """
     low, high = np.full((2, draws.shape[1]), np.nan)
     for estimate_index in np.flatnonzero((n_units >= fewest) & (len(draws) > 1)):
-        resampled_estimate = ResampledEstimate(
+        low[estimate_index], high[estimate_index] = ResampledEstimate(
             draws=draws[:, estimate_index],
             population=None,
             n_units=int(n_units[estimate_index]),
             n_effective_units=float(n_units[estimate_index]),
             bounds=bounds,
             width=1.0,
-        )
-        low[estimate_index], high[estimate_index] = resampled_estimate.interval(confidence)
+        ).interval(confidence)
     return low, high
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimultaneousIntervals:
-    """Estimates (k,) with simultaneous intervals and adjusted p-values, NaN if undefined.
-
-    Each p-value is for the hypothesis that the estimated quantity equals a given value. `level` is the confidence level
-    that each interval has by itself.
-    """
-
-    estimate: Floats
-    low: Floats
-    high: Floats
-    p_value: Floats
-    level: float
 
 
 def simultaneous_intervals(
     estimates: Sequence[ResampledEstimate | None], null_values: Sequence[float], *, confidence: float
-) -> SimultaneousIntervals:
-    """Simultaneous confidence intervals of estimates, and a test of each estimate against a value.
+) -> tuple[Inference, float]:
+    """Simultaneous confidence intervals of estimates (k,) with adjusted p-values of the hypotheses that the estimated
+    quantities equal `null_values`, and the confidence level that each interval has by itself.
 
     Consider normal variates with the correlations that the estimates have over their shared resamples. The `confidence`
     quantile of the largest |z| of these variates is the common critical value. The level of each interval alone is the
@@ -379,11 +344,11 @@ def simultaneous_intervals(
     >>> draws = np.concatenate([np.zeros((1, 2)), rng.normal(size=(999, 2))])
     >>> about = {"population": None, "n_units": 500, "n_effective_units": 500, "bounds": ANY, "width": 1.0}
     >>> pair = [ResampledEstimate(draws=d, **about) for d in draws.T]
-    >>> round(simultaneous_intervals(pair[:1], [0.0], confidence=0.95).level, 3)
+    >>> round(simultaneous_intervals(pair[:1], [0.0], confidence=0.95)[1], 3)
     0.95
-    >>> round(simultaneous_intervals(pair, [0.0, 0.0], confidence=0.95).level, 2)  # 0.95 ** 0.5 = 0.975
+    >>> round(simultaneous_intervals(pair, [0.0, 0.0], confidence=0.95)[1], 2)  # 0.95 ** 0.5 = 0.975
     0.97
-    >>> round(simultaneous_intervals(pair[:1] * 2, [0.0, 0.0], confidence=0.95).level, 2)
+    >>> round(simultaneous_intervals(pair[:1] * 2, [0.0, 0.0], confidence=0.95)[1], 2)
     0.95
 
     Source: Hothorn, Bretz and Westfall 2008, simultaneous inference by the largest t.
@@ -396,10 +361,8 @@ def simultaneous_intervals(
         if estimate and np.isfinite(estimate.interval(confidence)[0])
     }
     n_estimates, level, normal_maximum = len(estimate_of_index), confidence, None
-    estimated_values, low_bounds, high_bounds, p_values = np.full((4, len(estimates)), np.nan)
-    estimated_values[:] = [
-        np.nan if resampled_estimate is None else resampled_estimate.value for resampled_estimate in estimates
-    ]
+    estimated_values = np.array([np.nan if estimate is None else estimate.value for estimate in estimates])
+    low_bounds, high_bounds, p_values = np.full((3, len(estimates)), np.nan)
     if n_estimates > 1:
         correlated_draws = np.stack([estimate.correlation_draws for estimate in estimate_of_index.values()])
         # An estimate that does not vary is added, and each estimate is compared with it.
@@ -418,9 +381,7 @@ def simultaneous_intervals(
         p_values[estimate_index] = unadjusted_p = 2 * float(ndtr(-z))
         if normal_maximum is not None:
             p_values[estimate_index] = min(max(normal_maximum.tail(z), unadjusted_p), n_estimates * unadjusted_p, 1.0)
-    return SimultaneousIntervals(
-        estimate=estimated_values, low=low_bounds, high=high_bounds, p_value=p_values, level=level
-    )
+    return Inference(estimated_values, low_bounds, high_bounds, p_values), level
 
 
 def correlation_of(influences: Floats) -> Floats:
@@ -429,9 +390,7 @@ def correlation_of(influences: Floats) -> Floats:
     An estimate without variation, such as an accuracy of 1, has correlation 0 with all others.
     """
     norm_of_estimate = np.sqrt((influences**2).sum(axis=1, keepdims=True))
-    unit_vectors = np.where(
-        norm_of_estimate > _SAME, influences / np.where(norm_of_estimate > _SAME, norm_of_estimate, 1.0), 0.0
-    )
+    unit_vectors = influences / np.where(norm_of_estimate > _SAME, norm_of_estimate, np.inf)
     correlation_matrix = np.asarray(unit_vectors @ unit_vectors.T)
     np.fill_diagonal(correlation_matrix, 1.0)
     return correlation_matrix

@@ -77,9 +77,9 @@ class Flips:
         if n_blocks < 2 or not n_flips:
             return cls(first=np.ones((0, n_blocks), dtype=np.int8), exact=False)
         if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= max(n_flips, MOST_FLIPS):
-            bit_patterns = np.arange(1, 2 ** (n_blocks - 1))[:, np.newaxis] >> np.arange(n_blocks - 1) & 1
-            is_flipped = np.concatenate([np.zeros((len(bit_patterns), 1)), bit_patterns], axis=1)
-            return cls(first=(1 - 2 * is_flipped).astype(np.int8), exact=True)
+            # The signs are the bits of even numbers, so that the first sign is never flipped.
+            bit_patterns = np.arange(2, 2**n_blocks, 2)[:, np.newaxis] >> np.arange(n_blocks) & 1
+            return cls(first=(1 - 2 * bit_patterns).astype(np.int8), exact=True)
         return cls(first=sign_flips(n_blocks, n_flips, np.random.default_rng(STREAM)), exact=False)
 
     def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
@@ -170,12 +170,10 @@ def flip_tests(
     relative_sizes = _relative_sizes(block_sizes_in_use)
     residuals = scaled_pseudo_values - relative_sizes * np.nan_to_num(estimate[:, np.newaxis])
     residuals[np.abs(residuals) <= _SAME] = 0.0
-    residual_size_product_sums = np.einsum("ku,ku->k", residuals, relative_sizes)
-    size_square_sums = np.einsum("ku,ku->k", relative_sizes, relative_sizes)
     # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
     largest_possible_sums = np.sqrt(n_blocks_or_two * np.einsum("ku,ku->k", scaled_pseudo_values, scaled_pseudo_values))
     scaled_pseudo_values *= np.nan_to_num(ratio(np.ones(len(n_blocks_or_two)), largest_possible_sums))[:, np.newaxis]
-    relative_statistic = np.abs(scaled_pseudo_values.sum(axis=1))
+    relative_statistic = np.minimum(np.abs(scaled_pseudo_values.sum(axis=1)), 1.0)
     degrees_of_freedom = n_blocks_or_two - 1.0
     has_equal_block_counts = len(np.unique(n_blocks_or_two[is_defined])) < 2
     normal_factor = wallace_factor(degrees_of_freedom)
@@ -217,30 +215,22 @@ def flip_tests(
         return len(flip_signs), statistics
 
     smallest_p_values = smallest_p_value(n_present_blocks)
-    relative_statistic = np.where(
-        is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
-    )
+    relative_statistic[~is_defined | (smallest_p_values > 1 - confidence)] = np.nan
     standard_error = np.sqrt(np.einsum("ku,ku->k", residuals, residuals) / (n_blocks_or_two * degrees_of_freedom))
 
     def bound_distances(critical_values: Floats) -> tuple[Floats, Floats]:
         """Roots of |t(d)| = critical t, a quadratic equation, as distances from the estimate."""
         critical_t = to_critical_t(critical_values)
         squared_t_per_freedom = critical_t**2 / degrees_of_freedom
-        square_coefficient = 1 - squared_t_per_freedom * (size_square_sums / n_blocks_or_two - 1)
-        square_coefficient = np.where(
-            square_coefficient > _SAME, square_coefficient, np.nan
-        )  # otherwise the values are not bounded
-        half_linear_coefficient = squared_t_per_freedom * residual_size_product_sums / n_blocks_or_two
+        square_coefficient = 1 - squared_t_per_freedom * ((relative_sizes**2).sum(axis=1) / n_blocks_or_two - 1)
+        square_coefficient[~(square_coefficient > _SAME)] = np.nan  # the values are not bounded
+        half_linear_coefficient = squared_t_per_freedom * (residuals * relative_sizes).sum(axis=1) / n_blocks_or_two
         discriminant_root = np.hypot(half_linear_coefficient, np.sqrt(square_coefficient) * critical_t * standard_error)
         lower_distances, upper_distances = (
-            (discriminant_root + half_linear_coefficient) / square_coefficient,
-            (discriminant_root - half_linear_coefficient) / square_coefficient,
+            np.where(standard_error > 0, (discriminant_root + change) / square_coefficient, 0.0 * critical_values)
+            for change in (half_linear_coefficient, -half_linear_coefficient)
         )
-        is_varying = standard_error > 0
-        zero_distances = 0.0 * critical_values
-        return np.where(is_varying, lower_distances, zero_distances), np.where(
-            is_varying, upper_distances, zero_distances
-        )
+        return lower_distances, upper_distances
 
     return _family(
         np.where(is_defined, estimate, np.nan),
@@ -265,8 +255,8 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
     >>> pseudo_values(np.array([2.0]), np.array([[5.0], [1.0]]), np.array([[3], [1]])).tolist()  # units 1, 1, 1 and 5
     [[1.5, 2.5]]
     """
-    is_present_block, size_shares = block_sizes > 0, ratio(block_sizes, block_sizes.sum(axis=0))
-    remaining_shares = np.where(is_present_block, 1 - np.nan_to_num(size_shares), 0.0)
+    is_present_block, size_shares = block_sizes > 0, np.nan_to_num(ratio(block_sizes, block_sizes.sum(axis=0)))
+    remaining_shares = np.where(is_present_block, 1 - size_shares, 0.0)
     jackknife_or_zero = np.where(is_present_block & np.isfinite(jackknife_estimates), jackknife_estimates, 0.0)
     jackknife_means = (remaining_shares * jackknife_or_zero).sum(axis=0) / np.maximum(
         remaining_shares.sum(axis=0), _SAME
@@ -289,7 +279,7 @@ def bootstrap_tests(
     draws_shape: tuple[int, int],
     *,
     n_units: int,
-    n_effective_units: float | None = None,
+    n_effective_units: float,
     confidence: float,
     alpha: float,
 ) -> Family:
@@ -310,8 +300,8 @@ def bootstrap_tests(
     n_units : int
         Number of resampled units. If they are too few for any significant result, there are no p-values and no
         intervals.
-    n_effective_units : float, optional
-        Effective number of these units, for the degrees of freedom; by default `n_units`.
+    n_effective_units : float
+        Effective number of these units, for the degrees of freedom.
     confidence : float
         Level of the intervals.
     alpha : float
@@ -330,7 +320,9 @@ def bootstrap_tests(
     Examples
     --------
     >>> draws = np.array([[3.0, 2.0, 4.0, 1.0, 5.0, 3.0]])
-    >>> result = bootstrap_tests(lambda part: draws[part], draws.shape, n_units=100, confidence=0.8, alpha=0.2)
+    >>> result = bootstrap_tests(
+    ...     lambda part: draws[part], draws.shape, n_units=100, n_effective_units=100, confidence=0.8, alpha=0.2
+    ... )
     >>> result.p_value.round(3).tolist(), bool(result.low[0] > 0)
     ([0.167], True)
     """
@@ -338,8 +330,7 @@ def bootstrap_tests(
 
     n_estimates, n_draws = draws_shape[0], draws_shape[1] - 1
     estimate, mean_resample, resample_variance, n_defined_resamples = np.full((4, n_estimates), np.nan)
-    n_effective = n_units if n_effective_units is None else n_effective_units
-    degrees_of_freedom = max(1.0, n_effective - 1)
+    degrees_of_freedom = max(1.0, n_effective_units - 1)
     for estimate_slice in chunks(n_estimates, _CACHE * (1 + n_draws)):
         values_by_estimate = compute_draws(np.arange(estimate_slice.start, estimate_slice.stop))
         resamples = np.where(np.isfinite(values_by_estimate[:, 1:]), values_by_estimate[:, 1:], np.nan)
@@ -352,7 +343,7 @@ def bootstrap_tests(
     is_defined = (
         np.isfinite(estimate) & (n_defined_resamples > 0) & (2 * n_defined_resamples >= n_draws) & (n_units > 1)
     )
-    standard_error = np.sqrt(resample_variance * (n_effective / max(1, n_effective - 1)))
+    standard_error = np.sqrt(resample_variance * (n_effective_units / degrees_of_freedom))
     is_varying = standard_error > _SAME
     is_testable = (
         is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & (smallest_p_value(n_units) <= 1 - confidence)
@@ -425,18 +416,19 @@ def _family(
             draws.partition(n_draws - critical_rank, axis=1)
             critical_value[hypotheses] = draws[:, n_draws - critical_rank]
 
-    def count_largest_reached(largest_statistics: Floats, hypotheses: Ints) -> tuple[Ints, Ints]:
-        n_reached = count_reached(largest_statistics, hypotheses)
-        return n_reached, n_reached
-
     tested_order = np.argsort(observed_statistic, kind="stable")[
         : (~np.isnan(observed_statistic)).sum()
     ]  # without NaN, which is sorted last
-    adjusted_results = step_down(
-        tested_order, stages, count_largest_reached, alpha=alpha, n_data_draws=1, exact=exact, record=record
+    p_adjusted[tested_order], at_threshold[tested_order] = step_down(
+        tested_order,
+        stages,
+        lambda largest_statistics, hypotheses: (count_reached(largest_statistics, hypotheses),) * 2,
+        alpha=alpha,
+        n_data_draws=1,
+        exact=exact,
+        record=record,
     )
     p_value = np.maximum(p_value, smallest_p)
-    p_adjusted[tested_order], at_threshold[tested_order] = adjusted_results
     p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws
     p_adjusted[tested_order[::-1]] = np.maximum.accumulate(p_adjusted[tested_order[::-1]])
     with np.errstate(invalid="ignore"):

@@ -345,7 +345,7 @@ def gate(
         return [estimate_rule(rule, metric_name, sample) for rule in rules]
 
     rule_estimates_of_aspects = map_parts(estimate_rules, comparisons, rng=generator, progress=progress, desc="gate")
-    simultaneous_tests = simultaneous_intervals(
+    simultaneous_tests, level = simultaneous_intervals(
         [
             rule_estimate.estimate
             for aspect_estimates in rule_estimates_of_aspects
@@ -354,9 +354,7 @@ def gate(
         [rule.threshold for rule in rules] * len(rule_estimates_of_aspects),
         confidence=confidence,
     )
-    test_values_of_aspects = np.stack(
-        [getattr(simultaneous_tests, field_name) for field_name in ("estimate", "low", "high", "p_value")], axis=1
-    ).reshape(len(comparisons), len(rules), 4)
+    test_values_of_aspects = np.stack(simultaneous_tests, axis=1).reshape(len(comparisons), len(rules), 4)
     tables_of_aspects = [
         Gate.part(
             comparison.aspect,
@@ -366,7 +364,7 @@ def gate(
                     rule_estimate.statistic,
                     rule_estimate.n,
                     (estimate, low, high, p_value),
-                    reason=_inconclusive_reason(rule_estimate, rule.threshold, low, high, simultaneous_tests.level),
+                    reason=_inconclusive_reason(rule_estimate, rule.threshold, low, high, level),
                 )
                 for rule, rule_estimate, (estimate, low, high, p_value) in zip(
                     rules, aspect_estimates, estimates_bounds_and_p, strict=True

@@ -316,8 +316,6 @@ def _taste_variances(ratings: Floats, has_rating: Bools, output_mask: Bools) -> 
     is_repeated_output = n_ratings > 1
     degrees_of_freedom = int((n_ratings - 1)[is_repeated_output].sum())
     zero_variances = np.zeros(output_mask.shape[1])
-    if degrees_of_freedom < _REPEATED:
-        return zero_variances
     is_repeated_rating = has_rating & is_repeated_output
     output_means = np.where(is_repeated_output, ratings.sum(axis=0) / np.maximum(n_ratings, 1), 0.0)
     rating_deviations = np.where(is_repeated_rating, ratings - output_means, 0.0)
@@ -330,14 +328,14 @@ def _taste_variances(ratings: Floats, has_rating: Bools, output_mask: Bools) -> 
         - int(has_repeated_ratings.any(axis=1).sum())
         + 1
     )
-    if effect_degrees_of_freedom < 1:
+    if degrees_of_freedom < _REPEATED or effect_degrees_of_freedom < 1:
         return zero_variances
-    variance_within = float((rating_deviations**2).sum() - (n_repeated_ratings * annotator_effects**2).sum()) / max(
-        degrees_of_freedom - effect_degrees_of_freedom, 1
-    )
-    variance_between = float((n_repeated_ratings * annotator_effects**2).sum()) / effect_degrees_of_freedom
+    residual_degrees_of_freedom = max(degrees_of_freedom - effect_degrees_of_freedom, 1)
+    effect_square_sum = float((n_repeated_ratings * annotator_effects**2).sum())
+    variance_within = (float((rating_deviations**2).sum()) - effect_square_sum) / residual_degrees_of_freedom
+    variance_between = effect_square_sum / effect_degrees_of_freedom
     if variance_between <= variance_within * fdtri(
-        effect_degrees_of_freedom, max(degrees_of_freedom - effect_degrees_of_freedom, 1), _TASTE_LEVEL
+        effect_degrees_of_freedom, residual_degrees_of_freedom, _TASTE_LEVEL
     ):
         return zero_variances
     # With few annotators this variance is uncertain, so it is increased to match the tails of Student's t.
