@@ -214,18 +214,11 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     cell_totals = np.stack([sum_by_table(cell_counts) for cell_counts in counts.T], axis=-1)
     influences = influence(statistic, cell_totals)
     # Expected contribution of one item to the variance, for each kind of item (rated by both raters, or by one alone).
-    mean_squared_influences = np.concatenate(
-        [
-            np.broadcast_to(
-                ratio((influences**2 * cell_totals)[..., cell_slice].sum(-1), cell_totals[..., cell_slice].sum(-1))[
-                    ..., None
-                ],
-                influences[..., cell_slice].shape,
-            )
-            for cell_slice in (slice(9), slice(9, 12), slice(12, 15))
-        ],
-        axis=-1,
+    kind_of_cell = np.repeat([0, 1, 2], [9, 3, 3])[: counts.shape[1]]
+    square_sums, item_sums = (
+        unit_sums(values, units=kind_of_cell, n_units=3) for values in (influences**2 * cell_totals, cell_totals)
     )
+    mean_squared_influences = ratio(square_sums, item_sums)[..., kind_of_cell]
     # Mean of the expected and the observed variance. With the observed variance alone, a few losses could reduce the
     # effective number of clusters to one (wide intervals). With the expected variance alone, intervals of one-sided
     # pairs are too narrow (measured in tests/simulation).
@@ -233,10 +226,8 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
         sum_by_cluster((mean_squared_influences + influences**2) / 2),
         sum_by_cluster(np.where(mean_squared_influences > 0, 1.0, 0.0)),
     )
-    independent_variance_of_table, largest_cluster_size = (
-        sum_by_table(independent_variance_of_cluster),
-        np.zeros(rows.n_tables),
-    )
+    independent_variance_of_table = sum_by_table(independent_variance_of_cluster)
+    largest_cluster_size = np.zeros(rows.n_tables)
     np.maximum.at(largest_cluster_size, table_of_row, n_relevant_items_of_cluster)
     variance_ratio = ratio(sum_by_table(sum_by_cluster(influences) ** 2), independent_variance_of_table)
     # With similar items, the variance of a large cluster grows with the square of its size.
@@ -256,12 +247,11 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
         1 + (n_relevant_items_of_cluster - 1) * np.nan_to_num(correlation_within_cluster)[table_of_row]
     )
     n_effective_clusters = ratio(sum_by_table(variance_of_cluster) ** 2, sum_by_table(variance_of_cluster**2))
-    has_several_effective_clusters, is_one_item_per_cluster = n_effective_clusters > 1 + 1e-9, largest_cluster_size <= 1
-    variance_ratio = variance_ratio * ratio(n_effective_clusters, n_effective_clusters - 1)
+    is_one_item_per_cluster = largest_cluster_size <= 1
     effect = np.select(
-        [independent_variance_of_table == 0, is_one_item_per_cluster, ~has_several_effective_clusters],
+        [independent_variance_of_table == 0, is_one_item_per_cluster, ~(n_effective_clusters > 1 + 1e-9)],
         [np.nan, 1.0, np.inf],
-        np.fmax(variance_ratio, 1.0),
+        np.fmax(variance_ratio * ratio(n_effective_clusters, n_effective_clusters - 1), 1.0),
     )
     return DesignEffect(
         np.round(effect, _DIGITS),
@@ -299,14 +289,13 @@ def influence_design_effect(
     multiplicity = np.ones(len(influence)) if multiplicity is None else multiplicity
     multiplicity_of_unit = multiplicity_by_unit(multiplicity, units=units, n_units=n_units)
     squared_influences = influence**2
-    influence_square_sum = (squared_influences * multiplicity).sum()
-    if not influence_square_sum:
+    if not squared_influences.any():
         return DesignEffect(np.array(np.nan), np.array(np.inf))
     kind_of_output = np.zeros(len(influence), dtype=np.intp) if kind is None else kind.astype(np.intp)
-    mean_squared_influence_of_kind = ratio(
-        np.bincount(kind_of_output, squared_influences * multiplicity), np.bincount(kind_of_output, multiplicity)
+    square_sums, n_outputs = (
+        np.bincount(kind_of_output, values) for values in (squared_influences * multiplicity, multiplicity)
     )
-    expected_squared_influences = np.nan_to_num(mean_squared_influence_of_kind)[kind_of_output]
+    expected_squared_influences = np.nan_to_num(ratio(square_sums, n_outputs))[kind_of_output]
     if np.bincount(units[expected_squared_influences > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
     # Up to a factor, which cancels, the variance by cluster is the mean of the expected and the observed variance.
@@ -315,10 +304,9 @@ def influence_design_effect(
         np.array((variance_by_cluster * multiplicity_of_unit).sum() ** 2),
         np.array((variance_by_cluster**2 * multiplicity_of_unit).sum()),
     )
-    influence_sum_of_cluster = unit_sums(influence, units=units, n_units=n_units)
     effect = (
-        (influence_sum_of_cluster**2 * multiplicity_of_unit).sum()
-        / influence_square_sum
+        (unit_sums(influence, units=units, n_units=n_units) ** 2 * multiplicity_of_unit).sum()
+        / square_sums.sum()
         * ratio(n_effective_clusters, n_effective_clusters - 1)
     )
     return DesignEffect(np.where(n_effective_clusters > 1, np.fmax(effect, 1.0), np.inf), n_effective_clusters)
@@ -380,24 +368,17 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     mean_cluster_size = (n_annotations_by_cluster**2).sum(axis=-1) / np.maximum(n_annotations, 1)
     if (mean_cluster_size <= 1).all():
         return np.ones(n_annotations.shape)
-    signs_or_zeros = np.where(is_annotated, signs, 0)
-    mean_sign_of_pair = (signs_or_zeros.sum(axis=-1) / np.maximum(n_annotations, 1))[..., np.newaxis]
-    sign_sums_by_cluster = unit_sums(signs_or_zeros, units=units, n_units=n_units)
-    square_sums_by_cluster = unit_sums(signs_or_zeros**2, units=units, n_units=n_units)
-    residual_square_sums_by_cluster = (
-        square_sums_by_cluster
-        - 2 * mean_sign_of_pair * sign_sums_by_cluster
-        + n_annotations_by_cluster * mean_sign_of_pair**2
-    )  # sums of squared residuals; next: squared sums of residuals
-    squared_residual_sums_by_cluster = (sign_sums_by_cluster - n_annotations_by_cluster * mean_sign_of_pair) ** 2
-    n_annotated_clusters = (n_annotations_by_cluster > 0).sum(axis=-1)
-    # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.
-    residual_square_sums_by_cluster *= np.where(
-        mean_cluster_size > 1, n_annotations / np.maximum(n_annotations - 1, 1), 0.0
-    )[..., np.newaxis]
-    squared_residual_sums_by_cluster *= np.where(
-        mean_cluster_size > 1, n_annotated_clusters / np.maximum(n_annotated_clusters - 1, 1), 0.0
-    )[..., np.newaxis]
+    sign_sums = np.where(is_annotated, signs, 0).sum(axis=-1)
+    mean_sign_of_pair = (sign_sums / np.maximum(n_annotations, 1))[..., np.newaxis]
+    residuals = np.where(is_annotated, signs - mean_sign_of_pair, 0.0)
+    # The mean of a pair is fitted to the same clusters, which makes both sums too small by the factor (n - 1) / n.
+    residual_square_sums_by_cluster, squared_residual_sums_by_cluster = (
+        sums_by_cluster * np.where(mean_cluster_size > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis]
+        for sums_by_cluster, n in (
+            (unit_sums(residuals**2, units=units, n_units=n_units), n_annotations),
+            (unit_sums(residuals, units=units, n_units=n_units) ** 2, (n_annotations_by_cluster > 0).sum(axis=-1)),
+        )
+    )
     excess_by_cluster = (squared_residual_sums_by_cluster - residual_square_sums_by_cluster).sum(
         axis=-2
     )  # (..., units)

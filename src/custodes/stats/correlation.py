@@ -157,10 +157,11 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
         sorted_x, sorted_y = (
             SortedRows.from_values(np.where(is_missing, np.inf, values[row_slice])) for values in (x, y)
         )
-        n_missing = is_missing.sum(axis=1)
-        n_pairs_with_one_missing = 2 * n_missing * (n - n_missing)
+        n_pairs_with_one_missing = 2 * is_missing.sum(axis=1) * (~is_missing).sum(axis=1)
+        has_few_levels = sorted_x.n_levels * sorted_y.n_levels <= n  # counting from a table is then faster
         tau[row_slice] = tau_b(
-            _doubled_concordance(sorted_x, sorted_y) - n_pairs_with_one_missing,
+            (_tabled_concordance if has_few_levels else _sorted_concordance)(sorted_x, sorted_y).sum(axis=1)
+            - n_pairs_with_one_missing,
             *(
                 n * n - (sorted_rows.end - sorted_rows.start).sum(axis=1) - n_pairs_with_one_missing
                 for sorted_rows in (sorted_x, sorted_y)
@@ -169,27 +170,20 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     return tau.reshape(leading_shape)
 
 
-def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
-    """Twice the number of concordant minus discordant pairs of each row. With few levels, the pairs are counted from a
-    table, which is faster."""
-    n = x.order.shape[1]
-    if x.n_levels * y.n_levels > n:
-        x, y = (y, x) if y.has_ties and not x.has_ties else (x, y)
-        # the sum of `_sorted_concordance` over the outputs
-        fourfold_lower_counts = [
-            4 * count_earlier_lower(y_positions).sum(axis=1) for _, y_positions in sorted_positions(x, y)
-        ]
-        mean_fourfold_lower_count = sum(fourfold_lower_counts) / len(fourfold_lower_counts)
-        return np.asarray(mean_fourfold_lower_count - n * (n - 2) - (x.end - x.start).sum(axis=1))
-    (x_levels, n_x_levels), (y_levels, n_y_levels) = x.levels(), y.levels()
-    n_rows = len(x_levels)
-    row_of_output = np.repeat(np.arange(n_rows), n)
-    level_counts = table_sums(row_of_output, x_levels.ravel(), y_levels.ravel(), shape=(n_rows, n_x_levels, n_y_levels))
+def _tabled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
+    """Number of concordant minus discordant pairs that contain an output with each level of x: (rows, levels)."""
+    x_levels, y_levels = x.levels(), y.levels()
+    level_counts = table_sums(
+        np.repeat(np.arange(len(x_levels)), x_levels.shape[1]),
+        x_levels.ravel(),
+        y_levels.ravel(),
+        shape=(len(x_levels), x.n_levels, y.n_levels),
+    )
     n_up_to_x_same_y = np.cumsum(level_counts, axis=1)
     n_up_to_x_up_to_y = np.cumsum(n_up_to_x_same_y, axis=2)
     # outputs with a lower x and a lower y, minus outputs with a lower x and a higher y; outputs with an equal x cancel
     net_concordance = 2 * n_up_to_x_up_to_y - n_up_to_x_same_y - n_up_to_x_up_to_y[..., -1:]
-    return np.asarray(2 * (level_counts * net_concordance).sum(axis=(1, 2)))
+    return np.asarray(2 * (level_counts * net_concordance).sum(axis=2))
 
 
 ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
@@ -294,10 +288,8 @@ def _sorted_concordance(x: SortedRows, y: SortedRows, *, weights: Floats | None 
         np.put_along_axis(
             concordance_by_tie_order[-1], outputs_in_x_order, 4 * n_lower_in_both - 2 * n_lower_in_x_plus_y, axis=1
         )
-    total_output_weight = n if weights is None else weights.sum()
-    return np.asarray(
-        sum(concordance_by_tie_order) / len(concordance_by_tie_order) + total_output_weight - x.tie_counts(weights)
-    )
+    total_weight = n if weights is None else weights.sum()
+    return np.asarray(np.mean(concordance_by_tie_order, axis=0) + total_weight - x.tie_counts(weights))
 
 
 def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:

@@ -9,7 +9,7 @@ Documents with comparisons of all pairs mostly form groups of one cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +21,22 @@ _MOST_ROWS = 64  # a cluster with more rows is a separate group
 _DENSE = 8  # a matrix is multiplied as a dense matrix if more than 1 / 8 of the entries are nonzero
 
 
-class ClusterGroups(NamedTuple):
-    """Groups of equal clusters, in the order of the first cluster of each group.
-
-    `number` (groups,) is the number of clusters in each group. `rows` (n,) are the rows of the first cluster of each
-    group, and `kind` (n,) is the group of each of these rows.
-    """
-
-    number: Ints
-    rows: Ints
-    kind: Ints
-
-
-def group_clusters(codes: Ints, units: Ints, *, n_units: int, n_clusters_of_unit: Ints | None = None) -> ClusterGroups:
+def group_clusters(
+    codes: Ints, units: Ints, *, n_units: int, n_clusters_of_unit: Ints | None = None
+) -> tuple[Ints, Ints, Ints]:
     """Group the clusters whose rows have the same codes in the same order, given the code and cluster (unit) of each
     row.
 
-    `n_clusters_of_unit` (units,) is the number of identical clusters that are merged in each unit, 1 by default.
+    `n_clusters_of_unit` (units,) is the number of identical clusters that are merged in each unit, 1 by default. The
+    groups are in the order of the first cluster of each group. The results are the number of clusters in each group
+    (groups,), the rows (n,) of the first cluster of each group, and the group (n,) of each of these rows.
 
-    >>> kinds = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
-    >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
-    ([2, 1, 1], [0, 1, 2], [0, 0, 1])
+    >>> groups = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
+    >>> [values.tolist() for values in groups]
+    [[2, 1, 1], [0, 1, 2], [0, 0, 1]]
     """
-    row_order = np.argsort(units, kind="stable")
     n_rows_of_cluster = np.bincount(units, minlength=n_units)
-    _, sorted_row_codes = np.unique(codes[row_order], return_inverse=True)
+    _, sorted_row_codes = np.unique(codes[np.argsort(units, kind="stable")], return_inverse=True)
     # Clusters are compared by the sum of their codes with random weights, modulo 2^64. Different clusters have equal
     # sums with a probability of about 2^-60.
     position_in_cluster = np.arange(len(codes)) - np.repeat(
@@ -59,16 +50,15 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, n_clusters_of_unit
     )
     hash_of_cluster = np.diff(cumulative_hashes[np.append(0, np.cumsum(n_rows_of_cluster))])
     _, first_cluster_of_hash, hash_index_of_cluster = np.unique(hash_of_cluster, return_index=True, return_inverse=True)
-    is_long_cluster = n_rows_of_cluster > _MOST_ROWS
     representative_of_cluster = np.where(
-        is_long_cluster, np.arange(n_units), first_cluster_of_hash[hash_index_of_cluster]
+        n_rows_of_cluster > _MOST_ROWS, np.arange(n_units), first_cluster_of_hash[hash_index_of_cluster]
     )
     distinct_representatives, group_of_cluster = np.unique(representative_of_cluster, return_inverse=True)
     representative_rows = np.flatnonzero(representative_of_cluster[units] == units)
     n_clusters_of_group = np.bincount(
         group_of_cluster, weights=n_clusters_of_unit, minlength=len(distinct_representatives)
     ).astype(np.int64)
-    return ClusterGroups(n_clusters_of_group, representative_rows, group_of_cluster[units[representative_rows]])
+    return n_clusters_of_group, representative_rows, group_of_cluster[units[representative_rows]]
 
 
 def codes_of(pair_of_row: Ints, signs_by_rater: Signs) -> Ints:
@@ -125,7 +115,6 @@ def sums_of(
     sparse_value_matrix = csr_array(
         (values.astype(np.float64), (cell_of_value, group_of_value)), shape=(n_cells, n_groups)
     )
-    if _DENSE * sparse_value_matrix.nnz < n_cells * n_groups:
-        return lambda group_weights: np.asarray(sparse_value_matrix @ group_weights)
-    dense_value_matrix = sparse_value_matrix.toarray()
-    return lambda group_weights: np.asarray(dense_value_matrix @ group_weights)
+    is_sparse = _DENSE * sparse_value_matrix.nnz < n_cells * n_groups
+    value_matrix = sparse_value_matrix if is_sparse else sparse_value_matrix.toarray()
+    return lambda group_weights: np.asarray(value_matrix @ group_weights)

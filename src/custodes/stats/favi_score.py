@@ -89,8 +89,7 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     Source: ours; the Favi-Score paper mentions in its section Robustness that the score has no measure of uncertainty.
     """
     if not draws:
-        nan_array = np.full(counts.shape[:-2], np.nan)
-        return FaviPosterior(nan_array, nan_array, nan_array)
+        return FaviPosterior(*np.full((3, *counts.shape[:-2]), np.nan))
     flat_tables = counts.reshape(-1, 9)
     # A table and its mirror image use the same draws.
     distinct_tables, is_symmetric_table, distinct_index_of_table, is_swapped_table = DistinctTables.from_tables(
@@ -105,29 +104,28 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
 
     # For a table that is its own mirror image, both tails estimate the same number.
     half_width = (high - low) / 2
-    low, high = np.where(is_symmetric_table, -half_width, low), np.where(is_symmetric_table, half_width, high)
-
-    low, high = (
-        np.where(is_swapped_table, -high[distinct_index_of_table], low[distinct_index_of_table]),
-        np.where(is_swapped_table, -low[distinct_index_of_table], high[distinct_index_of_table]),
+    low, high, flip_probability = (
+        values[distinct_index_of_table]
+        for values in (
+            np.where(is_symmetric_table, -half_width, low),
+            np.where(is_symmetric_table, half_width, high),
+            flip_probability,
+        )
     )
     favi_estimates = favi_score(flat_tables.reshape(-1, 3, 3))  # without errors, NaN also in the bounds below
-    result_shape = counts.shape[:-2]
-    return FaviPosterior(
-        np.minimum(low, favi_estimates).reshape(result_shape),
-        np.maximum(high, favi_estimates).reshape(result_shape),
-        np.where(flat_tables.sum(axis=1) > 0, flip_probability[distinct_index_of_table], np.nan).reshape(result_shape),
+    bounds_and_flips = (
+        np.minimum(np.where(is_swapped_table, -high, low), favi_estimates),
+        np.maximum(np.where(is_swapped_table, -low, high), favi_estimates),
+        np.where(flat_tables.sum(axis=1) > 0, flip_probability, np.nan),
     )
+    return FaviPosterior(*np.reshape(bounds_and_flips, (3, *counts.shape[:-2])))
 
 
 def _posterior(
     flat_tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper quantile of the Favi-Score, and probability of opposite margins, for tables (n, 9)."""
-    error_cells = [
-        (int(human_outcome), int(metric_outcome))
-        for human_outcome, metric_outcome in zip(*np.nonzero(ERROR_COST), strict=True)
-    ]
+) -> NDArray[np.float64]:
+    """Lower and upper quantile of the Favi-Score, and probability of opposite margins, for tables (n, 9): (3, n)."""
+    error_cells = [(int(human), int(metric)) for human, metric in np.argwhere(ERROR_COST)]
     # Gamma draws per distinct count instead of per table: few items have few distinct counts.
     distinct_counts_and_index_of_cell = {
         cell: np.unique(flat_tables[:, 3 * cell[0] + cell[1]], return_inverse=True)
@@ -140,7 +138,6 @@ def _posterior(
         for cell, (distinct_counts, _) in distinct_counts_and_index_of_cell.items()
     }
     bounds_and_flips = np.empty((3, len(flat_tables)))
-    tail_probability = (1 - confidence) / 2
     for table_slice in chunks(len(flat_tables), 4 * draws):  # of a size that fits the cache
 
         def gather_cell_draws(cell: tuple[int, int], table_slice: slice = table_slice) -> NDArray[np.float32]:
@@ -159,10 +156,10 @@ def _posterior(
         # Sorted before quantile, because its partition takes several times as long as a vectorised sort.
         favi_draws.sort(axis=1)
         bounds_and_flips[:2, table_slice] = np.quantile(
-            favi_draws, [tail_probability, 1 - tail_probability], axis=1, overwrite_input=True
+            favi_draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1, overwrite_input=True
         )
         diagonal_margin_draws = gather_cell_draws((0, 0)) - gather_cell_draws((2, 2))
         bounds_and_flips[2, table_slice] = (
             (human_margin_draws + diagonal_margin_draws > 0) != (metric_margin_draws + diagonal_margin_draws > 0)
         ).mean(axis=1)
-    return bounds_and_flips[0], bounds_and_flips[1], bounds_and_flips[2]
+    return bounds_and_flips

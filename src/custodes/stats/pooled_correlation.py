@@ -77,8 +77,9 @@ def pooled_correlation(
     >>> pooled_correlation("kendall", human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
     [[0.667]]
     """
-    n_outputs = math.prod(metrics.shape[1:])
-    flat_human, flat_metrics = (scores.reshape(math.prod(scores.shape[:-2]), n_outputs) for scores in (human, metrics))
+    flat_human, flat_metrics = (
+        scores.reshape(math.prod(scores.shape[:-2]), math.prod(scores.shape[-2:])) for scores in (human, metrics)
+    )
     correlations = np.full((len(weights), len(metrics)), np.nan)
     for metric_indices, rated_output_indices in group_by_outputs(flat_human, flat_metrics):
         if len(rated_output_indices) == 0:
@@ -88,9 +89,8 @@ def pooled_correlation(
         if (
             item_weights is not None and (item_weights != 1).any()
         ):  # all outputs of a group have the same unit and item weight
-            unit_and_weight_of_output = np.stack([units, item_weights], axis=1)[item_of_output]
-            distinct_units_and_weights, group_of_output = distinct_rows(unit_and_weight_of_output)
-            unit_of_group, weight_of_group = distinct_units_and_weights.T
+            units_and_weights, group_of_output = distinct_rows(np.stack([units, item_weights], axis=1)[item_of_output])
+            unit_of_group, weight_of_group = units_and_weights.T
             resample_weights = weights[:, unit_of_group.astype(np.intp)] * weight_of_group
         correlations[:, metric_indices] = _POOLED[kind](
             flat_human[metric_indices if len(flat_human) > 1 else slice(1)][:, rated_output_indices],
@@ -126,10 +126,8 @@ def _pooled_pearson(
             human_square_sums - human_sums * human_sums / total_weight,
             metric_square_sums - metric_sums * metric_sums / total_weight,
         )
-        (
-            human_squared_deviation_sums[human_squared_deviation_sums <= _CONSTANT * human_square_sums],
-            metric_squared_deviation_sums[metric_squared_deviation_sums <= _CONSTANT * metric_square_sums],
-        ) = np.nan, np.nan
+        human_squared_deviation_sums[human_squared_deviation_sums <= _CONSTANT * human_square_sums] = np.nan
+        metric_squared_deviation_sums[metric_squared_deviation_sums <= _CONSTANT * metric_square_sums] = np.nan
         return np.asarray(
             (
                 (product_sums - human_sums * (metric_sums / total_weight))
@@ -147,6 +145,7 @@ class _Levels:
     def __init__(self, scores: Floats, group_of_output: Ints, n_groups: int) -> None:
         self.level_of_output = np.unique(scores, return_inverse=True)[1]
         self.group_of_output, self.shape = group_of_output, (int(self.level_of_output.max()) + 1, n_groups)
+        self._n_blocks = -(-self.shape[0] // _STEPS)
 
     @cached_property
     def _steps(self) -> Any:
@@ -160,18 +159,10 @@ class _Levels:
             (self._n_blocks * _STEPS, self.shape[1]),
         )
 
-    @property
-    def _n_blocks(self) -> int:
-        return -(-self.shape[0] // _STEPS)
-
     def _row(self, level: Ints) -> Ints:
         """Row of each level. Levels are cut into blocks of `_STEPS` levels. The first levels of all blocks have the
         first rows, the second levels have the next rows, and so on."""
         return level % _STEPS * self._n_blocks + level // _STEPS
-
-    @cached_property
-    def _row_of_output(self) -> Ints:
-        return self._row(self.level_of_output)
 
     def ranks(self, weights: Floats) -> Floats:
         """Twice the mid-ranks in resamples with weights (groups, B): (n, B). A mid-rank is the weight of all lower
@@ -185,7 +176,7 @@ class _Levels:
         for level_in_block in range(1, _STEPS):
             level_blocks[level_in_block] += level_blocks[level_in_block - 1]
         level_blocks[:, 1:] += np.cumsum(level_blocks[-1, :-1], axis=0)
-        return doubled_ranks.take(self._row_of_output, axis=0)
+        return doubled_ranks.take(self._row(self.level_of_output), axis=0)
 
 
 def _count_matrix(row: Ints, column: Ints, shape: tuple[int, int]) -> Any:
@@ -252,10 +243,10 @@ def _pooled_spearman(
     covariances = np.empty((len(metrics), len(resample_weights)))
     for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * len(group_of_output)):
         weight_of_output = group_weights[group_of_output]  # (n, B)
-        total_weights = weight_of_output.sum(axis=0)
         for metric_index, metric_levels in enumerate(levels_of_metric):
             if metric_index < len(levels_of_human):
-                weighted_centred_human_ranks = levels_of_human[metric_index].ranks(group_weights) - total_weights
+                weighted_centred_human_ranks = levels_of_human[metric_index].ranks(group_weights)
+                weighted_centred_human_ranks -= weight_of_output.sum(axis=0)
                 weighted_centred_human_ranks *= weight_of_output
             covariances[metric_index, resample_slice] = np.einsum(
                 "nb,nb->b", weighted_centred_human_ranks, metric_levels.ranks(group_weights)
@@ -265,8 +256,9 @@ def _pooled_spearman(
     cubed_total_weights = (
         weighted_sums(resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1])) ** 3
     )
-    power_sums = _level_power_sums([*levels_of_human, *levels_of_metric], resample_weights, 3)
-    squared_deviation_sums = (cubed_total_weights - power_sums) / 3
+    squared_deviation_sums = (
+        cubed_total_weights - _level_power_sums([*levels_of_human, *levels_of_metric], resample_weights, 3)
+    ) / 3
     squared_deviation_sums[squared_deviation_sums <= _CONSTANT * cubed_total_weights] = np.nan
     human_sums, metric_sums = np.split(squared_deviation_sums, [len(human)])
     return ratio(covariances, np.sqrt(human_sums * metric_sums)).T.clip(-1.0, 1.0)
@@ -381,7 +373,6 @@ def _binned_concordance(
     from scipy.sparse import csc_array
 
     concordances = np.empty((len(resample_weights), len(levels_of_metric)))
-    output_weights = None if (weight_of_group == 1).all() else weight_of_group[group_of_output]
     for metric_index, metric_levels in enumerate(levels_of_metric):
         if metric_index < len(levels_of_human):
             human_level_of_output = levels_of_human[metric_index].level_of_output
@@ -395,7 +386,9 @@ def _binned_concordance(
         )
         bin_signs = [np.sign(np.arange(n_bins)[:, np.newaxis] - np.arange(n_bins)) for n_bins in table_shape]
         exact_concordance = concordance(
-            human_level_of_output[np.newaxis], metric_levels.level_of_output[np.newaxis], weights=output_weights
+            human_level_of_output[np.newaxis],
+            metric_levels.level_of_output[np.newaxis],
+            weights=None if (weight_of_group == 1).all() else weight_of_group[group_of_output],
         )[0]
         binned_concordance = (
             bin_signs[0] @ np.asarray(count_matrix @ weight_of_group).reshape(table_shape) @ bin_signs[1].T

@@ -59,8 +59,7 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
     Source: Kendall 1945.
     """
     group_sizes, level_of_value = np.bincount(groups), np.unique(values, return_inverse=True)[1]
-    n_in_lower_groups = (np.cumsum(group_sizes) - group_sizes)[groups]
-    return mid_ranks(groups * len(values) + level_of_value) - n_in_lower_groups
+    return mid_ranks(groups * len(values) + level_of_value) - (np.cumsum(group_sizes) - group_sizes)[groups]
 
 
 def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -141,14 +140,12 @@ class SortedRows(NamedTuple):
             return int(self.order.shape[1])
         return int(np.count_nonzero(self.start == np.arange(self.order.shape[1]), axis=1).max())
 
-    def levels(self) -> tuple[Ints, int]:
-        """Number of distinct values below the value of each output (rows, n), and the largest number of distinct
-        values in a row."""
+    def levels(self) -> Ints:
+        """Number of distinct values below the value of each output (rows, n)."""
         is_run_start = np.broadcast_to(self.start == np.arange(self.order.shape[1]), self.order.shape)
-        levels_in_order = np.cumsum(is_run_start, axis=1) - 1
         levels = np.empty_like(self.order)
-        np.put_along_axis(levels, self.order, levels_in_order, axis=1)
-        return levels, int(levels_in_order[:, -1].max()) + 1
+        np.put_along_axis(levels, self.order, np.cumsum(is_run_start, axis=1) - 1, axis=1)
+        return levels
 
     def tie_counts(self, weights: Floats | None = None) -> NDArray[Any]:
         """For each output, the number of outputs in its row with the same value, including the output itself: (rows,

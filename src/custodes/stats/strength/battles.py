@@ -89,16 +89,16 @@ class Battles:
         smallest_code_of_unit = np.full(len(self.clusters), code_of_battle.max(initial=0))
         np.minimum.at(smallest_code_of_unit, self.unit, code_of_battle)
         unit_order = np.argsort(smallest_code_of_unit, kind="stable")
-        cluster_groups = group_clusters(
+        n_clusters_of_group, rows, group_of_row = group_clusters(
             code_of_battle,
             np.argsort(unit_order)[self.unit],
             n_units=len(unit_order),
             n_clusters_of_unit=self.clusters[unit_order],
         )
         return replace(
-            self.select_rows(cluster_groups.rows),
-            unit=cluster_groups.kind,
-            times=cluster_groups.number[cluster_groups.kind],
+            self.select_rows(rows),
+            unit=group_of_row,
+            times=n_clusters_of_group[group_of_row],
         )
 
     def without_covariates(self) -> Battles:
