@@ -67,12 +67,11 @@ class AnnotatorLabels:
         >>> AnnotatorLabels.from_labels(*rows, n_tasks=2, n_workers=1, n_labels=3).label.tolist()
         [1, 2]
         """
-        sorted_answer_indices = np.lexsort((label, worker, task))
-        task, worker, label = (answer_column[sorted_answer_indices] for answer_column in (task, worker, label))
+        row_order = np.lexsort((label, worker, task))
         return cls(
-            task=task,
-            worker=worker,
-            label=label,
+            task=task[row_order],
+            worker=worker[row_order],
+            label=label[row_order],
             n_tasks=n_tasks,
             n_workers=n_workers,
             n_labels=n_labels,
@@ -102,10 +101,7 @@ class AnnotatorLabels:
         label of a task is correct."""
         weighted_posterior_of_answer = (posterior * self.weight[:, np.newaxis])[self.task]
         return np.stack(
-            [
-                self.sum_by(self.worker, weighted_p_of_label, self.n_workers)
-                for weighted_p_of_label in weighted_posterior_of_answer.T
-            ],
+            [self.sum_by(self.worker, p_of_label, self.n_workers) for p_of_label in weighted_posterior_of_answer.T],
             axis=1,
         )
 
@@ -263,8 +259,7 @@ def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator
         )
         guess_counts_of_worker = labels.sum_by(worker, (1 - p_knew_of_answer) * weight_of_answer, labels.n_workers)
         n_guesses_of_worker, n_labels_of_worker = (
-            row_sums(guess_counts_of_worker)[:, 0],
-            row_sums(label_counts_of_worker)[:, 0],
+            row_sums(counts)[:, 0] for counts in (guess_counts_of_worker, label_counts_of_worker)
         )
         # Exponentials of expected logarithms; their sums are below 1.
         guess_and_know_counts = (

@@ -15,22 +15,14 @@ PERMUTATIONS = 199
 _SAME = 1e-9  # smaller differences of a statistic are rounding errors
 
 
-class PeerAgreement(NamedTuple):
-    """Agreement of each answer (n,) with other answers to the same task.
-
-    The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
-    with the peers, and `others` is the agreement of the peers among themselves. `agreement` and `others` are
-    proportional to rank correlations. The constant of proportionality is the same for both values and for all answers
-    of an annotator. Signs and ratios of sums over an annotator's answers are therefore meaningful. `agreement` and
-    `others` are NaN for an answer with fewer than two peers, and if all answers of the annotator are equal.
-    """
-
-    agreement: Floats
-    others: Floats
-
-
-def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, trusted: Bools) -> PeerAgreement:
+def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, trusted: Bools) -> tuple[Floats, Floats]:
     """Compare each annotator with the other annotators of the same tasks.
+
+    The peers of an answer are the other trusted annotators of the task. The first result (n,) is the agreement of the
+    annotator with the peers, and the second result (n,) is the agreement of the peers among themselves. Both are
+    proportional to rank correlations. The constant of proportionality is the same for both values and for all answers
+    of an annotator. Signs and ratios of sums over an annotator's answers are therefore meaningful. Both results are
+    NaN for an answer with fewer than two peers, and if all answers of the annotator are equal.
 
     The arrays (n,) have one entry per answer and are sorted by task. `value` is a score, or the preference 1, 0 or -1
     for the first system of a comparison; only the order of the values matters. `trusted` (workers,) marks the
@@ -51,8 +43,8 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     --------
     >>> task, worker = np.repeat(np.arange(3), 4), np.tile(np.arange(4), 3)
     >>> value = np.array([1.0, 2, 2, 5, 2, 3, 4, 3, 4, 5, 5, 1])
-    >>> result = peer_agreement(task, worker, value, n_tasks=3, trusted=np.ones(4, dtype=bool))
-    >>> [bool(result.agreement[worker == w].sum() > 0) for w in range(4)]
+    >>> agreement, _ = peer_agreement(task, worker, value, n_tasks=3, trusted=np.ones(4, dtype=bool))
+    >>> [bool(agreement[worker == w].sum() > 0) for w in range(4)]
     [True, True, True, False]
     """
     n_workers = len(trusted)
@@ -84,9 +76,7 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
             (peer_workers != worker_index) & trusted[peer_workers] & np.isfinite(score_variance_of_worker[peer_workers])
         )
         own_answer_positions, peer_answer_indices, peer_workers = (
-            own_answer_positions[is_answer_by_peer],
-            peer_answer_indices[is_answer_by_peer],
-            peer_workers[is_answer_by_peer],
+            positions[is_answer_by_peer] for positions in (own_answer_positions, peer_answer_indices, peer_workers)
         )
         n_peers_of_answer = np.bincount(own_answer_positions, minlength=len(worker_answer_indices))
         if not (n_peers_of_answer > 1).any():
@@ -97,18 +87,14 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
             np.bincount(own_answer_positions, summands, len(worker_answer_indices))
             for summands in (centred_peer_scores, centred_peer_scores**2)
         )
-        has_several_peers = n_peers_of_answer > 1
-        agreement_of_answer[worker_answer_indices] = np.where(
-            has_several_peers,
-            score_of_answer[worker_answer_indices] * ratio(peer_score_sums, n_peers_of_answer) * peer_sd_ratio,
-            np.nan,
+        n_peers_of_answer = np.where(n_peers_of_answer > 1, n_peers_of_answer, 0)  # an undefined agreement is NaN
+        agreement_of_answer[worker_answer_indices] = (
+            score_of_answer[worker_answer_indices] * ratio(peer_score_sums, n_peers_of_answer) * peer_sd_ratio
         )
-        agreement_among_peers[worker_answer_indices] = np.where(
-            has_several_peers,
-            ratio(peer_score_sums**2 - peer_square_sums, n_peers_of_answer * (n_peers_of_answer - 1.0)),
-            np.nan,
+        agreement_among_peers[worker_answer_indices] = ratio(
+            peer_score_sums**2 - peer_square_sums, n_peers_of_answer * (n_peers_of_answer - 1.0)
         )
-    return PeerAgreement(agreement_of_answer, agreement_among_peers)
+    return agreement_of_answer, agreement_among_peers
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
@@ -189,9 +175,7 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
     >>> result.share.item(), f"{result.p_value.item():.7f}"
     (1.0, '0.0000019')
     """
-    n_pairs = int(pair.max(initial=-1)) + 1
-    n_shown_first_of_pair = np.bincount(pair, weights=order > 0, minlength=n_pairs)
-    p_shown_first = ratio(n_shown_first_of_pair, np.bincount(pair, minlength=n_pairs))[pair]
+    p_shown_first = ratio(np.bincount(pair, weights=order > 0), np.bincount(pair))[pair]
     p_choice_shown_first = np.where(sign > 0, p_shown_first, 1 - p_shown_first)
     is_first_position_chosen = sign == order
     n_decided_of_worker = np.bincount(worker, minlength=n_workers)
@@ -222,9 +206,7 @@ def _poisson_binomial_p(success_probabilities: Floats, n_successes: int) -> floa
         )
     probability_mass = np.ones(1)
     for p_success in success_probabilities:
-        probability_mass = np.append(probability_mass * (1 - p_success), 0.0) + np.append(
-            0.0, probability_mass * p_success
-        )
+        probability_mass = np.convolve(probability_mass, [1 - p_success, p_success])
     return float(min(1.0, probability_mass[probability_mass <= probability_mass[n_successes] * (1 + 1e-9)].sum()))
 
 
@@ -271,6 +253,6 @@ def taste_p(preferences: Any, annotator: Ints, rng: np.random.Generator) -> floa
         squared_norms = (annotator_indicators @ preferences).power(2).sum(axis=1)
         return float((np.asarray(squared_norms).ravel() / np.maximum(n_tasks_by_annotator, 1)).sum())
 
-    observed_statistic = statistic(annotator)
-    permuted_statistics = np.array([statistic(rng.permutation(annotator)) for _ in range(PERMUTATIONS)])
-    return float((1 + (permuted_statistics >= observed_statistic * (1 - _SAME)).sum()) / (1 + PERMUTATIONS))
+    threshold = statistic(annotator) * (1 - _SAME)
+    n_reached = sum(statistic(rng.permutation(annotator)) >= threshold for _ in range(PERMUTATIONS))
+    return (1 + n_reached) / (1 + PERMUTATIONS)

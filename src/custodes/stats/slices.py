@@ -77,18 +77,9 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     """
     n_slices = int(slices.max(initial=-1)) + 1
     part_order = np.argsort(slices, kind="stable")
-    has_data = denominator > 0
-    numerator_or_zero, denominator_or_zero = np.where(has_data, numerator, 0.0), np.where(has_data, denominator, 0.0)
-    part_moments = np.stack(
-        [
-            has_data.astype(np.float64),
-            numerator_or_zero,
-            denominator_or_zero,
-            numerator_or_zero * numerator_or_zero,
-            numerator_or_zero * denominator_or_zero,
-            denominator_or_zero * denominator_or_zero,
-        ]
-    )[..., part_order]  # (6, ratios, parts)
+    # number, numerator, denominator, and the products of numerator and denominator of each part: (6, ratios, parts)
+    has_data, x, y = np.where(denominator > 0, [np.ones_like(numerator), numerator, denominator], 0.0)[..., part_order]
+    part_moments = np.stack([has_data, x, y, x * x, x * y, y * y])
     slice_starts = np.searchsorted(slices[part_order], np.arange(n_slices))
     overall_part_variance = _ratio_and_variance(part_moments.sum(axis=-1)[..., None])[1]
     n_parts, ratio_inside, ratio_outside, ratio_difference, standard_error = _differences(
@@ -108,7 +99,6 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     )
     observed_normal_quantile = _t_to_normal(np.maximum(observed_less_tolerance, 0.0), degrees_of_freedom)
     n_reached_by_largest = (largest_statistics[:, None, None] >= observed_normal_quantile).sum(axis=0)
-    p_adjusted = np.maximum((1 + n_reached_by_largest) / (1 + n_permutations), p_value)
     critical_rank = int((1 - confidence) * (n_permutations + 1) + _SAME)
     half_width = np.full(n_parts.shape, np.nan)
     if critical_rank:
@@ -125,7 +115,7 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
         low=np.where(is_zero_in_interval, np.minimum(low, 0.0), low),
         high=np.where(is_zero_in_interval, np.maximum(high, 0.0), high),
         p_value=p_value,
-        p_adjusted=p_adjusted,
+        p_adjusted=np.maximum((1 + n_reached_by_largest) / (1 + n_permutations), p_value),
     )
 
 
@@ -133,7 +123,6 @@ def _permutation_statistics(
     part_moments: Floats, slice_starts: Ints, overall_part_variance: Floats, is_tested_slice: Bools
 ) -> Floats:
     """|difference| / standard error of every permutation: (permutations, ratios, slices)."""
-    n_parts = part_moments.shape[-1]
     n_permutations = (
         int(np.clip(_WORK // max(1, part_moments.size), _FEWEST_PERMUTATIONS, PERMUTATIONS))
         if is_tested_slice.any()
@@ -146,15 +135,13 @@ def _permutation_statistics(
     )  # (parts, 6, ratios): a part is moved as a whole
     for permutation_slice in chunks(n_permutations, part_moments.size // 4):
         permuted_part_indices = rng.permuted(
-            np.tile(np.arange(n_parts), (permutation_slice.stop - permutation_slice.start, 1)), axis=1
+            np.tile(np.arange(len(moments_by_part)), (permutation_slice.stop - permutation_slice.start, 1)), axis=1
         )
         permuted_sums = np.add.reduceat(
             moments_by_part[permuted_part_indices], slice_starts, axis=1
         )  # (block, slices, 6, ratios)
-        _, _, _, ratio_difference, standard_error = _differences(
-            np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), overall_part_variance
-        )
-        permuted_statistics[permutation_slice] = _statistic(ratio_difference, standard_error)
+        differences = _differences(np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), overall_part_variance)
+        permuted_statistics[permutation_slice] = _statistic(*differences[3:])
     return permuted_statistics
 
 

@@ -22,27 +22,27 @@ def test_advantages_equal_their_definition(ordered: bool) -> None:
             others = np.delete(LABELS[:, i], j)
             others = others[~np.isnan(others)]
             if np.isnan(JUDGE[i]) or np.isnan(LABELS[j, i]) or not len(others):
-                assert np.isnan(won.judge[j, i])
-                assert np.isnan(won.annotator[j, i])
+                assert np.isnan(won[0][j, i])
+                assert np.isnan(won[1][j, i])
                 continue
             judge, annotator = (
                 -np.sqrt(np.mean((value - others) ** 2)) if ordered else np.mean(value == others)
                 for value in (JUDGE[i], LABELS[j, i])
             )
-            assert won.judge[j, i] == (judge >= annotator - 1e-12)
-            assert won.annotator[j, i] == (annotator >= judge - 1e-12)
+            assert won[0][j, i] == (judge >= annotator - 1e-12)
+            assert won[1][j, i] == (annotator >= judge - 1e-12)
 
 
 def test_p_values_are_those_of_one_sided_t_tests_with_benjamini_and_yekutieli() -> None:
     test = replacement(JUDGE, LABELS, ordered=False, epsilon=0.2, units=np.arange(N))
     won = advantages(JUDGE, LABELS, ordered=False)
     p_values = [
-        stats.ttest_1samp((row := won.annotator[j] - won.judge[j])[~np.isnan(row)], 0.2, alternative="less").pvalue
+        stats.ttest_1samp((row := won[1][j] - won[0][j])[~np.isnan(row)], 0.2, alternative="less").pvalue
         for j in range(4)
     ]
     np.testing.assert_allclose(test.p, stats.false_discovery_control(p_values, method="by"))
     assert test.winning_rate == np.mean(test.p <= 0.05)
-    assert test.advantage_probability == pytest.approx(np.mean([np.nanmean(row) for row in won.judge]))
+    assert test.advantage_probability == pytest.approx(np.mean([np.nanmean(row) for row in won[0]]))
 
 
 def test_copies_of_outputs_in_clusters_change_nothing() -> None:
@@ -87,7 +87,7 @@ def test_the_error_is_that_of_means_of_clusters(size: int) -> None:
     labels = np.nan_to_num(LABELS, nan=1.0)
     units = np.arange(N) // size
     test = replacement(np.nan_to_num(JUDGE), labels, ordered=True, epsilon=0.2, units=units)
-    won = advantages(np.nan_to_num(JUDGE), labels, ordered=True).judge.mean(axis=0)
+    won = advantages(np.nan_to_num(JUDGE), labels, ordered=True)[0].mean(axis=0)
     means = won.reshape(-1, size).mean(axis=1)
     assert test.error == pytest.approx(means.std(ddof=1) / np.sqrt(len(means)))
     assert test.n.tolist() == [N] * 4

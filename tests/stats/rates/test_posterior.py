@@ -119,7 +119,7 @@ def test_influence_is_the_derivative_of_the_estimate() -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_prior_weighs_two_outputs_and_is_neutral_on_equal_labels(k: int) -> None:
-    prior = cell_prior(k, k)
+    prior = cell_prior((k, k))
     assert prior.sum() == pytest.approx(2)
     assert np.trace(prior) == pytest.approx(1)
     rng = np.random.default_rng(0)

@@ -78,16 +78,16 @@ def annotator_tests(aspect_answers: AnnotatorAnswers) -> AnnotatorTests:
     """
     position_preference_tests = position_tests(*aspect_answers.sided, n_workers=len(aspect_answers.raters))
     answers = aspect_answers.answers
-    peer_agreements = peer_agreement(
+    agreement, agreement_among_peers = peer_agreement(
         answers.task,
         answers.worker,
         aspect_answers.value,
         n_tasks=answers.n_tasks,
         trusted=~(position_preference_tests.p_value <= LEVEL),
     )
-    n_clusters_of_annotator, p_no_peer_agreement = _test_positive_mean(aspect_answers, peer_agreements.others)
-    _, p_chance = _test_positive_mean(aspect_answers, peer_agreements.agreement)
-    _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_agreements.others - peer_agreements.agreement)
+    n_clusters_of_annotator, p_no_peer_agreement = _test_positive_mean(aspect_answers, agreement_among_peers)
+    _, p_chance = _test_positive_mean(aspect_answers, agreement)
+    _, p_careless = _test_positive_mean(aspect_answers, HALF * agreement_among_peers - agreement)
     # A mean that depends on a few deviating answers has no reliable standard error.
     is_nearly_constant = (aspect_answers.n_deviating < FEWEST) & (aspect_answers.clusters >= FEWEST)
     has_too_few_clusters, is_low_peer_agreement = n_clusters_of_annotator < FEWEST, ~(p_no_peer_agreement <= LEVEL)

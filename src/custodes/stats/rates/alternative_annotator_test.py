@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,18 +19,7 @@ FEWEST_ANNOTATORS = 3
 """Minimum number of annotators for the test, as published."""
 
 
-class Advantages(NamedTuple):
-    """Comparisons of the judge with each annotator on each output, (annotators, n); NaN if there is no comparison.
-
-    `judge` is 1 if the judge is at least as close to the remaining annotators as this annotator is. `annotator` is 1 if
-    this annotator is at least as close to the remaining annotators as the judge is.
-    """
-
-    judge: Floats
-    annotator: Floats
-
-
-def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantages:
+def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> tuple[Floats, Floats]:
     """Return whether the judge or the annotator is closer to the remaining annotators, for each annotator and output.
 
     Parameters
@@ -43,12 +33,15 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
 
     Returns
     -------
-    Advantages
+    tuple of array
+        Two arrays (annotators, n), NaN if there is no comparison. The first is 1 if the judge is at least as close to
+        the remaining annotators as this annotator is. The second is 1 if this annotator is at least as close as the
+        judge is.
 
     Examples
     --------
     >>> annotators = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, np.nan]])
-    >>> advantages(np.array([1.0, 1.0]), annotators, ordered=False).judge.tolist()
+    >>> advantages(np.array([1.0, 1.0]), annotators, ordered=False)[0].tolist()
     [[1.0, 0.0], [1.0, 0.0], [1.0, nan]]
 
     References
@@ -73,13 +66,10 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
     judge_closeness = closeness(np.broadcast_to(judge, annotators.shape))
     annotator_closeness = closeness(annotators)
     is_compared_output = has_label & ~np.isnan(judge_closeness) & ~np.isnan(judge)
-    is_equally_close = np.isclose(judge_closeness, annotator_closeness, rtol=0, atol=1e-9)
-    is_judge_close, is_annotator_close = (
-        (judge_closeness > annotator_closeness) | is_equally_close,
-        (annotator_closeness > judge_closeness) | is_equally_close,
-    )
-    return Advantages(
-        np.where(is_compared_output, is_judge_close, np.nan), np.where(is_compared_output, is_annotator_close, np.nan)
+    judge_margin = judge_closeness - annotator_closeness
+    return (
+        np.where(is_compared_output, judge_margin >= -1e-9, np.nan),
+        np.where(is_compared_output, judge_margin <= 1e-9, np.nan),
     )
 
 
@@ -161,38 +151,32 @@ def replacement(
     """
     from scipy.special import stdtr
 
-    advantage_indicators = advantages(judge, annotators, ordered=ordered)
-    n_compared_outputs = np.sum(~np.isnan(advantage_indicators.judge), axis=1)
+    judge_advantages, annotator_advantages = advantages(judge, annotators, ordered=ordered)
+    is_compared_output = ~np.isnan(judge_advantages)
+    n_compared_outputs = is_compared_output.sum(axis=1)
     is_tested_annotator = n_compared_outputs >= FEWEST_OUTPUTS
-    advantage_differences = advantage_indicators.annotator - advantage_indicators.judge
+    advantage_differences = annotator_advantages - judge_advantages
     mean_differences = mean_of_defined(advantage_differences)
-    n_clusters = int(units.max(initial=-1)) + 1
-    is_compared_output = ~np.isnan(advantage_differences)
-    difference_deviation_sums = unit_sums(
-        np.where(is_compared_output, advantage_differences - mean_differences[:, np.newaxis], 0.0),
-        units=units,
-        n_units=n_clusters,
+    sum_by_cluster = partial(unit_sums, units=units, n_units=int(units.max(initial=-1)) + 1)
+    difference_deviation_sums = sum_by_cluster(
+        np.where(is_compared_output, advantage_differences - mean_differences[:, np.newaxis], 0.0)
     )
-    n_clusters_of_annotator = (unit_sums(is_compared_output, units=units, n_units=n_clusters) > 0).sum(axis=1)
+    n_clusters_of_annotator = (sum_by_cluster(is_compared_output) > 0).sum(axis=1)
     standard_errors = np.sqrt(
         (difference_deviation_sums**2).sum(axis=1) * ratio(n_clusters_of_annotator, n_clusters_of_annotator - 1)
     ) / np.maximum(n_compared_outputs, 1)
-    t_statistics = ratio(mean_differences - epsilon, standard_errors)
-    is_judge_surely_not_worse = (standard_errors == 0) & (mean_differences < epsilon)
-    p_values = np.where(is_judge_surely_not_worse, 0.0, stdtr(np.maximum(n_clusters_of_annotator - 1, 1), t_statistics))
-    p_values = np.where(is_tested_annotator, np.where(np.isnan(p_values), 1.0, p_values), np.nan)
+    p_values = stdtr(np.maximum(n_clusters_of_annotator - 1, 1), ratio(mean_differences - epsilon, standard_errors))
+    p_values[(standard_errors == 0) & (mean_differences < epsilon)] = 0.0
+    p_values = np.where(is_tested_annotator, np.nan_to_num(p_values, nan=1.0), np.nan)
     harmonic_sum = (1 / np.arange(1, is_tested_annotator.sum() + 1)).sum()
     adjusted_p_values = np.minimum(adjust(p_values, correction="bh") * harmonic_sum, 1.0)
-    advantage_of_annotator = np.where(is_tested_annotator, mean_of_defined(advantage_indicators.judge), np.nan)
+    advantage_of_annotator = np.where(is_tested_annotator, mean_of_defined(judge_advantages), np.nan)
     is_tested_output = is_compared_output & is_tested_annotator[:, np.newaxis]
-    advantage_deviations = np.where(
-        is_tested_output, advantage_indicators.judge - advantage_of_annotator[:, np.newaxis], 0.0
-    )
+    advantage_deviations = np.where(is_tested_output, judge_advantages - advantage_of_annotator[:, np.newaxis], 0.0)
     mean_deviation_of_output = (advantage_deviations / np.maximum(n_compared_outputs, 1)[:, np.newaxis]).sum(
         axis=0
     ) / max(is_tested_annotator.sum(), 1)
-    advantage_deviation_sums = unit_sums(mean_deviation_of_output, units=units, n_units=n_clusters)
-    n_tested_clusters = int((unit_sums(is_tested_output.any(axis=0), units=units, n_units=n_clusters) > 0).sum())
+    n_tested_clusters = int((sum_by_cluster(is_tested_output.any(axis=0)) > 0).sum())
     return Replacement(
         n=n_compared_outputs,
         advantage=advantage_of_annotator,
@@ -200,7 +184,9 @@ def replacement(
         p=adjusted_p_values,
         winning_rate=float(mean_of_defined(np.where(is_tested_annotator, adjusted_p_values <= level, np.nan))),
         advantage_probability=float(mean_of_defined(advantage_of_annotator)),
-        error=float(np.sqrt((advantage_deviation_sums**2).sum() * n_tested_clusters / (n_tested_clusters - 1)))
+        error=float(
+            np.sqrt((sum_by_cluster(mean_deviation_of_output) ** 2).sum() * n_tested_clusters / (n_tested_clusters - 1))
+        )
         if n_tested_clusters > 1
         else np.nan,
     )

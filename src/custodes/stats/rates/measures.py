@@ -36,8 +36,7 @@ def f1(table: Floats) -> Floats:
 
     Tables have shape (..., k, k).
     """
-    label_totals = table.sum(axis=-1) + table.sum(axis=-2)
-    f1_of_label = ratio(2 * np.diagonal(table, axis1=-2, axis2=-1), label_totals)
+    f1_of_label = ratio(2 * np.diagonal(table, axis1=-2, axis2=-1), table.sum(axis=-1) + table.sum(axis=-2))
     return f1_of_label[..., 1] if table.shape[-1] == 2 else mean_of_defined(f1_of_label)
 
 
@@ -74,16 +73,13 @@ def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
     ----------
     Cohen 1960, 1968.
     """
-    n_distinct_labels = table.shape[-1]
-    disagreement_weights = np.abs(np.subtract.outer(np.arange(n_distinct_labels), np.arange(n_distinct_labels))).astype(
-        np.float64
+    label_distances = np.abs(np.subtract.outer(np.arange(table.shape[-1]), np.arange(table.shape[-1])))
+    disagreement_weights = {"none": np.sign(label_distances), "quadratic": label_distances**2}.get(
+        weighting, label_distances
     )
-    if weighting == "none":
-        disagreement_weights = 1 - np.eye(n_distinct_labels)
-    elif weighting == "quadratic":
-        disagreement_weights = disagreement_weights**2
-    n_outputs = table.sum(axis=(-2, -1))[..., None, None]
-    expected_table = ratio(table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], n_outputs)
+    expected_table = ratio(
+        table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], table.sum(axis=(-2, -1), keepdims=True)
+    )
     return 1 - ratio(
         (disagreement_weights * table).sum(axis=(-2, -1)), (disagreement_weights * expected_table).sum(axis=(-2, -1))
     )

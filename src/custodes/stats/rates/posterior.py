@@ -86,16 +86,14 @@ def joint_posterior(
     Cai and DasGupta 2001 (coverage of Jeffreys' interval).
     """
     labelled_counts, total_counts = counts
-    estimated_proportions = joint_estimate(counts, sampling=sampling)[np.newaxis]
     if sampling == "by-label":
-        return np.concatenate([estimated_proportions, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws)])
-    stratum_share_draws = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
-    n_strata, n_distinct_labels = labelled_counts.shape
-    dirichlet_parameters = labelled_counts + cell_prior(n_strata, n_distinct_labels, prior)
-    label_share_draws = np.stack(
-        [_dirichlet(stratum_parameters, rng, n_draws) for stratum_parameters in dirichlet_parameters], axis=1
-    )
-    return np.concatenate([estimated_proportions, stratum_share_draws[:, :, np.newaxis] * label_share_draws])
+        draws = _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws)
+    else:
+        stratum_share_draws = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
+        dirichlet_parameters = labelled_counts + cell_prior(labelled_counts.shape, prior)
+        label_share_draws = [_dirichlet(parameters, rng, n_draws) for parameters in dirichlet_parameters]
+        draws = stratum_share_draws[:, :, np.newaxis] * np.stack(label_share_draws, axis=1)
+    return np.concatenate([joint_estimate(counts, sampling=sampling)[np.newaxis], draws])
 
 
 def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
@@ -107,30 +105,21 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
     >>> round(rate_variance(counts) ** 0.5, 4)
     0.0281
     """
-    n_strata, n_distinct_labels = counts.labelled.shape
-    negative_parameters, positive_parameters = (counts.labelled + cell_prior(n_strata, n_distinct_labels, prior)).T
-    label_parameter_sums, stratum_parameters = (
-        negative_parameters + positive_parameters,
-        counts.total + 1 / len(counts.total),
-    )
-    rate_means, mean_squared_rates = (
-        positive_parameters / label_parameter_sums,
-        positive_parameters * (positive_parameters + 1) / (label_parameter_sums * (label_parameter_sums + 1)),
-    )
-    stratum_parameter_total: float = stratum_parameters.sum()
-    second_moment_numerator = (
-        (stratum_parameters @ rate_means) ** 2
-        - (stratum_parameters**2) @ rate_means**2
-        + (stratum_parameters * (stratum_parameters + 1)) @ mean_squared_rates
-    )
-    return float(
-        second_moment_numerator / (stratum_parameter_total * (stratum_parameter_total + 1))
-        - (stratum_parameters @ rate_means / stratum_parameter_total) ** 2
-    )
+    negative_parameters, positive_parameters = (counts.labelled + cell_prior(counts.labelled.shape, prior)).T
+    label_parameter_sums = negative_parameters + positive_parameters
+    rate_means = positive_parameters / label_parameter_sums
+    rate_variances = rate_means * (1 - rate_means) / (label_parameter_sums + 1)
+    stratum_parameters = counts.total + 1 / len(counts.total)
+    total = stratum_parameters.sum()
+    shares = stratum_parameters / total
+    # the variance of the rates within strata, and of the mean rate over the proportions of strata (law of variance)
+    mean_squared_shares = shares * (stratum_parameters + 1) / (total + 1)
+    variance_of_means = (shares @ rate_means**2 - (shares @ rate_means) ** 2) / (total + 1)
+    return float(mean_squared_shares @ rate_variances + variance_of_means)
 
 
-def cell_prior(n_strata: int, n_distinct_labels: int, prior: float = PRIOR) -> Floats:
-    """Return the pseudo-counts (strata, labels) of the cells.
+def cell_prior(shape: tuple[int, ...], prior: float = PRIOR) -> Floats:
+    """Return the pseudo-counts of the cells of a table with `shape` (strata, labels).
 
     If the strata are k labels of the judge, the pseudo-counts of a stratum sum to 4 `prior` / k. Half of the
     pseudo-counts of a stratum belongs to the cell in which the judge's label equals the human label.
@@ -138,10 +127,11 @@ def cell_prior(n_strata: int, n_distinct_labels: int, prior: float = PRIOR) -> F
     With two labels, every cell has the pseudo-count `prior`. With more labels, a pseudo-count of .5 in every cell would
     outweigh the human labels: with ten labels and 60 outputs, intervals of accuracy had a coverage of .48.
 
-    >>> cell_prior(2, 2).tolist(), cell_prior(4, 4)[0].round(3).tolist()
+    >>> cell_prior((2, 2)).tolist(), cell_prior((4, 4))[0].round(3).tolist()
     ([[0.5, 0.5], [0.5, 0.5]], [0.25, 0.083, 0.083, 0.083])
     """
-    pseudo_counts = np.full((n_strata, n_distinct_labels), 2 * prior / (n_distinct_labels * (n_distinct_labels - 1)))
+    n_strata, n_distinct_labels = shape
+    pseudo_counts = np.full(shape, 2 * prior / (n_distinct_labels * (n_distinct_labels - 1)))
     if n_strata == n_distinct_labels:
         np.fill_diagonal(pseudo_counts, 2 * prior / n_distinct_labels)
     return pseudo_counts
@@ -169,9 +159,9 @@ def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
 def _draw_rogan_gladen(labelled_counts: Floats, total_counts: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
     """Return draws of joint proportions by Rogan and Gladen's formula, applied to draws of the two error rates and of
     the judge's rate; stratum 1 is the judge's positive label."""
-    false_positive_rates = rng.beta(labelled_counts[1, 0] + PRIOR, labelled_counts[0, 0] + PRIOR, size=n_draws)
-    true_positive_rates = rng.beta(labelled_counts[1, 1] + PRIOR, labelled_counts[0, 1] + PRIOR, size=n_draws)
-    judge_rates = rng.beta(total_counts[1] + PRIOR, total_counts[0] + PRIOR, size=n_draws)
+    false_positive_rates, true_positive_rates, judge_rates = (
+        rng.beta(counts[1] + PRIOR, counts[0] + PRIOR, size=n_draws) for counts in (*labelled_counts.T, total_counts)
+    )
     # If the judge is no better than chance, the prevalence is not identified and is drawn uniformly.
     return _rogan_gladen(judge_rates, false_positive_rates, true_positive_rates, rng.random(n_draws))
 
@@ -187,13 +177,9 @@ def _rogan_gladen(
         np.clip(ratio(judge_rate - false_positive_rate, true_positive_rate - false_positive_rate), 0.0, 1.0),
         prevalence_at_chance,
     )
-    judge_negative_proportions = np.stack(
-        [(1 - prevalence) * (1 - false_positive_rate), prevalence * (1 - true_positive_rate)], axis=-1
-    )
-    judge_positive_proportions = np.stack(
-        [(1 - prevalence) * false_positive_rate, prevalence * true_positive_rate], axis=-1
-    )
-    return np.stack([judge_negative_proportions, judge_positive_proportions], axis=-2)
+    human_proportions = np.stack([1 - prevalence, prevalence], axis=-1)
+    positive_rates = np.stack([false_positive_rate, true_positive_rate], axis=-1)
+    return np.stack([human_proportions * (1 - positive_rates), human_proportions * positive_rates], axis=-2)
 
 
 def _dirichlet(parameters: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
@@ -240,20 +226,15 @@ def output_influence(
     table_shape, n_cells = counts.labelled.shape, counts.labelled.size
 
     def cell_statistic(flat_counts: Floats) -> Floats:
-        return statistic(
-            LabelCounts(
-                flat_counts[..., :n_cells].reshape(*flat_counts.shape[:-1], *table_shape), flat_counts[..., n_cells:]
-            )
-        )
+        labelled_counts = flat_counts[..., :n_cells].reshape(*flat_counts.shape[:-1], *table_shape)
+        return statistic(LabelCounts(labelled_counts, flat_counts[..., n_cells:]))
 
     cell_influences = influence(cell_statistic, np.concatenate([counts.labelled.ravel(), counts.total]))
-    output_influences = np.asarray(cell_influences[n_cells:][stratum] * total_weights)
-    labelled_output_indices = np.flatnonzero(~np.isnan(labels[:, 0]))
-    output_influences[labelled_output_indices] += (
-        cell_influences[:n_cells].reshape(table_shape)[stratum[labelled_output_indices]]
-        * labels[labelled_output_indices]
-    ).sum(axis=1) * labelled_weights[labelled_output_indices]
-    return output_influences
+    labelled_influences = (cell_influences[:n_cells].reshape(table_shape)[stratum] * labels).sum(axis=1)
+    return np.asarray(
+        cell_influences[n_cells:][stratum] * total_weights
+        + np.where(np.isnan(labels[:, 0]), 0.0, labelled_influences * labelled_weights)
+    )
 
 
 def correlate_draws(first_draws: Floats, second_draws: Floats, correlation: float, rng: np.random.Generator) -> Floats:
@@ -299,8 +280,7 @@ def two_sided_p(draws: Floats) -> Floats:
     """
     from scipy.special import ndtr
 
-    n_draws = len(draws)
     n_opposite_draws = np.minimum((draws <= 0).sum(axis=0), (draws >= 0).sum(axis=0))
-    empirical_p = np.minimum(2 * (n_opposite_draws + 1) / (n_draws + 1), 1.0)
+    empirical_p = np.minimum(2 * (n_opposite_draws + 1) / (len(draws) + 1), 1.0)
     normal_p = 2 * ndtr(-np.abs(ratio(draws.mean(axis=0), draws.std(axis=0))))
     return np.asarray(np.where(n_opposite_draws == 0, np.fmin(empirical_p, normal_p), empirical_p))

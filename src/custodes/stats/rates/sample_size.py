@@ -73,8 +73,7 @@ def error_rate_shares(stratum_shares: Floats, rates: Floats, *, positive: bool) 
 
 
 def _shares(weights: Floats) -> Floats:
-    weight_sum = weights.sum()
-    return np.asarray(weights / weight_sum if weight_sum > 0 else np.full(len(weights), 1 / len(weights)))
+    return np.nan_to_num(ratio(weights, weights.sum()), nan=1 / len(weights))
 
 
 def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n_labels: float) -> Floats:
@@ -141,11 +140,9 @@ def allocation(
     [60, 0]
     """
     n_to_add = int(min(n_to_add, n_available.sum()))
-    if not n_to_add:
-        return np.zeros(len(label_shares), dtype=np.int64)
     least_n_added_labels = np.clip(least_per_stratum - n_labelled, 0, n_available)
     if least_n_added_labels.sum() >= n_to_add:  # the minimum numbers use up all labels
-        return _round_to_sum(least_n_added_labels * ratio(np.array(n_to_add), least_n_added_labels.sum()), n_to_add)
+        return _round_to_sum(least_n_added_labels * (n_to_add / max(least_n_added_labels.sum(), 1)), n_to_add)
 
     def labels_to_add(n_total_labels: float) -> Floats:
         return np.clip(n_total_labels * np.nan_to_num(label_shares) - n_labelled, least_n_added_labels, n_available)
@@ -163,6 +160,6 @@ def allocation(
 def _round_to_sum(values: Floats, total: int) -> Ints:
     """Return values rounded to integers with sum `total`; the values with the largest remainders are rounded up."""
     rounded_values = np.floor(values + 1e-9).astype(np.int64)
-    remainder_order = np.argsort(-(values - rounded_values), kind="stable")
+    remainder_order = np.argsort(rounded_values - values, kind="stable")
     rounded_values[remainder_order[: max(0, total - int(rounded_values.sum()))]] += 1
     return rounded_values

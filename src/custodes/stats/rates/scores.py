@@ -86,14 +86,12 @@ def area_under_roc(scores: Floats, positive_share: Floats, *, units: Ints, confi
     correct_order_rates = np.stack([n_negative_below / n_negative, 1 - n_positive_below / n_positive])
     area = float(positive_share @ correct_order_rates[0] / n_positive)
     influence_of_output = (shares_of_label * (correct_order_rates - area) / [[n_positive], [n_negative]]).sum(axis=0)
-    design_effect = influence_design_effect(influence_of_output, units)
-    variance_factor = float(design_effect.divisor(confidence))
+    variance_factor = float(influence_design_effect(influence_of_output, units).divisor(confidence))
     standard_error = float(np.sqrt((influence_of_output**2).sum() * variance_factor))
-    t_quantile = student_quantile(confidence, min(n_positive, n_negative))
     if not 0 < area < 1 or not standard_error:
         half_width = 1 - ((1 - confidence) / 2) ** (1 / min(n_positive, n_negative))
         return Interval(area, max(area - half_width, 0.0), min(area + half_width, 1.0))
-    half_width = t_quantile * standard_error / (area * (1 - area))
+    half_width = student_quantile(confidence, min(n_positive, n_negative)) * standard_error / (area * (1 - area))
     return Interval(area, float(expit(logit(area) - half_width)), float(expit(logit(area) + half_width)))
 
 
@@ -147,15 +145,13 @@ class ThresholdTarget(NamedTuple):
     def threshold(self, scores: Floats, positive_share: Floats) -> float:
         """Return the best threshold for these outputs; NaN if all outputs have the same label."""
         roc_curve = roc(scores, positive_share)
-        if not len(roc_curve.tpr) or np.isnan(roc_curve.tpr[0]) or np.isnan(roc_curve.fpr[0]):
+        rates = {"tpr": roc_curve.tpr, "tnr": 1 - roc_curve.fpr}
+        criterion_of_threshold = rates["tpr"] + rates["tnr"]
+        if np.isnan(criterion_of_threshold).any() or not len(criterion_of_threshold):
             return np.nan
-        true_negative_rates = 1 - roc_curve.fpr
-        if self.rate == "youden":
-            criterion_of_threshold = roc_curve.tpr + true_negative_rates
-        else:
-            required_rates, maximised_rates = (
-                (roc_curve.tpr, true_negative_rates) if self.rate == "tpr" else (true_negative_rates, roc_curve.tpr)
-            )
+        if self.rate != "youden":
+            required_rates = rates.pop(self.rate)
+            (maximised_rates,) = rates.values()
             criterion_of_threshold = np.where(
                 required_rates >= self.least - ROUNDING, 1 + maximised_rates, required_rates - 1
             )

@@ -145,8 +145,9 @@ def error_rates(n_wrong: Floats, n_labelled: Floats) -> Floats:
     from scipy.special import expit, logit
 
     overall_rate = (n_wrong.sum() + 0.5) / (n_labelled.sum() + 1)
-    rate_by_label = (n_wrong.sum(axis=1) + overall_rate) / (n_labelled.sum(axis=1) + 1)
-    rate_by_confidence_class = (n_wrong.sum(axis=0) + overall_rate) / (n_labelled.sum(axis=0) + 1)
+    rate_by_label, rate_by_confidence_class = (
+        (n_wrong.sum(axis=axis) + overall_rate) / (n_labelled.sum(axis=axis) + 1) for axis in (1, 0)
+    )
     monotone_rates = isotonic_regression(
         rate_by_confidence_class, weights=n_labelled.sum(axis=0) + 1, increasing=False
     ).x
