@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from typing import Any, Unpack
@@ -362,7 +363,7 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
     counts_and_p_values = [
         (
             outcome_counts,
-            sign_test.unadjusted_test.p_values(
+            replace(sign_test, correction="none").p_values(
                 outcome_counts
                 / null_effects(aspect_counts, shared_with_annotators=True, of_human_ratings=of_human_ratings)[..., None]
             ),

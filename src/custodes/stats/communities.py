@@ -36,8 +36,7 @@ def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
     Source: Blondel et al. 2008; the glass ceiling paper, appendix B.2. Lourenço, Martin and Stützle 2003 for the runs
     (iterated local search).
     """
-    is_edge = ~np.isnan(similarity) & ~np.eye(len(similarity), dtype=bool)
-    edge_weights = np.maximum(np.where(is_edge, similarity, 0.0), 0.0)
+    edge_weights = np.fmax(np.where(np.eye(len(similarity), dtype=bool), 0.0, similarity), 0.0)
     labels = np.arange(len(edge_weights))
     has_edge = edge_weights.any(axis=0) | edge_weights.any(axis=1)
     if has_edge.any():  # nodes without edges are left out: moving them does not change modularity
@@ -89,13 +88,12 @@ def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labe
 def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
     """Labels 0..k-1 after moving single nodes, in random order, to the community with the largest gain until no move
     has a gain."""
-    nodes = np.arange(len(labels))
     while True:
         labels = np.unique(labels, return_inverse=True)[1]
         # A node can also be moved to an empty community, which has the last row.
         affinity_to_community = np.pad(_sum_rows(affinity, labels), ((0, 1), (0, 0)))
-        gains = affinity_to_community.max(axis=0) - affinity_to_community[labels, nodes]
-        nodes_with_gain = np.flatnonzero(gains > _TOLERANCE)
+        own_affinity = np.take_along_axis(affinity_to_community, labels[np.newaxis], axis=0)[0]
+        nodes_with_gain = np.flatnonzero(affinity_to_community.max(axis=0) - own_affinity > _TOLERANCE)
         if not nodes_with_gain.size:
             return labels
         for node in rng.permutation(nodes_with_gain).tolist():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from string import ascii_lowercase
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats
-
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -57,14 +56,11 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     >>> layers(np.triu(np.ones((3, 3), dtype=bool), 1)).tolist()
     [0, 1, 2]
     """
-    layer_of_component = np.zeros(len(component_adjacency), dtype=np.intp)
-    while True:
-        new_layer_of_component = np.where(component_adjacency, layer_of_component[:, np.newaxis] + 1, 0).max(
-            axis=0, initial=0
-        )
-        if (new_layer_of_component == layer_of_component).all():
-            return layer_of_component
-        layer_of_component = new_layer_of_component
+    layer_of_component, is_changed = np.zeros(len(component_adjacency), dtype=np.intp), True
+    while is_changed:
+        new_layers = np.where(component_adjacency, layer_of_component[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
+        layer_of_component, is_changed = new_layers, not np.array_equal(new_layers, layer_of_component)
+    return layer_of_component
 
 
 def clearest_cycles(edge_strengths: Floats) -> list[list[int]]:
@@ -89,27 +85,22 @@ def clearest_cycles(edge_strengths: Floats) -> list[list[int]]:
     """
     from scipy.sparse.csgraph import breadth_first_order
 
-    members_of_component = [np.flatnonzero(is_member) for is_member in _strong_parts(edge_strengths > 0)]
     cycles = []
-    for members in sorted(members_of_component, key=lambda members: (-len(members), members[0])):
+    for members in sorted(map(np.flatnonzero, _strong_parts(edge_strengths > 0)), key=lambda x: (-len(x), x[0])):
         inner_edge_strengths = edge_strengths[np.ix_(members, members)]
         distinct_strengths = np.unique(inner_edge_strengths[inner_edge_strengths > 0])
 
         def has_no_cycle(strength: float, edge_strengths: Floats = inner_edge_strengths) -> bool:
             return len(_strong_parts(edge_strengths >= strength)) == 0
 
-        n_strengths_with_cycle = bisect_left(distinct_strengths, True, key=has_no_cycle)
-        weakest_strength = distinct_strengths[n_strengths_with_cycle - 1]
-        is_strong_edge = inner_edge_strengths >= weakest_strength
+        weakest_strength = distinct_strengths[bisect_left(distinct_strengths, True, key=has_no_cycle) - 1]
         for source, target in np.argwhere(inner_edge_strengths == weakest_strength):
-            reached_nodes, predecessor_of_node = breadth_first_order(is_strong_edge, target)
+            reached_nodes, predecessor_of_node = breadth_first_order(inner_edge_strengths >= weakest_strength, target)
             if source in reached_nodes:
-                cycle = [int(source)]
-                while cycle[-1] != target:
-                    cycle.append(int(predecessor_of_node[cycle[-1]]))
-                cycle = [int(members[node]) for node in reversed(cycle)]
-                index_of_smallest_node = cycle.index(min(cycle))
-                cycles.append(cycle[index_of_smallest_node:] + cycle[:index_of_smallest_node])
+                cycle = [source]
+                while cycle[0] != target:
+                    cycle.insert(0, predecessor_of_node[cycle[0]])
+                cycles.append(members[np.roll(cycle, -np.argmin(cycle))].tolist())
                 break
     return cycles
 
@@ -119,8 +110,7 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     from scipy.sparse.csgraph import connected_components
 
     label_of_node = connected_components(adjacency.astype(np.int8), connection="strong")[1]
-    labels_of_several_nodes = np.flatnonzero(np.bincount(label_of_node) > 1)
-    return np.asarray(label_of_node == labels_of_several_nodes[:, np.newaxis])
+    return np.asarray(label_of_node == np.flatnonzero(np.bincount(label_of_node) > 1)[:, np.newaxis])
 
 
 def letters(is_different: Bools, order: Sequence[int]) -> list[str]:
@@ -156,12 +146,10 @@ def letters(is_different: Bools, order: Sequence[int]) -> list[str]:
                 )
             )
             is_uncovered_pair[np.ix_(ranks_of_group[-1], ranks_of_group[-1])] = False
-    ranks_of_group.sort()
     letters_of_node = [""] * len(is_different)
-    for group_index, group_ranks in enumerate(ranks_of_group):
-        group_letter = _ALPHABET[group_index % 26] + (str(group_index // 26) if group_index >= 26 else "")
+    for group_index, group_ranks in enumerate(sorted(ranks_of_group)):
         for rank in group_ranks:
-            letters_of_node[ranked_nodes[rank]] += group_letter
+            letters_of_node[ranked_nodes[rank]] += ascii_lowercase[group_index % 26] + str(group_index // 26 or "")
     return letters_of_node
 
 
@@ -190,11 +178,9 @@ def closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Reachability by repeated squaring: element [..., a, b] is whether a path of at least one edge leads from a to
     b."""
     is_reachable = adjacency
-    while True:
-        is_reachable_by_longer_path = is_reachable | _product(is_reachable, is_reachable)
-        if (is_reachable_by_longer_path == is_reachable).all():
-            return is_reachable
-        is_reachable = is_reachable_by_longer_path
+    for _ in range(adjacency.shape[-1].bit_length()):  # each step doubles the length of the paths
+        is_reachable = is_reachable | _product(is_reachable, is_reachable)
+    return is_reachable
 
 
 def _product(left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -46,23 +46,16 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     >>> first_coefficient(outcome, design, np.arange(100), confidence=0.95).estimate.round(3).item()
     1.099
     """
-    nan_inference = Inference(*np.full(4, np.nan))
     distinct_units, units = np.unique(units, return_inverse=True)
-    if len(distinct_units) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
-        return nan_inference
-    logistic_fit = _fit(outcome, design)
+    n_units = len(distinct_units)
+    is_identified = n_units > 1 and np.linalg.matrix_rank(design) == design.shape[1]
+    logistic_fit = _fit(outcome, design) if is_identified else None
     if logistic_fit is None:
-        return nan_inference
+        return Inference(*np.full(4, np.nan))
     coefficients, probabilities, inverse_information = logistic_fit
-    scores_by_cluster = unit_sums(
-        (design * (outcome - probabilities)[:, None]).T, units=units, n_units=len(distinct_units)
-    )
-    standard_error = np.sqrt(
-        (inverse_information @ (scores_by_cluster @ scores_by_cluster.T) @ inverse_information)[0, 0]
-        * len(distinct_units)
-        / (len(distinct_units) - 1)
-    )
-    return student_inference(coefficients[0], standard_error, n_units=len(distinct_units), confidence=confidence)
+    scores_by_cluster = unit_sums((design * (outcome - probabilities)[:, None]).T, units=units, n_units=n_units)
+    standard_error = np.sqrt(((inverse_information[0] @ scores_by_cluster) ** 2).sum() * n_units / (n_units - 1))
+    return student_inference(coefficients[0], standard_error, n_units=n_units, confidence=confidence)
 
 
 def rate_at_zero(
@@ -137,11 +130,9 @@ def rate_at_zero(
             )
             score_products = n_units / (n_units - 1) * scores_by_cluster @ scores_by_cluster.T + shifts.T @ shifts
             score_products[0, 0] += t_quantile**2 / 2 * (adjusted_rate**2 + (1 - adjusted_rate) ** 2)
-            variance_of_model = inverse_information[0, 0]
-            n_at_zero = 1 / (adjusted_rate * (1 - adjusted_rate) * variance_of_model) - t_quantile**2
-            n_effective = (
-                n_at_zero * variance_of_model / (inverse_information @ score_products @ inverse_information)[0, 0]
-            )
+            # the number of observations for the variance of the model, times this variance
+            n_times_variance = 1 / (adjusted_rate * (1 - adjusted_rate)) - t_quantile**2 * inverse_information[0, 0]
+            n_effective = n_times_variance / (inverse_information @ score_products @ inverse_information)[0, 0]
     if n_units < 2:
         return rate, np.nan, np.nan
     low, high = wilson_interval(rate, n_effective, quantile=t_quantile)

@@ -76,10 +76,8 @@ def pair_tests(
     pairs_by_ascending_z = np.argsort(z_scores, kind="stable")[: int(is_tested_pair.sum())]
     unadjusted_p, n_estimates = 2 * ndtr(-z_scores[pairs_by_ascending_z]), len(covariance)
     largest_n_directions = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(pairs_by_ascending_z))))
-    n_draw_stages = 1 + int(np.ceil(np.log(largest_n_directions / FIRST_DIRECTIONS) / np.log(_GROWTH)))
-    n_directions_of_stage = [
-        min(FIRST_DIRECTIONS * _GROWTH**draw_stage, largest_n_directions) for draw_stage in range(n_draw_stages)
-    ]
+    n_stages = 1 + int(np.ceil(np.log(largest_n_directions / FIRST_DIRECTIONS) / np.log(_GROWTH)))
+    n_directions_of_stage = np.minimum(FIRST_DIRECTIONS * _GROWTH ** np.arange(n_stages), largest_n_directions)
     random_directions = _Directions(covariance, first_indices, second_indices, standard_error)
 
     def tail_sums(largest_statistics: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
@@ -89,16 +87,15 @@ def pair_tests(
             )
         return tail_probabilities.sum(axis=1), (tail_probabilities**2).sum(axis=1)
 
-    adjusted_results = step_down(
+    p_adjusted, at_threshold = np.full(len(z_scores), np.nan), np.zeros(len(z_scores), dtype=np.bool_)
+    p_adjusted[pairs_by_ascending_z], at_threshold[pairs_by_ascending_z] = step_down(
         pairs_by_ascending_z,
-        map(random_directions.batches, n_directions_of_stage),
+        map(random_directions.batches, n_directions_of_stage.tolist()),
         tail_sums,
         alpha=alpha,
         # lower limit: the exact p-value of one pair; upper limit: Bonferroni's p-value
         p_limits=(unadjusted_p, np.minimum(np.arange(1, len(pairs_by_ascending_z) + 1) * unadjusted_p, 1.0)),
     )
-    p_adjusted, at_threshold = np.full(len(z_scores), np.nan), np.zeros(len(z_scores), dtype=np.bool_)
-    p_adjusted[pairs_by_ascending_z], at_threshold[pairs_by_ascending_z] = adjusted_results
     return AdjustedPValues(p_adjusted, at_threshold)
 
 
@@ -119,15 +116,13 @@ class _Directions:
         """Yield `n_directions` further directions in batches."""
         unit_vectors = _unit_vectors(len(self._root), self._n_drawn, n_directions)
         self._n_drawn += n_directions
-        for start in range(0, n_directions, _BATCH):
-            batch_unit_vectors = unit_vectors[start : start + _BATCH]
+        for batch_unit_vectors in np.array_split(unit_vectors, range(_BATCH, n_directions, _BATCH)):
             projections = np.ascontiguousarray((batch_unit_vectors @ self._root).T)  # (estimates, directions)
 
             def statistics(pair_indices: Ints, projections: Floats = projections) -> Floats:
-                scaled_differences = projections[self._first_indices[pair_indices]]
-                scaled_differences -= projections[self._second_indices[pair_indices]]
-                scaled_differences /= self._standard_error[pair_indices, np.newaxis]
-                return np.abs(scaled_differences, out=scaled_differences)
+                differences = projections[self._first_indices[pair_indices]]
+                differences -= projections[self._second_indices[pair_indices]]
+                return np.abs(differences, out=differences) / self._standard_error[pair_indices, np.newaxis]
 
             yield len(batch_unit_vectors), statistics
 

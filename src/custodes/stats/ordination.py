@@ -32,9 +32,9 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
     _, n_raters, n_features = points.shape
     weights = np.ones(n_features) if column_weights is None else column_weights
     centred_points = points - points.mean(axis=1, keepdims=True)
-    gram_matrix = centred_points * weights @ centred_points.swapaxes(1, 2)
+    eigenvalues = np.linalg.eigvalsh(centred_points * weights @ centred_points.swapaxes(1, 2))[:, ::-1]
     # All further eigenvalues of the matrix between raters are 0.
-    eigenvalues = np.maximum(np.linalg.eigvalsh(gram_matrix)[:, ::-1][:, : min(n_raters - 1, n_features)], 0.0)
+    eigenvalues = np.maximum(eigenvalues[:, : min(n_raters - 1, n_features)], 0.0)
     eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
     uncentred_square_sums = (np.einsum("brn,brn->bn", points, points) @ weights)[:, np.newaxis]
     return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_square_sums, eigenvalue_sum, 0.0))

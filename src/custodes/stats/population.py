@@ -88,12 +88,9 @@ def _draws_of_pattern(scores: Floats, n_units: float) -> Floats:
         np.einsum("ismb,jsmb->ijsm", resample_errors, resample_errors),
         error_factor / (np.maximum(n_defined_resamples - 1, 1) * (n_systems - 1)),
     )
-    diagonal_indices = np.arange(2)
-    ridge_of_metric = _RIDGE * (
-        np.einsum("ism,ism->mi", observed_scores, observed_scores)
-        + noise_covariance[:, diagonal_indices, diagonal_indices]
-    )
-    noise_covariance[:, diagonal_indices, diagonal_indices] += ridge_of_metric + np.finfo(np.float64).tiny ** 0.5
+    noise_variances = np.einsum("mii->mi", noise_covariance)  # a view
+    ridge_of_metric = _RIDGE * (np.einsum("ism,ism->mi", observed_scores, observed_scores) + noise_variances)
+    noise_variances += ridge_of_metric + np.finfo(np.float64).tiny ** 0.5
     noise_cholesky = np.linalg.cholesky(noise_covariance)
     # The shrinkage is computed on the scale where the noise has variance 1 in every direction.
     whitening_matrix = np.linalg.inv(noise_cholesky)
@@ -170,16 +167,13 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
     smaller_eigenvalue = (determinant_root / np.sqrt(np.maximum(larger_eigenvalue, smallest_float))) ** 2
     axis_angle = np.arctan2(precision_12, (precision_11 - precision_22) / 2) / 2
     cosine, sine = np.cos(axis_angle), np.sin(axis_angle)
-    shrinkage_factors = [
-        1 - np.minimum(np.maximum(eigenvalue, smallest_float), 1.0)
-        for eigenvalue in (larger_eigenvalue, smaller_eigenvalue)
-    ]
-
-    def matrix_entries(first_factor: Floats, second_factor: Floats) -> list[Floats]:
-        return [
+    shrinkage = 1 - np.clip([larger_eigenvalue, smaller_eigenvalue], smallest_float, 1.0)
+    value_shrinkage, error_shrinkage = (
+        [
             first_factor * cosine**2 + second_factor * sine**2,
             (first_factor - second_factor) * cosine * sine,
             first_factor * sine**2 + second_factor * cosine**2,
         ]
-
-    return matrix_entries(*shrinkage_factors), matrix_entries(*np.sqrt(shrinkage_factors))
+        for first_factor, second_factor in (shrinkage, np.sqrt(shrinkage))
+    )
+    return value_shrinkage, error_shrinkage

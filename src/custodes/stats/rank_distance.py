@@ -123,9 +123,8 @@ def _distances_from_counts(pair_counts: PairTable, *, rule: Rule) -> tuple[Float
         else:
             distances = (untied_in_both - concordance) / (2 * n_pairs)
             coefficients_of_count = {_CONCORDANCE: -1 / n_pairs, _UNTIED: 1 / n_pairs, _ALL: -2 * distances / n_pairs}
-    is_defined_distance = ~np.isnan(distances)
     return distances, {
-        count_index: np.where(is_defined_distance, count_coefficients, 0.0)
+        count_index: np.where(np.isnan(distances), 0.0, count_coefficients)
         for count_index, count_coefficients in coefficients_of_count.items()
     }
 
@@ -144,11 +143,12 @@ def _count_by_comparison(ranks: Floats, first_raters: Ints, second_raters: Ints)
             for rater_ranks in (first_ranks, second_ranks)
         )
         sign_products = first_signs * second_signs
-        pair_counts[_CONCORDANCE] += sign_products
-        pair_counts[_UNTIED_X] += np.abs(first_signs)
-        pair_counts[_UNTIED_Y] += np.abs(second_signs)
-        pair_counts[_UNTIED] += np.abs(sign_products)
-        pair_counts[_ALL] += is_counted_pair
+        for total, summands in zip(  # in the order of the five counts
+            pair_counts,
+            (sign_products, np.abs(first_signs), np.abs(second_signs), np.abs(sign_products), is_counted_pair),
+            strict=True,
+        ):
+            total += summands
     pair_counts[_ALL] -= is_rated_by_both
     return np.moveaxis(pair_counts, (1, 2, 3), (2, 3, 1))
 
@@ -161,7 +161,6 @@ def _count_by_sorting(ranks: Floats, first_raters: Ints, second_raters: Ints) ->
         for raters_of_side in (first_raters, second_raters)
     )
     is_missing_for_either = np.isnan(first_ranks) | np.isnan(second_ranks)
-    is_rated_by_both = ~is_missing_for_either
     n_missing_things = is_missing_for_either.sum(axis=1, keepdims=True)
     # Things missing for either rater rank highest on both sides: concordant with everything else.
     first_ranks, second_ranks = (
@@ -171,16 +170,13 @@ def _count_by_sorting(ranks: Floats, first_raters: Ints, second_raters: Ints) ->
         SortedRows.from_values(rater_ranks).tie_counts()
         for rater_ranks in (first_ranks, second_ranks, (n_things + 2) * 2 * first_ranks + second_ranks)
     )
-    n_things_rated_by_both = n_things - n_missing_things
+    n_untied_by_first, n_untied_by_second = (
+        n_things - n_missing_things - n_tied for n_tied in (n_tied_with_thing_by_first, n_tied_with_thing_by_second)
+    )
     pair_counts = np.empty((5, *first_ranks.shape), dtype=np.int32)
     pair_counts[_CONCORDANCE] = concordance(first_ranks, second_ranks) - n_missing_things
-    pair_counts[_UNTIED_X], pair_counts[_UNTIED_Y] = (
-        n_things_rated_by_both - n_tied_with_thing_by_first,
-        n_things_rated_by_both - n_tied_with_thing_by_second,
-    )
-    pair_counts[_UNTIED], pair_counts[_ALL] = (
-        n_things_rated_by_both - n_tied_with_thing_by_first - n_tied_with_thing_by_second + n_tied_with_thing_by_both,
-        n_things_rated_by_both - 1,
-    )
-    pair_counts *= is_rated_by_both
+    pair_counts[_UNTIED_X], pair_counts[_UNTIED_Y] = n_untied_by_first, n_untied_by_second
+    pair_counts[_UNTIED] = n_untied_by_first - n_tied_with_thing_by_second + n_tied_with_thing_by_both
+    pair_counts[_ALL] = n_things - n_missing_things - 1
+    pair_counts[:, is_missing_for_either] = 0
     return np.moveaxis(pair_counts.reshape(5, len(first_raters), n_units, n_things), (1, 2, 3), (3, 1, 2))

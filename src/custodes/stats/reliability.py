@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 
 Scale = Literal["nominal", "ordinal"]
@@ -28,20 +29,11 @@ def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Float
     Each of the m labels of a task is paired with the m - 1 other labels of the task. The m - 1 pairs of a label have a
     total weight of 1. Tasks with one label are ignored.
     """
-    votes_by_task, n_votes_of_task = labels.votes, labels.n_votes
-    pair_weight_of_task = np.where(n_votes_of_task > 1, 1 / np.maximum(n_votes_of_task - 1, 1), 0.0)
-    coincidence_matrices = np.zeros((n_units, labels.n_labels, labels.n_labels))
-    for first_label in range(labels.n_labels):
-        for second_label in range(first_label + 1):
-            pair_sum_of_task = (
-                votes_by_task[:, first_label]
-                * (votes_by_task[:, second_label] - (first_label == second_label))
-                * pair_weight_of_task
-            )
-            coincidence_matrices[:, first_label, second_label] = coincidence_matrices[:, second_label, first_label] = (
-                np.bincount(units, weights=pair_sum_of_task, minlength=n_units)
-            )
-    return coincidence_matrices
+    votes = labels.votes
+    pair_weights = np.nan_to_num(ratio(np.ones(len(votes)), labels.n_votes - 1))
+    other_votes = votes[:, :, np.newaxis] - np.eye(labels.n_labels)  # [task, label of the others, label]
+    pair_sums = votes[:, np.newaxis] * other_votes * pair_weights[:, np.newaxis, np.newaxis]
+    return unit_sums(np.moveaxis(pair_sums, 0, -1), units=units, n_units=n_units).transpose(2, 0, 1)
 
 
 def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
@@ -62,12 +54,11 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
     else:  # number of labels between two labels, plus half of the number of each
         middle_ranks = np.cumsum(label_totals, axis=-1) - label_totals / 2
         squared_differences = (middle_ranks[..., :, np.newaxis] - middle_ranks[..., np.newaxis, :]) ** 2
-    observed_disagreement = (coincidences * squared_differences).sum(axis=(-1, -2))
     label_total_products = label_totals[..., :, np.newaxis] * label_totals[..., np.newaxis, :]
-    expected_disagreement = ratio(
-        (label_total_products * squared_differences).sum(axis=(-1, -2)), label_totals.sum(axis=-1) - 1
+    observed_disagreement, disagreement_of_products = (
+        (pairs * squared_differences).sum(axis=(-1, -2)) for pairs in (coincidences, label_total_products)
     )
-    return np.asarray(1 - ratio(observed_disagreement, expected_disagreement))
+    return np.asarray(1 - ratio(observed_disagreement, ratio(disagreement_of_products, label_totals.sum(axis=-1) - 1)))
 
 
 def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
@@ -82,11 +73,8 @@ def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
     squared_differences_of_task = (
         2 * (n_ratings_of_task * score_square_sum_of_task - score_sum_of_task**2) / np.maximum(n_ratings_of_task - 1, 1)
     )
-    task_sums = (
-        np.where(n_ratings_of_task > 1, sum_of_task, 0.0)
-        for sum_of_task in (squared_differences_of_task, n_ratings_of_task, score_sum_of_task, score_square_sum_of_task)
-    )
-    return np.stack([np.bincount(units, weights=sum_of_task, minlength=n_units) for sum_of_task in task_sums], axis=1)
+    task_sums = np.stack([squared_differences_of_task, n_ratings_of_task, score_sum_of_task, score_square_sum_of_task])
+    return unit_sums(task_sums * (n_ratings_of_task > 1), units=units, n_units=n_units).T
 
 
 def interval_alpha(moments: NDArray[Any]) -> Floats:

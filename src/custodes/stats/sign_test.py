@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -86,11 +86,6 @@ class SignTest:
     test: Test = "asymptotic"
     correction: Correction = "none"
 
-    @property
-    def unadjusted_test(self) -> SignTest:
-        """The same test without adjustment."""
-        return replace(self, correction="none")
-
     def p_values(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
         """Adjusted p-values of the pairs."""
         return adjust(sign_test(outcomes[..., 0], outcomes[..., 2], test=self.test), correction=self.correction)
@@ -100,5 +95,5 @@ class SignTest:
         ratings."""
         # Written out: a sum over an axis of three is several times slower.
         wins, ties, losses = (np.asarray(outcomes[..., outcome], dtype=np.float64) for outcome in range(3))
-        is_significant = self.p_values(outcomes) <= self.alpha
-        return np.where(wins + ties + losses > 0, np.sign(wins - losses) * is_significant, np.nan)
+        better_systems = np.sign(wins - losses) * (self.p_values(outcomes) <= self.alpha)
+        return np.where(wins + ties + losses > 0, better_systems, np.nan)

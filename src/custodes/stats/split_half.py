@@ -30,15 +30,12 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, H
     >>> [(a.tolist(), b.tolist()) for a, b in halves(3, most=10, rng=np.random.default_rng(0))]
     [([0], [1, 2]), ([1], [0, 2]), ([2], [0, 1])]
     """
-    annotator_indices = np.arange(n)
     first_halves = [np.array(first_half) for first_half in combinations(range(n), n // 2)] if n <= 12 else []
-    if n % 2 == 0:
-        first_halves = first_halves[
-            : len(first_halves) // 2
-        ]  # the second half of the list holds the complements of the first
+    if n % 2 == 0:  # the second half of the list holds the complements of the first
+        first_halves = first_halves[: len(first_halves) // 2]
     if not first_halves or len(first_halves) > most:
         first_halves = [np.sort(rng.permutation(n)[: n // 2]) for _ in range(most)]
-    return [(first_half, np.setdiff1d(annotator_indices, first_half)) for first_half in first_halves]
+    return [(first_half, np.setdiff1d(np.arange(n), first_half)) for first_half in first_halves]
 
 
 def attainable_tau(
@@ -80,8 +77,7 @@ def _simulate_tau(
     from scipy.special import ndtr, ndtri
 
     n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(splits))
-    output_of_truth = rng.integers(ratings.shape[1], size=n_truths)
-    is_rated_truth = ~np.isnan(ratings[:, output_of_truth])
+    is_rated_truth = ~np.isnan(ratings[:, rng.integers(ratings.shape[1], size=n_truths)])
     true_scores = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
     # Errors are made exactly uncorrelated with the true scores and each other, which reduces noise.
     orthogonal_basis, triangular_factor = np.linalg.qr(
@@ -89,10 +85,11 @@ def _simulate_tau(
     )
     rating_errors = (orthogonal_basis * np.sign(np.diag(triangular_factor)) * np.sqrt(n_truths)).T[1:]
     sorted_ratings, n_ratings_of_annotator = np.sort(ratings, axis=1), np.sum(~np.isnan(ratings), axis=1, keepdims=True)
-    group_masks = np.zeros((2 * len(splits) + 1, len(ratings)))  # both halves of each split, then all annotators
-    for group_mask, half in zip(group_masks[:-1], chain(*splits), strict=True):
-        group_mask[half] = 1.0
-    group_masks[-1] = 1.0
+    # both halves of each split, then all annotators
+    group_masks = np.array(
+        [np.isin(np.arange(len(ratings)), group) for group in [*chain.from_iterable(splits), np.arange(len(ratings))]],
+        dtype=np.float64,
+    )
     n_ratings_of_group = group_masks @ is_rated_truth
 
     def simulate(reliability: float) -> tuple[float, float]:

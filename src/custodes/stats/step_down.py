@@ -111,20 +111,15 @@ def step_down(
                 square_totals[positions_in_slice] += tail_and_square_sums[1]
                 n_draws_of_hypothesis[positions_in_slice] += n_batch_draws
                 if record is not None:
-                    tested_statistics = (
-                        draw_statistics
-                        if len(positions_in_slice) == len(draw_statistics)
-                        else draw_statistics[positions_in_slice - hypothesis_slice.start]
+                    record(
+                        hypothesis_order[positions_in_slice],
+                        draw_statistics[positions_in_slice - hypothesis_slice.start],
                     )
-                    record(hypothesis_order[positions_in_slice], tested_statistics)
-        mean_tail_probability = (tail_totals + n_data_draws)[tested_positions] / (n_draws_of_hypothesis + n_data_draws)[
-            tested_positions
-        ]
-        tail_variance = np.maximum(
-            (square_totals + n_data_draws)[tested_positions] / (n_draws_of_hypothesis + n_data_draws)[tested_positions]
-            - mean_tail_probability**2,
-            0.0,
+        mean_tail_probability, mean_square = (
+            (totals[tested_positions] + n_data_draws) / (n_draws_of_hypothesis[tested_positions] + n_data_draws)
+            for totals in (tail_totals, square_totals)
         )
+        tail_variance = np.maximum(mean_square - mean_tail_probability**2, 0.0)
         lower_p_limits, upper_p_limits = (
             np.broadcast_to(p_limit, n_hypotheses)[tested_positions] for p_limit in p_limits
         )
@@ -134,10 +129,7 @@ def step_down(
             0.0,
             np.sqrt(tail_variance / n_draws_of_hypothesis[tested_positions]),
         )
-        lower_p_bounds, upper_p_bounds = (
-            p_values - SIGMAS * p_monte_carlo_errors,
-            p_values + SIGMAS * p_monte_carlo_errors,
-        )
+        lower_p_bounds, upper_p_bounds = (p_values + sigmas * p_monte_carlo_errors for sigmas in (-SIGMAS, SIGMAS))
         # From the most extreme hypothesis on, so that p-values do not decrease towards less extreme hypotheses.
         monotone_lower_bounds, monotone_upper_bounds = (
             np.maximum.accumulate(p_bounds[::-1])[::-1] for p_bounds in (lower_p_bounds, upper_p_bounds)

@@ -7,6 +7,7 @@ cells that count, which are the same for all raters. `units` (items,) is the res
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,7 @@ def common_items(rated: Bools) -> Bools:
     [[False, True, False], [True, False, False], [False, False, False]]
     """
     rated_indicators = rated.astype(np.float64)
-    has_common_item = rated_indicators.T @ rated_indicators > 0
-    np.fill_diagonal(has_common_item, False)
-    return np.asarray(has_common_item)
+    return np.asarray((rated_indicators.T @ rated_indicators > 0) & ~np.eye(rated.shape[1], dtype=bool))
 
 
 def blocks_of(is_connected: Bools) -> NDArray[np.int64]:
@@ -111,54 +110,46 @@ def system_fit(
 
     Source: Yates 1933, two-way tables with missing cells.
     """
-    scores_or_nan = np.where(rated, scores, np.nan)
     if is_complete(rated):
-        return system_means(scores_or_nan, units=units, weights=weights, item_weights=item_weights)
-    n_units = weights.shape[1]
+        return system_means(np.where(rated, scores, np.nan), units=units, weights=weights, item_weights=item_weights)
     item_weights_or_one = np.ones(len(rated)) if item_weights is None else item_weights
     cell_weights = rated * item_weights_or_one[:, np.newaxis]
     n_systems_of_item = np.maximum(rated.sum(axis=1), 1)
-    largest_score_of_rater = np.abs(np.where(rated, scores, 0.0)).max(axis=(1, 2), initial=0.0)[
-        :, np.newaxis, np.newaxis
-    ]
-    scaled_scores = np.where(rated, scores, 0.0) / np.where(largest_score_of_rater > 0, largest_score_of_rater, 1.0)
+    scale_of_rater = np.abs(np.where(rated, scores, 0.0)).max(axis=(1, 2), keepdims=True, initial=0.0)
+    scale_of_rater[scale_of_rater == 0] = 1.0
+    scaled_scores = np.where(rated, scores, 0.0) / scale_of_rater
     mean_score_of_item = scaled_scores.sum(axis=2) / n_systems_of_item
     # Normal equations after eliminating the items' effects: a Laplacian of the graph of common items.
     laplacian_of_item = -np.einsum("ia,ib->iab", cell_weights / n_systems_of_item[:, np.newaxis], rated)
-    diagonal_indices = np.arange(rated.shape[1])
-    laplacian_of_item[:, diagonal_indices, diagonal_indices] += cell_weights
+    diagonals = np.einsum("iaa->ia", laplacian_of_item)  # a view
+    diagonals += cell_weights
     weighted_deviations = cell_weights * (scaled_scores - mean_score_of_item[..., np.newaxis])
-    laplacian_of_unit = unit_sums(np.moveaxis(laplacian_of_item, 0, -1), units=units, n_units=n_units)
-    deviations_of_unit = unit_sums(weighted_deviations.swapaxes(1, 2), units=units, n_units=n_units)
     rated_item_weights = rated.any(axis=1) * item_weights_or_one
-    item_mean_sum_of_unit = unit_sums(rated_item_weights * mean_score_of_item, units=units, n_units=n_units)
-    system_share_of_unit = unit_sums((rated_item_weights / n_systems_of_item * rated.T), units=units, n_units=n_units)
-    weight_of_unit = unit_sums(rated_item_weights, units=units, n_units=n_units)
+    laplacian_of_unit, deviations_of_unit, item_means_of_unit, shares_of_unit, weight_of_unit, cell_weights_of_unit = (
+        unit_sums(values_of_item, units=units, n_units=weights.shape[1])
+        for values_of_item in (
+            np.moveaxis(laplacian_of_item, 0, -1),
+            weighted_deviations.swapaxes(1, 2),
+            rated_item_weights * mean_score_of_item,
+            rated_item_weights / n_systems_of_item * rated.T,
+            rated_item_weights,
+            cell_weights.T,
+        )
+    )
     fitted_scores = np.empty((len(weights), len(scores), rated.shape[1]))
     for resample_slice in chunks(len(weights), rated.shape[1] ** 2 + rated.shape[1] * len(scores)):
-        chunk_weights = weights[resample_slice]
-        laplacian_sums = weighted_sums(chunk_weights, laplacian_of_unit)
+        sum_units = partial(weighted_sums, weights[resample_slice])
         system_effects = np.einsum(
-            "bst,brt->brs", _inverse(laplacian_sums), weighted_sums(chunk_weights, deviations_of_unit)
+            "bst,brt->brs", _inverse(sum_units(laplacian_of_unit)), sum_units(deviations_of_unit)
         )
-        item_weight_sums = weighted_sums(chunk_weights, weight_of_unit)
-        item_effect_sums = weighted_sums(chunk_weights, item_mean_sum_of_unit) - np.einsum(
-            "bs,brs->br", weighted_sums(chunk_weights, system_share_of_unit), system_effects
+        item_effect_sums = sum_units(item_means_of_unit) - np.einsum(
+            "bs,brs->br", sum_units(shares_of_unit), system_effects
         )
-        resampled_scores = (
-            system_effects
-            + ratio(item_effect_sums, np.broadcast_to(item_weight_sums[:, np.newaxis], item_effect_sums.shape))[
-                ..., np.newaxis
-            ]
-        )
-        is_rated_system = weighted_sums(chunk_weights, unit_sums(cell_weights.T, units=units, n_units=n_units)) > 0
+        mean_item_effects = ratio(item_effect_sums, sum_units(weight_of_unit)[:, np.newaxis])
+        resampled_scores = system_effects + mean_item_effects[..., np.newaxis]
+        is_rated_system = sum_units(cell_weights_of_unit) > 0
         fitted_scores[resample_slice] = np.where(is_rated_system[:, np.newaxis], resampled_scores, np.nan)
-    rounding_step = np.exp2(-_GRID)
-    return np.asarray(
-        np.rint(fitted_scores / rounding_step)
-        * rounding_step
-        * np.where(largest_score_of_rater > 0, largest_score_of_rater, 1.0)[..., 0]
-    )
+    return np.asarray(np.rint(fitted_scores * 2.0**_GRID) / 2.0**_GRID * scale_of_rater[..., 0])
 
 
 def _inverse(laplacians: Floats) -> Floats:
