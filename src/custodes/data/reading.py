@@ -33,7 +33,7 @@ from custodes.data.mapping.column_vocabulary import NAMES, find_columns, find_si
 from custodes.data.mapping.columns import FACTS, Columns
 from custodes.data.mapping.guess import find_certain_mapping, format_options, suggest_mapping
 from custodes.data.mapping.labels import label_layout
-from custodes.data.mapping.nested import flatten_nested, iter_entry_tables
+from custodes.data.mapping.nested import flatten_nested
 from custodes.data.mapping.pattern import UnfitError
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
@@ -283,11 +283,8 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         return _read_table(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
         mapped_column_names = set(columns.roles.values()) & set(table.frame.columns)
-        candidate_frames = [
-            frame
-            for frame in (*iter_entry_tables(table.frame), flatten_nested(table.frame))
-            if mapped_column_names <= set(frame.columns)
-        ] or [table.frame]
+        flattened_frame = flatten_nested(table.frame)
+        candidate_frame = flattened_frame if mapped_column_names <= set(flattened_frame.columns) else table.frame
 
         def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
             """Whether a mapping reads a table with at least `min_systems` systems; for a table of texts, one
@@ -300,25 +297,22 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                 return study.outputs.texts.height > 0
             return len(study.systems) >= min_systems
 
-        first_frame = candidate_frames[0]
-        text_mapping = None if reader else find_certain_mapping(first_frame, columns, partial(reads, min_systems=1))
+        text_mapping = None if reader else find_certain_mapping(candidate_frame, columns, partial(reads, min_systems=1))
         if text_mapping is not None:
-            study = _read_table(replace(table, frame=first_frame), reader=reader, invalid=invalid, columns=text_mapping)
+            study = _read_table(
+                replace(table, frame=candidate_frame), reader=reader, invalid=invalid, columns=text_mapping
+            )
             message = (
                 f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns if this is wrong"
             )
             return replace(study, notes=(Note(rule="guessed-columns", message=message), *study.notes))
-        for frame in candidate_frames if reader is None else ():
-            layout = label_layout(frame, columns)
-            if layout is not None and reads(frame, layout.columns, 1):
-                raise InputError(
-                    f"{error.wrong}; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"
-                ) from None
-        for frame in candidate_frames:
-            unnested_column_names = [name for name in frame.columns if name not in table.frame.columns]
-            if advice_text := suggest_mapping(frame, columns, reads, error.wrong, unnested_column_names):
-                raise InputError(f"{error.wrong}{advice_text}") from None
-        raise InputError(str(error)) from None
+        layout = label_layout(candidate_frame, columns) if reader is None else None
+        if layout is not None and reads(candidate_frame, layout.columns, 1):
+            advice_text = f"; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"
+        else:
+            unnested_column_names = [name for name in candidate_frame.columns if name not in table.frame.columns]
+            advice_text = suggest_mapping(candidate_frame, columns, reads, error.wrong, unnested_column_names)
+        raise InputError(f"{error.wrong}{advice_text}" if advice_text else str(error)) from None
 
 
 def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:

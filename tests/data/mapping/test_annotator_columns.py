@@ -5,11 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from custodes.data.mapping import annotator_columns
 from custodes.data.mapping.annotator_columns import (
     aspect_variants,
     has_half_steps,
-    metric_column_patterns,
+    metric_patterns,
     nested_patterns,
     parse_numbers,
     people_pattern,
@@ -24,15 +23,10 @@ from custodes.data.mapping.annotator_columns import (
     [
         (["human_style_ann1", "human_depth_ann1"], ["bleu"], "human_{aspect}_{rater}"),
         (["ann1_style", "ann2_style"], ["bleu"], "human:{rater}_{aspect}"),
-        (["style_r1", "style_r2", "depth_r1"], ["depth_gpt"], "human:{aspect}_{rater:r1,r2}"),
+        (["style_r1", "style_r2", "depth_r1"], ["depth_gpt"], "human:{aspect}_{rater:r*}"),
         (["human_style", "human_fluency"], ["bleu"], "human_{aspect}"),
-        (["human_style", "human_fluency"], ["human_x"], "human_{aspect:style,fluency}"),
         (["expert_1", "turker_1"], ["bleu"], "human:{rater:expert_1,turker_1}"),
-        (["style_r1", "depth_r2"], ["zest_r1"], "human:{aspect:style,depth}_{rater}"),
-        (["style_r1", "depth_r2"], ["zest_r1", "style_x"], "human:{aspect:style,depth}_{rater:r1,r2}"),
-        (["{human}_style_r1", "{human}_depth_r2"], [], "{{human}}_{aspect}_{rater}"),
         (["human_overall_quality_r1", "human_depth_r1"], [], "human_{aspect}_{rater}"),
-        (["x_style_ann1"], [], "human:x_{aspect}_{rater}"),
         (["human_x_ann1"], [], "human:{rater:human_x_ann1}"),
         (["r1.zest", "r2.zest"], [], "human:{rater}.{aspect}"),
         (["r1.zest", "bob.zing"], [], "human:{rater:r1.zest,bob.zing}"),
@@ -40,8 +34,7 @@ from custodes.data.mapping.annotator_columns import (
         (["style_al", "style_bo", "depth_al", "depth_bo"], [], "human:{aspect}_{rater}"),
         (["style_al", "style_bo", "depth_al"], [], "human:{rater:style_al,style_bo,depth_al}"),
         (["style_human", "depth_human"], ["bleu_x"], "{aspect}_human"),
-        (["style.rating.human", "depth.rating.human"], ["x"], "{aspect}.{rater}.human"),
-        (["coh_", "flu_"], ["x_"], "human:{aspect:coh,flu}_"),
+        (["style.rating.human", "depth.rating.human"], ["x"], "{aspect}.rating.human"),
         (["fluency.ann1", "coherence.ann1"], ["x"], "human:{aspect}.{rater}"),
         (["human", "my_expert", "x.annotator"], ["bleu"], "human:{rater:human,my_expert,x.annotator}"),
     ],
@@ -70,23 +63,14 @@ def test_aspects_are_known_or_crossed_with_numbered_raters(names: list[str], asp
 
 def test_people_are_known_by_name_or_by_aspect_number_and_half_steps() -> None:
     frame = pl.DataFrame({"coherence_r1": [1.0, 2.5], "coherence_r2": [3, 4], "fluency_r1": [0.3, 1], "bleu": [1, 2]})
-    patterns, names = people_patterns(frame, frame.columns)
+    patterns, names = people_patterns(frame, frame.columns, frame.columns)
     assert names == ["coherence_r1", "coherence_r2"]
-    assert patterns == ("human:coherence_{rater}",) or patterns == ("human:{aspect:coherence}_{rater}",)
-    assert people_patterns(frame, ["bleu"]) == ((), [])
+    assert patterns == ["human:{rater:coherence_r1,coherence_r2}"]
+    assert people_patterns(frame, ["bleu"], ["bleu"]) == ([], [])
     mixed = pl.DataFrame(
         {"human_zest_ann1": [1], "human_zest_ann2": [1], "human_zing_ann1": [1], "human_zing_ann2": [1]}
     )
-    assert people_patterns(mixed, mixed.columns)[0] == ("human_{aspect}_{rater}",)
-
-
-def test_averages_are_searched_once_for_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched = []
-    monkeypatch.setattr(annotator_columns, "find_averages", lambda names: searched.append(names) or [])
-    names = [f"m{k}_mean" for k in range(9)]
-    people_patterns(pl.DataFrame({name: [1] for name in names}), names)
-    metric_column_patterns(names, [])
-    assert searched == [names, names]
+    assert people_patterns(mixed, mixed.columns, mixed.columns)[0] == ["human_{aspect}_{rater}"]
 
 
 def test_variants_differ_only_in_the_aspect() -> None:
@@ -105,19 +89,12 @@ def nested(columns: dict[str, list]) -> tuple[list[str], list[str]]:
         ({"scores.style": [1.25, 2], "scores.depth": [1, 2]}, ["metric:scores.*"], []),
         ({"metrics.style": [1, 2], "metrics.depth": [1, 2]}, ["metric:metrics.*"], []),
         ({"ratings.ann": [1, 2], "ratings.bob": [1, 2]}, ["human:ratings.{rater}"], []),
-        ({"ratings.ann": [1, 1], "ratings.bob": [1, 2]}, ["human:ratings.{rater}"], []),
-        ({"ratings.ann": [1, 1], "ratings.bob": [2, 2]}, [], []),
         ({"other.one": [1, 2]}, [], ["other.one"]),
         ({"other.one": [1, 2], "other.two": [1, 2]}, ["metric:other.*"], []),
         ({"human.one": [1, 2]}, ["human:human.{rater}"], []),
+        ({"ratings.0.style": [1, 2], "ratings.1.style": [1, 2]}, [], []),
         ({"a.b.c.d": [1, 2], "a.b.c.e": [1, 2]}, [], ["a.b.c.d", "a.b.c.e"]),
-        ({"ratings.ann.style": [1, 2], "ratings.bob.style": [1, 2]}, ["human:ratings.{rater}.{aspect}"], []),
-        (
-            {"ratings.ann.style": [1, 2], "labels.bob.style": [1, 2]},
-            ["human:{rater:ratings.*,labels.*}.{aspect}"],
-            [],
-        ),
-        ({"outputs.*.scores.style": [1, 2]}, [], ["outputs.*.scores.style"]),
+        ({"ratings.ann.style": [1, 2], "ratings.bob.style": [1, 2]}, [], []),  # the first key may be the annotator
         ({"scores.style.0": [1, 2], "scores.style.1": [1, 2]}, ["human:scores.*"], []),
     ],
 )
@@ -125,31 +102,21 @@ def test_objects_of_scores_have_patterns(columns: dict[str, list], patterns: lis
     assert nested(columns) == (patterns, remaining)
 
 
-def test_metrics_are_the_other_columns() -> None:
-    scores = ["human_style", "human_depth", "bleu", "comet"]
-    human = scores[:2]
-    assert metric_column_patterns(scores, human) == ("metric:{rater}",)
-    assert metric_column_patterns(scores, human, ["length"]) == ("metric:{rater:bleu,comet}",)
-    assert metric_column_patterns([*scores, "expert_3"], human) == ("metric:{rater:bleu,comet}",)
-    assert metric_column_patterns(human, human) == ()
+def test_patterns_of_metrics() -> None:
+    assert metric_patterns(["bleu", "comet"], [], []) == ["metric:{rater}"]
+    assert metric_patterns(["bleu", "comet"], ["length"], []) == ["metric:{rater:bleu,comet}"]
+    assert metric_patterns([], [], []) == []
     aspects = ["style", "depth"]
-    judged = ["gpt_style", "gpt_depth", "bleu"]
-    assert metric_column_patterns([*human, *judged], human, aspects=aspects) == (
-        "metric:{rater}_{aspect:style,depth}",
+    by_aspect = "metric:{rater}_{aspect:depth,style}"
+    assert metric_patterns(["gpt_style", "gpt_depth", "bleu"], [], aspects) == [by_aspect, "metric:{rater}"]
+    assert metric_patterns(["gpt_style", "gpt_depth"], ["length"], aspects) == [by_aspect]
+    assert metric_patterns(["gpt_style", "gpt_depth", "bleu"], ["length"], aspects) == [
+        by_aspect,
         "metric:{rater:bleu}",
-    )
-    assert metric_column_patterns([*human, "style.gpt", "depth.gpt"], human, aspects=aspects) == (
-        "metric:{aspect:style,depth}.{rater}",
-    )
-    one = [*human, "gpt_style", "bleu"]  # only one aspect
-    assert metric_column_patterns(one, human, aspects=aspects) == ("metric:{rater}",)
-    for n_others, reads_aspects in ((12, True), (13, False)):
-        many = [*human, "gpt_style", "gpt_depth", *(f"m{k}" for k in range(n_others))]
-        assert ("aspect" in metric_column_patterns(many, human, aspects=aspects)[0]) == reads_aspects
-    spare = ["x_style"]  # a numeric column that is no metric
-    assert (
-        metric_column_patterns([*human, *judged], human, spare, aspects)[0] == "metric:{rater:gpt_style,gpt_depth,bleu}"
-    )
+    ]
+    assert metric_patterns(["style.gpt", "depth.gpt"], [], aspects) == ["metric:{aspect:depth,style}.{rater}"]
+    assert metric_patterns(["gpt_style", "bleu"], [], aspects) == ["metric:{rater}"]  # only one aspect
+    assert metric_patterns(["gpt_style", "gpt_depth"], [], ["style"]) == ["metric:{rater}"]
 
 
 def test_numbers_and_half_steps() -> None:

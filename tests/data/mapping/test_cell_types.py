@@ -7,13 +7,14 @@ import pytest
 
 from custodes.data.mapping.cell_types import (
     cluster_role,
+    find_items,
+    find_systems,
     has_another_role,
     has_text_role,
     holds_judgements,
     invalid_score_cell,
     is_category,
     is_index,
-    is_informative,
     is_number,
     is_prose,
     is_text,
@@ -109,13 +110,32 @@ def test_categories_and_labels() -> None:
         assert not may_be_labels(column("x", cells))
 
 
-def test_numbers_of_items_are_scores_only_by_name_or_within_items() -> None:
-    frame = pl.DataFrame({"item": ["a", "a", "b", "b"], "n": [1, 1, 2, 2], "fluency": [1, 1, 2, 2], "m": [1, 2, 1, 2]})
-    found = {name: is_informative(frame, name, "item") for name in ("n", "fluency", "m")}
-    assert found == {"n": False, "fluency": True, "m": True}
-    assert is_informative(frame[::2], "n", "item")  # one row per item
-    assert is_informative(frame.with_columns(n=pl.Series([1, 1, 1, 1])), "n", "item")
+def test_columns_that_vary_within_items() -> None:
+    frame = pl.DataFrame({"item": ["a", "a", "b", "b"], "n": [1, 1, 2, 2], "m": [1, 2, 1, 2]})
     assert [varies_within_items(frame, name, "item") for name in ("n", "m", "item")] == [False, True, False]
+
+
+def test_candidates_of_items_and_systems() -> None:
+    columns = {
+        "thing": ["a", "b"] * 6,
+        "model": ["m"] * 12,
+        "checkpoint": ["c", "d"] * 6,
+        "prompt": [f"what is thing number {k}" for k in range(12)],
+        "doc_id": [k // 2 for k in range(12)],
+        "key9": [f"k{k}" for k in range(12)],
+        "topic": ["u", "v"] * 6,
+        "latency": [*range(12)],
+        "day": [f"2024-01-{k + 1:02d}" for k in range(12)],
+        "share": [k / 7 for k in range(12)],
+        "passed": ["yes", "no"] * 6,
+        "constant": [1] * 12,
+    }
+    frame = pl.DataFrame(columns)
+    assert find_items(frame, frame.columns) == ["doc_id", "topic", "prompt", "key9"]
+    assert find_items(frame, ["thing", "key9", "constant", "passed"]) == ["key9", "thing"]
+    assert find_systems(frame, frame.columns) == (["checkpoint", "model"], ["thing"])
+    few = frame.head(4).with_columns(model=pl.Series(list("abcd")))
+    assert find_systems(few, ["model"]) == ([], [])  # more than one system per two rows
 
 
 def test_clusters_contain_items() -> None:
@@ -148,16 +168,9 @@ def test_pairs_of_scores() -> None:
         ("x", ["1", "bad"], "x 'bad' in row 2"),  # half are numbers
         ("x", ["1", "bad", "worse"], ""),
         ("x", ["1.5", "4/5", "#REF!", "fine"], "x '4/5' in row 2"),
-        ("fluency", ["3", " fine ", "good", "poor"], "fluency 'fine' in row 2"),
-        ("fluency", ["3", "rated by annotator 3", "x", "y"], ""),
-        ("fluency", ["3", "one two three four five", "x", "y"], ""),
-        ("fluency", ["3", "one two three four", "x", "y"], "fluency 'one two three four' in row 2"),
-        ("fluency", ["w", "x", "y", "z", "by annotator"], "fluency 'w' in row 1"),  # four cells are examined
-        ("bleu", ["x", "y", "z"], "bleu 'x' in row 1"),
-        ("human_1", ["3", "x", "y", "-"], "human_1 'x' in row 2"),
+        ("fluency", ["3", " fine ", "good", "poor"], ""),
         ("x", ["+1.234,5", "bad"], "x '+1.234,5' in row 1"),
         ("x", ["4 - good", "3 (fair)", "bad", "a"], "x '4 - good' in row 1"),
-        ("comment", ["1", "50%"], ""),
         ("doc_id", ["1", "50%"], ""),
         ("x", ["1", "n/a", None], ""),
         ("x", ["1", "2"], ""),

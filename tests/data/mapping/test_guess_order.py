@@ -33,105 +33,81 @@ CELLS: dict[str, list[Any]] = {
 }
 GUESSES = """
 id=pair model=two ann_1=mark ann_2=grade ann_mean=share bleu=share
-    id/model/2 human:{rater:ann_1,ann_2} metric:{rater:bleu}; id/model/2 {rater:ann_1,ann_2,bleu};
-    id/-/1 human:{rater:ann_1,ann_2} metric:{rater:bleu}; id/-/1 {rater:ann_1,ann_2,bleu};
+    id/model/2 human:{rater:ann_1,ann_2} metric:{rater:bleu}; id/-/1 human:{rater:ann_1,ann_2} metric:{rater:bleu};
 id=pair model=two human_fluency=mark human_depth=grade gpt_fluency=share gpt_depth=share latency=share
     id/model/2 human_{aspect} metric:{rater}_{aspect:depth,fluency};
-    id/model/2 {rater:human_fluency,human_depth,gpt_fluency,gpt_depth};
     id/-/1 human_{aspect} metric:{rater}_{aspect:depth,fluency};
-    id/-/1 {rater:human_fluency,human_depth,gpt_fluency,gpt_depth};
 id=pair model=two a.ann=mark a.bob=share c=share
-    id/model/2 metric:a.* metric:{rater:c}; id/model/2 {rater:c}; id/-/1 metric:a.* metric:{rater:c};
-    id/-/1 {rater:c};
+    id/model/2 metric:a.* metric:{rater:c}; id/-/1 metric:a.* metric:{rater:c};
 id=pair model=two ratings.style=mark ratings.depth=grade c=share
-    id/model/2 human:ratings.* metric:{rater:c}; id/model/2 {rater:c}; id/-/1 human:ratings.* metric:{rater:c};
-    id/-/1 {rater:c};
+    id/model/2 human:ratings.* metric:{rater:c}; id/-/1 human:ratings.* metric:{rater:c};
 id=pair model=two other.one=mark x=zero
     id/model/2 {rater:other.one}; id/-/1 {rater:other.one};
 id=pair model=two aspect=three kind=human score=mark bleu=share
-    id/model/2; id/model/2 {rater}; aspect/model/2 {rater:score,bleu}; id/-/1; id/-/1 {rater};
+    id/model/2 {rater}; id/-/1 {rater};
 id=pair model=two humanStyle1=mark humanStyle2=mark humanDepth1=mark
 id=pair what=two bleu=share
-    id/what/2; id/what/2 {rater}; id/-/1; id/-/1 {rater};
+    id/what/2 {rater}; id/-/1 {rater};
 id=name zz=twice model=two bleu=share
-    zz/model/2; zz/model/2 {rater}; model/zz/2; model/zz/2 {rater}; id/model/2; id/model/2 {rater}; id/zz/2;
-    id/zz/2 {rater}; id/-/1; id/-/1 {rater};
+    zz/model/2 {rater}; id/model/2 {rater}; id/zz/2 {rater}; id/-/1 {rater};
 id=pair model=two checkpoint=human bleu=share
-    id/model/2; id/model/2 {rater}; id/checkpoint/1; id/checkpoint/1 {rater};
+    id/model/2 {rater}; id/checkpoint/1 {rater};
 id=pair model=two document=four bleu=share
-    document/model/2 {rater:bleu}; id/model/2 cluster=document; id/model/2 cluster=document {rater}; id/-/1;
-    id/-/1 {rater};
+    document/model/2 {rater:bleu}; id/model/2 cluster=document {rater}; id/-/1 {rater:bleu};
 id=four model=two annotator=who rating=mark
-    id/model/2 rater=annotator score=rating; id/model/2; id/model/2 {rater}; id/-/1 rater=annotator score=rating;
-    id/-/1; id/-/1 {rater};
-id=four model=two annotator=who kind=human run=mark aspect=three score=grade
-    id/model/2 rater=annotator repeat=run; id/model/2 rater=annotator; run/model/2 rater=annotator;
-    aspect/model/2 rater=annotator repeat=run; aspect/model/2 rater=annotator; id/model/2; id/model/2 {rater};
-    run/model/2 {rater:score}; aspect/model/2 {rater:run,score}; id/-/1 rater=annotator repeat=run;
-    id/-/1 rater=annotator; id/-/1; id/-/1 {rater};
-id=four model=two annotator=who kind=three score=mark
-    id/model/2 rater=annotator; kind/model/2 rater=annotator; id/model/2; id/model/2 {rater};
-    kind/model/2 {rater:score}; id/-/1 rater=annotator; id/-/1; id/-/1 {rater};
-id=four model=two annotator=who question=pair score=mark
-    question/model/2 rater=annotator; id/model/2 rater=annotator aspect=question; id/model/2 rater=annotator;
-    question/model/2 {rater:score}; id/model/2; id/model/2 {rater}; id/-/1 rater=annotator aspect=question;
-    id/-/1 rater=annotator; id/-/1; id/-/1 {rater};
-id=four model=two annotator=who question=three score=mark
-    question/model/2 rater=annotator; id/model/2 rater=annotator aspect=question; id/model/2 rater=annotator;
-    question/model/2 {rater:score}; id/model/2; id/model/2 {rater}; question/-/1 rater=annotator;
-    id/-/1 rater=annotator aspect=question; id/-/1 rater=annotator; question/-/1 {rater:score}; id/-/1;
+    id/model/2 rater=annotator score=rating; id/model/2 {rater}; id/-/1 rater=annotator score=rating;
     id/-/1 {rater};
-id=four model=two u.*.name=who rating=mark
-    id/model/2 rater=u.*.name score=rating; id/model/2 {rater:rating}; u.*.name/model/2 {rater:rating};
-    id/-/1 rater=u.*.name score=rating; id/-/1 {rater:rating};
+id=four model=two annotator=who kind=human run=mark aspect=three score=grade
+    id/model/2 rater=annotator repeat=run; id/model/2 {rater}; id/-/1 rater=annotator repeat=run; id/-/1 {rater};
+id=four model=two annotator=who kind=three score=mark
+    id/model/2 rater=annotator; id/model/2 {rater}; id/-/1 rater=annotator; id/-/1 {rater};
+id=four model=two annotator=who question=pair score=mark
+    question/model/2 rater=annotator; question/model/2 {rater:score}; id/model/2 rater=annotator aspect=question;
+    id/model/2 {rater}; id/-/1 rater=annotator aspect=question; id/-/1 {rater};
+id=four model=two annotator=who question=three score=mark
+    question/model/2 rater=annotator; question/model/2 {rater:score}; id/model/2 rater=annotator aspect=question;
+    id/model/2 {rater}; question/-/1 rater=annotator; question/-/1 {rater:score};
+    id/-/1 rater=annotator aspect=question; id/-/1 {rater};
 id=four model=two annotator=who fluency=mark overall=grade
-    id/model/2 rater=annotator human:{aspect}; id/model/2 rater=annotator human:{aspect:fluency,overall}; id/model/2;
-    id/model/2 {rater}; id/-/1; id/-/1 {rater};
+    id/model/2 rater=annotator {aspect}; id/model/2 {rater}; id/-/1 rater=annotator {aspect}; id/-/1 {rater};
 id=four model=two annotator=who fluency=mark overall=grade rating=mark
-    id/model/2 rater=annotator score=rating; id/model/2 rater=annotator human:{aspect};
-    id/model/2 rater=annotator human:{aspect:fluency,overall,rating}; id/model/2; id/model/2 {rater};
-    id/-/1 rater=annotator score=rating; id/-/1; id/-/1 {rater};
+    id/model/2 rater=annotator score=rating; id/model/2 rater=annotator {aspect}; id/model/2 {rater};
+    id/-/1 rater=annotator score=rating; id/-/1 rater=annotator {aspect}; id/-/1 {rater};
 id=four model=two who=who fluency=mark depth=grade bleu=share
-    id/model/2 rater=who {aspect:fluency,depth}; id/model/2; id/model/2 {rater};
-    who/model/2 {rater:fluency,depth,bleu}; id/-/1; id/-/1 {rater};
+    id/model/2 rater=who {aspect:fluency,depth}; id/model/2 {rater}; id/-/1 rater=who {aspect:fluency,depth};
+    id/-/1 {rater};
 id=four model=two who=who rating_fluency=mark rating_depth=grade avg_x=share
-    id/model/2 rater=who rating_{aspect}; id/model/2 rater=who {aspect:rating_fluency,rating_depth}; id/model/2;
-    id/model/2 {rater}; who/model/2 {rater:rating_fluency,rating_depth,avg_x}; id/-/1; id/-/1 {rater};
+    id/model/2 rater=who {aspect}; id/model/2 {rater}; id/-/1 rater=who {aspect}; id/-/1 {rater};
 id=four model=two who=who fluency=mark human_x=grade
-    id/model/2 human:{rater:human_x} metric:{rater}; id/model/2; id/model/2 {rater};
-    who/model/2 human:{rater:human_x} metric:{rater:fluency}; who/model/2 {rater:fluency,human_x};
-    id/-/1 human:{rater:human_x} metric:{rater}; id/-/1; id/-/1 {rater};
+    id/model/2 human:{rater:human_x} metric:{rater}; id/-/1 human:{rater:human_x} metric:{rater};
 id=four model=two who=who score=mark value=grade
-    id/model/2 rater=who; id/model/2 rater=who score=value; id/model/2; id/model/2 {rater};
-    who/model/2 {rater:score,value}; id/-/1 rater=who; id/-/1 rater=who score=value; id/-/1; id/-/1 {rater};
+    id/model/2 rater=who; id/model/2 rater=who score=value; id/model/2 {rater}; id/-/1 rater=who;
+    id/-/1 rater=who score=value; id/-/1 {rater};
 id=pair m=two bleu=share | system=m
-    id/m/2; id/m/2 {rater};
+    id/m/2 {rater};
 id=pair model=two bleu=share chrf=share | score=metric:bleu
-    id/model/2 metric:bleu; id/model/2 metric:bleu {rater};
+    id/model/2 metric:bleu {rater};
 id=pair m=two a=share | item=id system=m
     id/m/2 {rater};
 id=pair model=two bleu=share text=text | text=text
-    id/model/2 text=text; id/model/2 text=text {rater}; id/-/1 text=text; id/-/1 text=text {rater};
+    id/model/2 text=text {rater}; id/-/1 text=text {rater};
 question=ask model=two bleu=share output=text
-    question/model/2 text=output source=question {rater}; question/model/2; question/model/2 {rater};
-    question/-/1 text=output source=question {rater}; question/-/1; question/-/1 {rater};
+    question/model/2 text=output source=question {rater}; question/-/1 text=output source=question {rater};
 trace_id=name n=row bleu=share
-    trace_id/-/1 {rater:bleu}; n/-/1; n/-/1 {rater};
+    trace_id/-/1 {rater:bleu}; n/-/1 {rater};
 time=day row=row bleu=share
-    row/-/1; row/-/1 {rater};
+    row/-/1 {rater};
 id=name model=human bleu=share
-    id/model/1; id/model/1 {rater};
+    id/model/1 {rater};
 id=name answer_gpt=text answer_llama=text human_gpt=mark human_llama=mark
-    id/-/2 text=answer_{system} human:human_{system}; id/-/1; id/-/1 {rater}; id/-/2 text=answer_{system};
-    id/-/2 text={system:answer_gpt,answer_llama};
+    id/-/1 {rater}; id/-/2 text=answer_{system}; id/-/2 text={system:answer_gpt,answer_llama};
 id=pair model=two output=text
-    id/model/2 text=output; id/model/2; id/model/2 {rater};
+    id/model/2 text=output;
 id=name output_a=text output_b=text winner=two
     id/-/2 output_a=output_a output_b=output_b; id/-/2 text=output_{system}; id/-/2 text={system};
 id=name model_1=two model_2=two score_1=mark score_2=grade
 id=name model_a=two model_b=two winner=two annotator=who output_a=text output_b=text
     id/-/2 rater=annotator system_a=model_a system_b=model_b output_a=output_a output_b=output_b;
-    id/-/2 rater=annotator system_a=model_a system_b=model_b;
     id/-/2 system_a=model_a system_b=model_b output_a=output_a output_b=output_b;
 """
 """The columns of a table and the roles that the user declares, and then the guesses: item/system/number of systems that
@@ -181,7 +157,10 @@ def test_all_guesses_in_order(table: str, expected: list[str]) -> None:
 )
 def test_advice(cells: list[Any], wrong: str, advice: str) -> None:
     frame = pl.DataFrame({"doc": list("abcd"), "chrf": [1.5, 2.5, 3.5, 4.5], "bleu": cells})
-    assert suggest_mapping(frame, Columns(), lambda rows, mapping, n_systems: bool(mapping.patterns), wrong) == advice
+    assert (
+        suggest_mapping(frame, Columns(), lambda rows, mapping, n_systems: "system" not in mapping.roles, wrong)
+        == advice
+    )
     assert suggest_mapping(frame, Columns(), lambda rows, mapping, n_systems: False, wrong) == ""
 
 

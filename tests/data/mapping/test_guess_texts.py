@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.guess_texts import pair_text_roles, score_text_roles, system_column_layouts, text_guesses
+from custodes.data.mapping.guess_texts import pair_text_roles, score_text_roles, text_guesses
 
 N = 12
 PAIRED, UNIQUE, TWO = [k // 2 for k in range(N)], [f"q{k}" for k in range(N)], ["A", "B"] * 6
@@ -41,7 +41,7 @@ OUTPUT_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "a system by its cells": ({"id": PAIRED, "thing": TWO, "output": O}, "item=id system=thing text=output ?"),
     "an item by its cells": (
         {"key9": [f"k{k}" for k in PAIRED], "model": TWO, "output": O},
-        "item=key9 system=model text=output ?",
+        "item=key9 system=model text=output ?; text={system:key9,output} ?",
     ),
     "the source is the item": (
         {"question": [f"what is thing number {k}" for k in PAIRED], "model": TWO, "output": O},
@@ -55,9 +55,8 @@ OUTPUT_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "with texts of the item": (
         {"id": UNIQUE, "output": O, "reference_1": P, "reference_2": P, "question": Q, "context": prose("c")},
-        "item=id text=output source=question references=reference* context=context !; item=question text=output "
-        "source=question references=reference* context=context !; item=id text={system} source=question "
-        "context=context ?",
+        "item=id text=output source=question references=reference_* context=context !; item=question "
+        "text=output source=question references=reference_* context=context !",
     ),
     "a column per system": (
         {"id": UNIQUE, "output_gpt": O, "output_llama": P, "question": Q},
@@ -148,8 +147,7 @@ OUTPUT_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "items repeat": ({"id": PAIRED, "output_gpt": O, "output_llama": P}, ""),
     "two conversations": (
         {"id": UNIQUE, "messages": turns("user", "assistant"), "m2": turns("user", "GPT")},
-        "item=id messages=messages !; messages=messages ?; item=id messages=m2 !; messages=m2 ?; item=id "
-        "text={system} ?",
+        "item=id messages=messages !; item=id messages=m2 !; item=id text={system} ?",
     ),
     "no answers": ({"id": PAIRED, "model": TWO, "messages": turns("user")}, ""),
     "half of the conversations have an answer": (
@@ -158,7 +156,7 @@ OUTPUT_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "most conversations have an answer": (
         {"id": UNIQUE, "messages": turns("user", "assistant")[:7] + turns("user")[:5]},
-        "item=id messages=messages !; messages=messages ?",
+        "item=id messages=messages !",
     ),
     "a source and a number beside outputs": (
         {"id": UNIQUE, "output_gpt": O, "output_llama": P, "output_x": [1] * N, "output_source": Q},
@@ -172,8 +170,8 @@ OUTPUT_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "labels of systems": ({"id": UNIQUE, "output_gpt": ["a"] * N, "output_llama": ["b"] * N}, ""),
     "objects": (
         {"id": UNIQUE, "m.gpt.output": O, "m.llama.output": P},
-        "item=id text={system}.output !; item=id text=m.{system}.output !; item=id text=m.gpt.output !; item=id "
-        "text=m.llama.output !; item=id text={system} !",
+        "item=id text=m.{system}.output !; item=id text=m.gpt.output !; item=id text=m.llama.output !; "
+        "item=id text={system} !",
     ),
     "brackets": (
         {"id": UNIQUE, "Response (gpt)": O, "Response (llama)": P},
@@ -195,13 +193,12 @@ OUTPUT_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "a category": ({"nr": [*range(N)], "foo": O, "bar": P, "topic": Q}, "item=nr text={system:foo,bar} ?"),
     "no item": ({"foo": O, "bar": P}, "text={system} ?"),
     "one text": ({"id": UNIQUE, "foo": O}, ""),
-    "texts beside a system": ({"id": UNIQUE, "foo": O, "bar": P, "model": TWO}, ""),
+    "texts beside a system": ({"id": UNIQUE, "foo": O, "bar": P, "model": TWO}, "item=id text={system:foo,bar} ?"),
     "no prose": ({"id": UNIQUE, "foo": TWO, "bar": ["c"] * N}, ""),
     "a baseline": ({"id": UNIQUE, "baseline": O, "candidate": P}, "item=id text={system} !"),
     "two pairs of texts": (
         PAIRS | {"text_a": P, "text_b": Q},
-        "item=id system_a=model_a system_b=model_b source=prompt output_a=output_a output_b=output_b !; item=id "
-        "system_a=model_a system_b=model_b source=prompt output_a=text_a output_b=text_b !",
+        "item=id system_a=model_a system_b=model_b source=prompt output_a=output_a output_b=output_b !",
     ),
     "pairs without an item": ({name: cells for name, cells in PAIRS.items() if name not in ("id", "prompt")}, ""),
 }
@@ -229,35 +226,11 @@ def test_declared_roles_are_kept() -> None:
         assert (roles["system"], roles["text"], is_certain) == ("thing", text, True)
 
 
-def test_columns_of_texts_and_scores_of_each_system() -> None:
-    texts = {"id": UNIQUE, "answer_gpt": O, "answer_llama": P}
-    roles = {"item": "id", "text": "answer_{system}"}
-
-    def layouts(**scores: Any) -> list[tuple[dict[str, str], tuple[str, ...]]]:
-        frame = pl.DataFrame(texts | scores)
-        return list(system_column_layouts(frame, frame.columns))
-
-    whole, half, tenth = [1, 2] * 6, [1.0, 2.5] * 6, [0.1, 0.2] * 6
-    assert layouts(human_gpt=whole, human_llama=whole, bleu_gpt=tenth, bleu_llama=tenth) == [
-        (roles, ("human:human_{system}", "metric:bleu_{system}"))
-    ]
-    assert layouts(fluency_gpt=half, fluency_llama=whole, rating_gpt=tenth, rating_llama=whole, lone_gpt=whole) == [
-        (roles, ("human:fluency_{system}", "metric:rating_{system}"))
-    ]
-    assert layouts(lone_gpt=whole) == layouts(xgpt=whole, xllama=whole) == []
-    nested: dict[str, Any] = {"id": UNIQUE, "texts.gpt": O, "texts.llama": P}
-    nested |= {f"scores.{system}.{name}": tenth for system in ("gpt", "llama") for name in ("bleu", "comet")}
-    frame = pl.DataFrame(nested)
-    assert list(system_column_layouts(frame, frame.columns)) == [
-        ({"item": "id", "text": "texts.{system}"}, ("metric:scores.{system}.{rater:bleu,comet}",))
-    ]
-
-
 def test_texts_in_tables_of_scores_and_of_verdicts() -> None:
     assert score_text_roles(pl.DataFrame(OUTPUT_ROWS["with texts of the item"][0]), ["id"]) == {
         "text": "output",
         "source": "question",
-        "references": "reference*",
+        "references": "reference_*",
         "context": "context",
     }
     assert score_text_roles(pl.DataFrame({"text": ["a"], "output": ["one two three"]}), []) == {"text": "text"}

@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.data.loading.records import find_tables
-from custodes.data.mapping.nested import DEPTH, LONGEST, MAX_COLUMNS, flatten_nested, iter_entry_tables, nested_columns
+from custodes.data.mapping.nested import DEPTH, LONGEST, MAX_COLUMNS, flatten_nested, nested_columns
 from tests.data.input_errors import reading_error
 from tests.data.mapping.tables import proposed, rows
 from tests.data.study_parts import outputs_of
@@ -62,10 +62,9 @@ def test_a_list_of_objects_is_a_row_of_each() -> None:
     frame = pl.DataFrame(
         {"id": [1, 2], "runs": ['[{"model": "A", "t": "x"}, {"model": "B", "t": "y"}]', '[{"model": "A", "t": "z"}]']}
     )
-    (flat,) = iter_entry_tables(frame)
+    flat = flatten_nested(frame, ["runs.*.model", "runs.*.t"])
     assert flat.rows() == [(1, "A", "x"), (1, "B", "y"), (2, "A", "z")]
     assert flat.columns == ["id", "runs.*.model", "runs.*.t"]
-    assert list(iter_entry_tables(frame.with_columns(pl.col("runs").str.replace_all("model", "size")))) == []
 
 
 def test_texts_that_look_like_objects_are_not_opened() -> None:
@@ -125,29 +124,6 @@ def test_a_column_with_the_name_of_a_path_stays() -> None:
     assert flatten_nested(frame).to_dicts() == [{"a.c": 2, "a.b": 3}]
 
 
-@pytest.mark.parametrize(
-    ("entry", "is_table"),
-    [
-        ({"model": "A", "t": "x"}, True),
-        ({"model": "A"}, False),
-        ({"agent": {"name": "A"}, "t": "x"}, True),
-        ({"annotator": "A", "t": "x"}, True),
-        ({"name": "x", "score": 1}, True),
-        ({"x": {"name": "x"}, "y": {"rating": 1}}, True),
-        ({"title": "x", "score": 1}, False),
-        ({"name": "x", "source": "y"}, False),
-        ({"role": "user", "content": "x"}, False),
-    ],
-)
-def test_lists_of_objects_that_are_tables(entry: dict[str, Any], *, is_table: bool) -> None:
-    frame = pl.DataFrame({"id": [1, 2, 3], "e": [json.dumps([entry, entry]), None, json.dumps([entry])]})
-    tables = list(iter_entry_tables(frame))
-    assert len(tables) == is_table
-    assert all(table["id"].to_list() == [1, 1, 2, 3] for table in tables)
-    other = frame.with_columns(e=pl.concat([frame["e"][:2], pl.Series([json.dumps([entry, {"x": 1}])])]))
-    assert list(iter_entry_tables(other)) == []
-
-
 @pytest.mark.parametrize("form", ["file", "frame"])
 def test_a_nested_table_answers_with_a_mapping_that_reads_it(form: str, tmp_path: Path) -> None:
     path = tmp_path / "rated.json"
@@ -171,17 +147,6 @@ def test_paths_of_scores() -> None:
     assert (study.humans, study.aspects) == (("ratings_depth",), ("0", "1", "2"))
     with pytest.raises(cu.OptionError, match=r"pattern 'metric:scores\.\*' matches no column"):
         cu.read(pl.DataFrame(ROWS), columns={**columns, "metric": "scores.*"})
-
-
-def test_objects_of_ratings_by_each_annotator() -> None:
-    table = []
-    for item in range(12):
-        marks = [{"depth": 1 + item % 3, "style": 2 + item % 2}, {"depth": 3 - item % 2, "style": 1 + item % 4}]
-        more = {"ratings": None, "expert_marks": marks, "crowd_marks": marks}
-        table += [rating_row(item, system, **more) for system in SYSTEMS]
-    study = cu.read(pl.DataFrame(table), columns=proposed(pl.DataFrame(table)))
-    assert study.humans == ("expert_marks.0", "expert_marks.1", "crowd_marks.0", "crowd_marks.1")
-    assert study.aspects == ("depth", "style")
 
 
 def test_the_list_of_objects_in_an_object_is_the_table(tmp_path: Path) -> None:
@@ -212,10 +177,14 @@ def test_an_object_of_similar_objects_is_a_table() -> None:
 def test_a_list_of_ratings_that_name_their_raters() -> None:
     marks = [{"annotator": who, "scores": {"fluency": 1 + k, "overall": k}} for k, who in enumerate("xy")]
     frame = pl.DataFrame([{**row, "marks": marks} for row in rows("doc=item, model=system", SYSTEMS, 6)])
-    columns = proposed(frame)
+    columns = {
+        "item": "doc",
+        "system": "model",
+        "rater": "marks.*.annotator",
+        "score": ["human:marks.*.scores.{aspect}"],
+    }
     names = pl.DataFrame(rows("doc=item, model=system, ratings.al=mark, ratings.bo=mark:2", SYSTEMS, 6))
     assert proposed(names)["score"] == ["human:ratings.{rater}"]  # names that are no aspects are those of raters
-    assert (columns["rater"], columns["score"]) == ("marks.*.annotator", ["human:marks.*.scores.{aspect}"])
     study = cu.read(frame, columns=columns)
     assert (study.humans, study.aspects, study.ratings.frame.height) == (("x", "y"), ("fluency", "overall"), 48)
 
@@ -236,7 +205,13 @@ def test_a_list_of_outputs_with_their_ratings() -> None:
         }
         for item in range(6)
     ]
-    study = cu.read(pl.DataFrame(table), columns=proposed(pl.DataFrame(table)))
+    columns = {
+        "item": "topic",
+        "system": "replies.*.system",
+        "text": "replies.*.text",
+        "score": ["human:replies.*.{aspect}.{rater:[0-9]*}"],
+    }
+    study = cu.read(pl.DataFrame(table), columns=columns)
     assert (study.systems, study.humans, study.aspects) == (SYSTEMS, ("0", "1"), ("natural", "useful"))
     assert outputs_of(study).texts.height == 12
 
@@ -263,11 +238,10 @@ def segment(k: int) -> dict[str, Any]:
     }
 
 
-def test_texts_and_scores_by_system_are_proposed_together(tmp_path: Path) -> None:
+def test_texts_and_scores_by_system(tmp_path: Path) -> None:
     file = tmp_path / "wmt25-genmt-humeval.jsonl"
     file.write_text("".join(json.dumps(segment(k)) + "\n" for k in range(24)))
-    mapping = proposed(file)
-    assert mapping == {
+    mapping = {
         "item": "doc_id",
         "text": "tgt_text.{system}",
         "source": "src_text",

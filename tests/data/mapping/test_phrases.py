@@ -56,44 +56,37 @@ def test_the_name_of_a_system_is_a_word_and_another_word_is_none() -> None:
 
 
 AB = ["Output A is better.", "Output B is better."]
-SEVEN = [f"Point {k}: I prefer {side}." for k in "pqrstuv" for side in "AB"]
+TIE = "{tie:*equally*,*a tie*,*no difference*,*no preference*,*the same*}"
 
 
 @pytest.mark.parametrize(
     ("phrase", "cells"),
     [
         (
-            "Response {winner} is better*|{tie:*equally*}",
+            f"*{{winner}} is better*|{TIE}",
             [
                 *(["Response A is better."] * 4 + ["Response B is better because of its end."] * 4),
                 *["They are equally good."] * 2,
             ],
         ),
         ("*[[{winner}]]*", ["First some thoughts. So: [[A]]", "Other thoughts.\n[[B]]", "Much more. [[A]] indeed"]),
-        ("I prefer {winner}*", ["I prefer 1", "I prefer 2, as it is longer", "I prefer 1!"]),
-        ("X: I prefer {winner}*", ["X: I prefer 1", "X: I prefer 2, as it is longer", "X: I prefer 1!"]),
-        ("*Output {winner} is better*", [f"I read both. {cell}" for cell in AB]),
+        ("*prefer {winner}*", ["I prefer 1", "X: I prefer 2, as it is longer", "I prefer 1!"]),
+        ("*{winner} is better*", [f"I read both. {cell}" for cell in AB]),
         ("{winner}:*", ["A: yes.", "'b': no", "B: so", "(A): perhaps"]),
-        ("*{winner}.*", ["So it is. A. Yes.", "Or not! B. No."]),
+        ("{winner}.*", ["A. Yes.", "B. No."]),
         ("", ["Summary A is worse than the other.", "Summary B is worse than the other.", "It depends."]),
         ("", [AB[0]] * 3),  # one word
-        ("", [AB[0], "Output C is better."]),
-        ("", [f"{{{cell}}}" for cell in AB]),
-        ("", [f"{cell} *" for cell in AB]),
-        ("Output {winner} is better*", [*AB, "It depends.", "Hard to say."]),  # half of the cells
+        ("", [AB[0], "They are equally good."]),  # one word and ties
+        ("", [AB[0], "Output D is better."]),
+        ("*{winner} is better*", [*AB, "It depends.", "Hard to say."]),  # half of the cells
         ("", [*AB, "It depends.", "Hard to say.", "No idea."]),
-        ("Output {winner} is better*", [*AB, "B", "It depends.", "Hard to say.", "No idea.", None, " "]),
-        (
-            "Output {winner} is better*|{tie:*a tie*}",
-            [*AB * 3, "It is A TIE.", "Here is a tie.", "No difference here."],
-        ),
-        ("Output {winner} is better*", [*AB * 3, "A and B are equally good."]),
-        ("|".join(f"Point {k}: I prefer {{winner}}*" for k in "pqrstu"), SEVEN),
-        ("|".join(f"Point {k}: I prefer {{winner}}*" for k in "vpqrst"), [*SEVEN, SEVEN[-1]]),  # by frequency
+        ("*{winner} is better*", [*AB, "B", "It depends.", "Hard to say.", None]),  # a word needs no pattern
+        (f"*{{winner}} is better*|{TIE}", [*AB * 3, "Here is a tie.", "No difference here."]),
     ],
 )
-def test_patterns_are_learnt_from_the_cells(phrase: str, cells: list[str | None]) -> None:
+def test_common_patterns_are_proposed_if_they_read_the_cells(phrase: str, cells: list[str | None]) -> None:
     assert propose_phrases(pl.Series(cells)) == phrase
+    assert propose_phrases(pl.Series(cells), "position") == phrase.replace("winner", "position")
 
 
 def verdicts(cells: list[str], **more: object) -> pl.DataFrame:

@@ -35,10 +35,6 @@ LAYOUTS: dict[str, Rows] = {
     ],
     "in brackets": rows("key=item, src=prompt, Response (Aster)=text:Aster, Response (Birch)=text:Birch"),
     "an object of outputs": rows("qid=item, prompt=prompt, replies.Aster=text:Aster, replies.Birch=text:Birch"),
-    "a list of outputs": [
-        {**row, "replies": [{"model": name, "output": text} for name, text in row["replies"].items()]}
-        for row in rows("qid=item, prompt=prompt, replies.Aster=text:Aster, replies.Birch=text:Birch")
-    ],
     "conversations": rows("sample=item, engine=system, dialog=messages", SYSTEMS),
     "requests and responses": [
         {"request": row["request"], "response": {"choices": [row["choice"]]}, "usage": {"total_tokens": 3}}
@@ -237,21 +233,6 @@ def test_scores_of_a_column_for_each_system() -> None:
         ("1", "B", "chrf", 0.3),
         ("2", "B", "chrf", 0.4),
     ]
-
-
-def test_scores_and_texts_in_columns_for_each_system() -> None:
-    table = rows(
-        ", ".join(
-            f"Answer - {system}=text:{system}, Fluency - {system}=mark:{step}, chrf - {system}=share:{system}"
-            for step, system in enumerate(SYSTEMS, start=1)
-        )
-    )
-    frame = pl.DataFrame([{"nr": item, **row} for item, row in enumerate(table)])
-    columns = proposed(frame)
-    assert columns["score"] == ["human:Fluency - {system}", "metric:chrf - {system}"]
-    study = cu.read(frame, columns=columns)
-    assert (study.systems, study.humans, study.metrics) == (SYSTEMS, ("Fluency",), ("chrf",))
-    assert outputs_of(study).texts.height == 2 * len(ITEMS)
 
 
 def test_verdicts_beside_pairs_of_outputs() -> None:

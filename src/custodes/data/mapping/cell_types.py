@@ -14,19 +14,18 @@ from custodes.data.mapping.column_vocabulary import (
     GENERIC,
     IDS,
     NAMES,
-    PEOPLE_ROLES,
     SCORERS,
     TIME,
     TRUTH,
     find_columns,
     is_fact,
+    is_measure,
     looks_human,
     looks_like_machine,
     lookup_names,
     name_stems,
     normalise_name,
     split_name,
-    stem,
     word_list,
 )
 from custodes.data.table import MISSING_TOKENS, count_filled_cells
@@ -35,6 +34,8 @@ BLANKS = 2
 """Minimum mean number of blanks per cell for a column of prose."""
 LABEL = 80
 """Maximum number of characters of a label."""
+CHOICES = 4
+"""Maximum number of candidate columns that are tried for a role."""
 MOST_SYSTEMS = 200
 FEWEST = 10
 """Minimum number of rows of a table in which consecutive numbers count as row numbers."""
@@ -56,9 +57,6 @@ SIZES = frozenset(
 
 ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
-
-MIN_PROSE_BLANKS = 4
-"""Minimum number of blanks in a cell that is a text rather than a rating in words."""
 
 
 def is_number(column: pl.Series) -> bool:
@@ -195,17 +193,6 @@ def may_be_labels(column: pl.Series) -> bool:
     return not (is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
 
 
-def is_informative(frame: pl.DataFrame, column_name: str, item_column_name: str) -> bool:
-    """Whether the numbers of a column may be scores: the column has the name of a score, or its numbers do not merely
-    number the items."""
-    may_number_items = frame[column_name].n_unique() == frame[item_column_name].n_unique() < frame.height
-    return (
-        looks_like_score(column_name)
-        or not may_number_items
-        or varies_within_items(frame, column_name, item_column_name)
-    )
-
-
 def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name: str) -> bool:
     """Whether a column has several values for an item; otherwise it describes the item."""
     return column_name != item_column_name and bool(
@@ -227,31 +214,65 @@ def cluster_role(frame: pl.DataFrame, item_column_name: str) -> dict[str, str]:
     return {"cluster": cluster_column_names[0]} if cluster_column_names else {}
 
 
+def find_items(frame: pl.DataFrame, column_names: Sequence[str]) -> list[str]:
+    """Candidate columns of the item: columns with a usual name (texts last), and then columns of labels, those with the
+    most values first."""
+    label_columns = [
+        name
+        for name in column_names
+        if not (
+            frame[name].dtype.is_float() or frame[name].dtype.is_nested() or is_time(frame[name]) or is_measure(name)
+        )
+    ]
+    usual_columns = find_columns("item", label_columns)
+    other_columns = [
+        name
+        for name in label_columns
+        if name not in usual_columns
+        and frame[name].n_unique() > 1
+        and not (has_another_role(name, "item") or holds_judgements(frame[name]) or is_prose(frame[name]))
+    ]
+    return [
+        *sorted(usual_columns, key=lambda name: is_prose(frame[name])),
+        *sorted(other_columns, key=lambda name: frame[name].n_unique(), reverse=True),
+    ][:CHOICES]
+
+
+def find_systems(frame: pl.DataFrame, column_names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Candidate columns of the system: columns with a usual name (those with several labels first), and columns whose
+    cells may be systems."""
+    usual_columns = [
+        name
+        for name in find_columns("system", column_names)
+        if not (frame[name].dtype.is_nested() or frame[name].dtype.is_float())
+        and not (is_time(frame[name]) or is_prose(frame[name]))
+        and frame[name].n_unique() <= max(1, min(MOST_SYSTEMS, frame.height / 2))
+    ]
+    likely_columns = [
+        name
+        for name in column_names
+        if name not in usual_columns
+        and may_be_systems(frame[name])
+        and not (is_fact(name) or has_another_role(name, "system"))
+        and CATEGORIES.isdisjoint(split_name(name))
+    ]
+    return sorted(usual_columns, key=lambda name: frame[name].n_unique() < 2)[:CHOICES], likely_columns[:CHOICES]
+
+
 def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
     """Text such as `NAME 'cell' in row 1`, for the first column of scores with cells that are not numbers.
 
-    A column is a column of scores if most cells are numbers or similar to numbers, or if the column is named like a
-    rating.
+    A column is a column of scores if at least half of its cells are numbers or begin like numbers.
     """
-    for column_name in column_names:
-        n_filled_cells, n_numbers = count_filled_cells(frame[column_name])
-        if (
-            not (CATEGORIES | IDS).isdisjoint(split_name(column_name))
-            or n_numbers == n_filled_cells
-            or not is_text(frame[column_name])
-        ):
+    for name in column_names:
+        n_filled_cells, n_numbers = count_filled_cells(frame[name])
+        if n_numbers == n_filled_cells or not is_text(frame[name]) or IDS & set(split_name(name)):
             continue
-        cells = frame[column_name].str.strip_chars()
-        is_invalid_cell = (
+        cells = frame[name].str.strip_chars()
+        is_invalid = (
             cells.is_not_null() & ~cells.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(cells).is_null()
         )
-        n_cells_similar_to_numbers = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
-        is_named_like_rating = looks_human(column_name) or name_stems(column_name) & (ASPECTS | SCORERS)
-        has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
-        invalid_cell_stems = {stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)}
-        if 2 * (n_numbers + n_cells_similar_to_numbers) >= n_filled_cells or (
-            is_named_like_rating and not has_prose and invalid_cell_stems.isdisjoint(PEOPLE_ROLES)
-        ):
-            row_index = int(is_invalid_cell.arg_true()[0])
-            return f"{column_name} {cells[row_index]!r} in row {row_index + 1}"
+        if 2 * (n_numbers + (is_invalid & cells.str.contains(ALMOST_NUMBER)).sum()) >= n_filled_cells:
+            row_index = int(is_invalid.arg_true()[0])
+            return f"{name} {cells[row_index]!r} in row {row_index + 1}"
     return ""

@@ -234,14 +234,11 @@ SHORT_ASPECTS = frozenset(word_list("coh flu con cons rel fact fai ade inf gram 
 
 AVERAGES = frozenset(
     word_list(
-        "mean avg average median std sd stdev stddev var variance sem num count total sum consensus majority aggregate"
-        " aggregated"
+        "mean avg average median std sd stdev stddev var variance sem num count n total sum consensus majority"
+        " aggregate aggregated"
     )
 )
 """Words in the names of columns that are computed from other columns."""
-
-SPREADS = frozenset(word_list("std sd stdev stddev var variance sem num count n"))
-"""Words in the names of computed columns that are never scores."""
 
 GENERIC = frozenset(
     word_list("score scores rating ratings value avg average mean median label grade annotation judgment")
@@ -327,38 +324,21 @@ def kind_of_label(label: str) -> str:
 
 
 def find_averages(column_names: Sequence[str]) -> list[str]:
-    """The columns that are computed from human ratings, such as means or measures of spread. An example is `human_avg`
+    """The columns that are computed from other columns, such as means or measures of spread. An example is `human_avg`
     in a table with `human_1`.
 
     >>> find_averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
     """
     stems_of_column = {name: name_stems(name) for name in column_names}
-    return [name for name in column_names if _is_average(name, stems_of_column)]
-
-
-def _is_average(name: str, stems_of_column: Mapping[str, set[str]]) -> bool:
-    """Whether a column is computed from human ratings, according to its name and the names of the other columns."""
-    stems = stems_of_column[name]
-    content_stems = stems - AVERAGES - {"n"}
-    stems_of_similar_column = {
-        other_name: other_stems
-        for other_name, other_stems in stems_of_column.items()
-        if other_name != name and content_stems <= other_stems
-    }
-    averaged_column_names = [
-        other_name
-        for other_name, other_stems in stems_of_similar_column.items()
-        if not other_stems & AVERAGES and (content_stems or looks_human(other_name))
+    return [
+        name
+        for name, stems in stems_of_column.items()
+        if stems & AVERAGES
+        and any(
+            stems - AVERAGES <= other_stems and not other_stems & AVERAGES for other_stems in stems_of_column.values()
+        )
     ]
-    has_spread_word = bool(stems & (SPREADS - {"n"})) or (
-        "n" in stems and len(averaged_column_names) < len(stems_of_similar_column)
-    )  # MOS_n is an aspect, not the rating by annotator n
-    has_averaged_ratings = any(
-        looks_human(other_name) or content_stems & (ASPECTS | SHORT_ASPECTS) for other_name in averaged_column_names
-    )
-    is_computed = has_spread_word or (bool(stems & AVERAGES) and has_averaged_ratings and not looks_like_machine(name))
-    return bool(averaged_column_names) and is_computed
 
 
 def looks_like_rater(label: str) -> bool:
@@ -413,8 +393,6 @@ def lookup_names(name: str) -> list[str]:
     ]
     if len(path_parts) < 2:
         return [full_name, full_name.removesuffix("_text")] if full_name.endswith("_text") else [full_name]
-    if ".*." in name:  # an entry of a list
-        return [full_name, path_parts[-1], path_parts[-2]]
     if path_parts[-1] in ("text", "content"):  # `choices` as in the replies of OpenAI-compatible services
         parent_name = "response" if "choices" in path_parts else path_parts[-2]
         return [full_name, parent_name, *([parent_name[:-1]] if parent_name.endswith("s") else []), "content"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import find_columns, normalise_name
 from custodes.data.outputs import parse_turns
 from custodes.data.table import series_of
 
@@ -68,35 +67,6 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
                 if leaf_path == column.name or leaf_path not in frame
             }
     return pl.DataFrame(list(column_of_path.values()))
-
-
-def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """For each column with lists of objects, the table with one row per entry, if the objects name a system or a
-    rater."""
-    for column_name in nested_columns(frame):
-        cell_values = [
-            cell_value for cell_value in _cell_values(frame[column_name].head(LONGEST)) if cell_value is not None
-        ]
-        list_entries = [
-            list_entry for cell_value in cell_values if isinstance(cell_value, list) for list_entry in cell_value
-        ]
-        has_objects = list_entries and all(
-            isinstance(list_entry, dict) and len(list_entry) > 1 for list_entry in list_entries
-        )
-        if not has_objects or not all(parse_turns(cell_value) is None for cell_value in cell_values):
-            continue
-        entry_paths = [
-            leaf_path.removeprefix(f"{column_name}.*.")
-            for leaf_path, _ in _iter_leaves(list_entries[0], f"{column_name}.*", (), DEPTH)
-        ]
-        has_name_key = any(
-            normalise_name(entry_path).rpartition("_")[2] in ("name", "metric") for entry_path in entry_paths
-        )
-        has_score_key = has_name_key and find_columns(
-            "score", [entry_path.rpartition(".")[2] for entry_path in entry_paths if entry_path != "source"]
-        )
-        if find_columns("system", entry_paths) or find_columns("rater", entry_paths) or has_score_key:
-            yield flatten_nested(frame, [f"{column_name}.*.{entry_key}" for entry_key in list_entries[0]])
 
 
 def _is_nested(column: pl.Series) -> bool:

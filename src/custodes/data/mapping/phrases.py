@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
@@ -27,20 +26,16 @@ WORDS = word_list(
     " responsea responseb response1 response2 outputa outputb output1 output2 answera answerb assistanta assistantb"
 )
 """Single words that are verdicts. Names of systems are verdicts, too."""
-TIES = ("equally", "equal", "a tie", "tied", "no difference", "no preference", "both are", "the same", "similar")
-BETTER = re.compile(
-    r"\b(better|best|wins?|won|winner|prefer\w*|superior|stronger|more|choose|chosen|select\w*|verdict|choice|answer)\b",
-    re.I,
+COMMON_PATTERNS = (
+    *("*[[{winner}]]*", "{winner}:*", "{winner}.*", "*{winner} is better*", "*{winner} is more*", "*prefer {winner}*"),
+    *("*winner is {winner}*", "*better* is {winner}*", "*{winner} wins*"),
 )
-WORSE = re.compile(r"\b(worse|worst|los\w+|inferior|weaker|less|not|poorer|fails?)\b", re.I)
-TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)\b(?:'(?!\w)|[\])"*])*""")
-"""A word for an output in a phrase, possibly in quotes or brackets."""
-MAX_PATTERNS = 6
-"""Maximum number of proposed patterns of phrases, without the pattern of ties."""
+"""Patterns of phrases that are proposed if they read verdicts for both outputs."""
+TIE_PATTERN = "{tie:*equally*,*a tie*,*no difference*,*no preference*,*the same*}"
 MIN_COVERAGE = 0.5
-"""Minimum proportion of cells that proposed patterns must be able to read."""
-LONGEST = 400
-"""Number of characters of a cell from which patterns are derived."""
+"""Minimum proportion of phrases that proposed patterns must be able to read."""
+MAX_CELLS, LONGEST = 1000, 400
+"""Number of cells, and of characters of a cell, that are examined for patterns."""
 
 
 def replace_phrases(
@@ -147,69 +142,21 @@ def _normalise_word(word: str) -> str:
     return re.sub(r"[\W_]", "", word.lower())
 
 
-def propose_phrases(cells: pl.Series) -> str:
-    """Patterns that read most cells of a column; '' if no patterns do.
-
-    A pattern is derived from cells that differ only in the word for an output. The pattern contains a word such as
-    better, begins with the word for the output, or has this word in double brackets.
+def propose_phrases(cells: pl.Series, placeholder: str = "winner") -> str:
+    """Common patterns that read most phrases among the first cells of a column; '' if no pattern reads verdicts for
+    both outputs.
 
     >>> propose_phrases(pl.Series(["A: It is clear.", "B: It is short.", "Both are equally good."]))
-    '{winner}:*|{tie:*equally*}'
+    '{winner}:*|{tie:*equally*,*a tie*,*no difference*,*no preference*,*the same*}'
     """
-    count_of_cell = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())
-    word_counts_of_template: dict[str, Counter[str]] = {}
-    for cell, n_occurrences in count_of_cell.items():
-        for template, word in _iter_templates(cell):
-            word_counts_of_template.setdefault(template, Counter())[word] += n_occurrences
-    count_of_template = {
-        template: sum(word_counts.values())
-        for template, word_counts in word_counts_of_template.items()
-        if len({*word_counts} - {"C"}) > 1
-    }
-    chosen_templates: list[str] = []
-    count_of_unread_cell = {
-        cell: n_occurrences for cell, n_occurrences in count_of_cell.items() if not SINGLE.fullmatch(cell)
-    }
-    for template in sorted(count_of_template, key=lambda template: count_of_template[template], reverse=True):
-        _, template_regex = _compile_pattern(template)
-        count_of_remaining_cell = {
-            cell: n_occurrences
-            for cell, n_occurrences in count_of_unread_cell.items()
-            if not template_regex.fullmatch(cell)
-        }
-        if len(count_of_remaining_cell) < len(count_of_unread_cell) and len(chosen_templates) < MAX_PATTERNS:
-            chosen_templates.append(template)
-            count_of_unread_cell = count_of_remaining_cell
-    candidate_tie_cells = [cell.lower() for cell in count_of_unread_cell if not TOKEN.search(cell)]
-    n_cells_of_tie_phrase = {tie_phrase: sum(tie_phrase in cell for cell in candidate_tie_cells) for tie_phrase in TIES}
-    if chosen_templates and any(n_cells_of_tie_phrase.values()):
-        chosen_templates.append(f"{{tie:*{max(TIES, key=n_cells_of_tie_phrase.__getitem__)}*}}")
-    n_cells, n_unread_cells = sum(count_of_cell.values()), sum(count_of_unread_cell.values())
-    return "|".join(chosen_templates) if chosen_templates and n_cells - n_unread_cells >= MIN_COVERAGE * n_cells else ""
+    phrases = [cell[:LONGEST] for cell in cells.drop_nulls().head(MAX_CELLS) if not SINGLE.fullmatch(cell)]
 
+    def read(patterns_text: str) -> list[str]:
+        patterns = compile_phrases(patterns_text)
+        verdicts = (_read_verdict(phrase, patterns, WORDS, has_position_pattern=False) for phrase in phrases)
+        return list(filter(None, verdicts))
 
-def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
-    """Candidate patterns for a phrase, each with the word that it reads."""
-    for output_word_match in TOKEN.finditer(cell):
-        cell_text_before_word, cell_text_after_word = cell[: output_word_match.start()], cell[output_word_match.end() :]
-        if set(cell_text_before_word + cell_text_after_word) & set("{}|*"):
-            continue
-        sentence_before_word = re.split(r"(?<=[.!?\n])\s+", cell_text_before_word)[-1]
-        leading_wildcard = "*" if sentence_before_word != cell_text_before_word else ""
-        clause_after_word = re.split(r"[.!?\n,;]", cell_text_after_word, maxsplit=1)[0]
-        following_punctuation_match = re.match(r"\s*[:.)\-\u2013,]", cell_text_after_word)
-        if WORSE.search(sentence_before_word + clause_after_word):
-            continue
-        output_word = output_word_match[1].upper()
-        if output_word_match[0].startswith("[[") and not set(output_word_match[0]) & set("*#"):
-            opening_brackets, closing_brackets = output_word_match[0].split(output_word_match[1])
-            yield f"*{opening_brackets}{{winner}}{closing_brackets}*", output_word
-        elif not sentence_before_word.strip() and following_punctuation_match:
-            yield f"{leading_wildcard}{{winner}}{following_punctuation_match[0]}*", output_word
-        elif BETTER.search(sentence_before_word):
-            yield f"{leading_wildcard}{sentence_before_word}{{winner}}*", output_word
-        elif better_word_match := BETTER.search(clause_after_word):
-            yield (
-                f"{leading_wildcard}{sentence_before_word}{{winner}}{clause_after_word[: better_word_match.end()]}*",
-                output_word,
-            )
+    patterns = [pattern for pattern in COMMON_PATTERNS if len(set(read(pattern))) > 1]
+    proposal = "|".join([*patterns, *([TIE_PATTERN] if read(TIE_PATTERN) else [])])
+    is_usual = patterns and len(read(proposal)) >= MIN_COVERAGE * len(phrases)
+    return proposal.replace("winner", placeholder) if is_usual else ""
