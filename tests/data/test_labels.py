@@ -32,7 +32,7 @@ def words(labels: object, negative: object, positive: object) -> list[object]:
         ("trace_id", "gold", "grader", ("No", "Yes")),
         ("request_id", "reviewer", "autograder_verdict", (False, True)),
         ("sample", "sme_verdict", "gpt_judge", ("Incorrect", "Correct")),
-        ("q", "annotator", "eval_result", ("unsafe", "safe")),
+        ("q_id", "annotator", "eval_result", ("unsafe", "safe")),
     ],
 )
 def test_a_column_for_each_rater(item: str, human: str, judge: str, pair: tuple[object, object]) -> None:
@@ -443,28 +443,6 @@ def test_labels_of_nested_evaluations_and_annotations_have_a_mapping() -> None:
         cu.read(table)
     columns = json.loads(str(error.value).partition("columns=")[2].removesuffix(")").replace("'", '"'))
     assert set(cu.read(table, columns=columns).humans) == {"annotations.faithfulness.label"}
-
-
-@pytest.mark.parametrize(("lacking", "kind"), [("human", "annotators"), ("metric", "a judge")])
-def test_slices_with_the_labels_of_a_rater_are_named(lacking: str, kind: str) -> None:
-    given = "judge" if lacking == "human" else "expert"
-    table = pl.DataFrame(
-        {
-            "id": range(N),
-            given: words(JUDGE, "fail", "pass"),
-            "target": words(EXPERT, "fail", "pass"),
-            "topic": ["a", "b"] * (N // 2),
-        }
-    )
-    (message,) = [note.message for note in cu.read(table).notes if note.rule == "labels-as-slices"]
-    patterns = {given: "human" if given == "expert" else "metric", "target": lacking}
-    options = [f" --columns '{patterns[name]}:{{rater:{name}}}'" for name in sorted(patterns, key=patterns.__getitem__)]
-    assert message == (
-        f"table: the labels in target are used as slices; if they are the labels of {kind}, give --column item=id"
-        + "".join(options)
-    )
-    both = cu.read(table.with_columns(human=pl.lit("pass"), judge=pl.lit("pass")))
-    assert "labels-as-slices" not in {note.rule for note in both.notes}
 
 
 def test_notes_say_how_a_table_of_labels_was_read() -> None:

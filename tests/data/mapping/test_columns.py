@@ -214,30 +214,30 @@ def test_people_in_no_pattern_are_told() -> None:
         ),
         (
             {**OUTPUT, "score": ["human:{rater}_coherence_{aspect:ann1}", "metric:{rater}_coherence_{aspect}"]},
-            "table: rater 'human' is human in column 'human_coherence_ann1' and metric in column "
-            "'human_coherence_ann2'; give each rater one kind",
+            "table: rater 'human' has columns of several kinds: 'human_coherence_ann1' (human), 'human_coherence_ann2' "
+            "(metric); give each rater one kind",
         ),
         ({**OUTPUT, "score": ["human_{aspect}_ann1", "human_{aspect}_ann2"]}, ""),
         (
             {**OUTPUT, "score": ["human_coherence_{rater}", "human_fluency_{rater}"]},
-            "table: columns 'human_coherence_ann1' and 'human_fluency_ann1' have the same rater 'ann1'; distinguish "
-            "them by {rater}, {aspect} or {repeat}",
+            "table: columns 'human_coherence_ann1' and 'human_fluency_ann1' have the same rater, aspect and repeat; "
+            "distinguish them by {rater}, {aspect} or {repeat}",
         ),
         *(
             (
                 {**OUTPUT, "score": patterns},
-                f"table: rater 'human' is {first} in column 'human_coherence_ann1' and {second} in column "
-                "'human_coherence_ann2'; give each rater one kind",
+                f"table: rater 'human' has columns of several kinds: 'human_coherence_ann1' ({first}), "
+                f"'human_coherence_ann2' ({second}); give each rater one kind",
             )
             for first, second, patterns in (
-                ("of unknown kind", "metric", ["{rater}_coherence_{aspect:ann1}", "metric:{rater}_coherence_{aspect}"]),
-                ("metric", "of unknown kind", ["metric:{rater}_coherence_{aspect:ann1}", "{rater}_coherence_{aspect}"]),
+                ("unknown", "metric", ["{rater}_coherence_{aspect:ann1}", "metric:{rater}_coherence_{aspect}"]),
+                ("metric", "unknown", ["metric:{rater}_coherence_{aspect:ann1}", "{rater}_coherence_{aspect}"]),
             )
         ),
         (
             {**OUTPUT, "rater": "output", "score": ["human:human_coherence_ann1", "human:human_fluency_ann1"]},
-            "table: columns 'human_coherence_ann1' and 'human_fluency_ann1' have the same rater; distinguish them by "
-            "{rater}, {aspect} or {repeat}",
+            "table: columns 'human_coherence_ann1' and 'human_fluency_ann1' have the same rater, aspect and repeat; "
+            "distinguish them by {rater}, {aspect} or {repeat}",
         ),
         *(
             (

@@ -204,17 +204,11 @@ def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
         read(frame)
 
 
-def test_a_column_that_tells_doubled_rows_apart_is_refused() -> None:
+def test_doubled_rows_are_repeats_unless_an_order_is_declared() -> None:
     frame = OWN.with_columns(turn=pl.lit(1), judge=pl.lit("gpt-4"))
     assert note_messages(read(frame)) == {
         "repeats": "4 further verdicts of the same rater, item and order are read as repeats"
     }
-    assert read(frame.with_columns(seconds=pl.int_range(8))).preferences.frame.height == 8
-    assert reading_error(frame.with_columns(ord=pl.int_range(8) % 2)) == (
-        "table: 4 verdicts repeat the rater, item and order of another verdict, and differ only in column 'ord', "
-        "which is not read. If this column holds the presentation order, give --column order=ord; if it numbers runs, "
-        "remove the column"
-    )
     study = read(frame.with_columns(ord=pl.int_range(8) % 2), columns={"order": "ord"})
     assert study.preferences.frame["order"].to_list() == ["ab", "ba"] * 4
 

@@ -34,9 +34,8 @@ def test_a_run(tmp_path: Path) -> None:
     assert set(study.items.frame["group"]) == {"mmlu:subject=law"}
     assert outputs_of(study).texts.row(0) == ("mmlu:subject=law/id1", MODELS[0], f"answer of {MODELS[0]}")
     assert outputs_of(study).sources.row(0)[:3] == ("mmlu:subject=law/id1", "question id1", ["yes"])
-    assert note_counts(study) == {"other-splits": 1, "direction-unknown": 0, "missing-score": 1}
+    assert note_counts(study) == {"direction-unknown": 0, "missing-score": 1}
     assert note_messages(study) == {
-        "other-splits": "1 statistics of other splits are not read (valid)",
         "direction-unknown": "HELM does not record for which metrics lower is better, so higher counts as better; for "
         "metrics with the opposite direction, give a raters file with higher_is_better",
         "missing-score": "1 scores are missing and count as not rated",

@@ -71,18 +71,13 @@ def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     samples += [inspect_sample(8, "B", scorer="topic"), inspect_sample(9, "maybe" * 9)]
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
-    assert reading_error(path) == (
-        f"a.json: 2 scores are text although their scorer also gives numbers (match '{'maybe' * 8}'); allowed: numbers "
-        "and C, P, I, N, yes, true, no, false. To drop and count these scores, use --invalid drop (in Python "
-        "invalid='drop')"
-    )
-    study = read(path, invalid="drop")
+    study = read(path)
     assert study.ratings.frame.height == len(SCORES)
-    assert note_counts(study) == {"unfinished-log": 1, "unreadable-score": 2, "score-not-number": 2, "missing-score": 1}
+    assert note_counts(study) == {"unfinished-log": 1, "score-not-number": 4, "missing-score": 1}
     assert note_messages(study) == {
         "unfinished-log": "logs of runs that did not finish successfully: a.json (error)",
-        "unreadable-score": "2 scores are text without a numeric meaning and were dropped",
-        "score-not-number": "2 scores are lists or text, not numbers, and were dropped (match, topic)",
+        "score-not-number": "4 scores are lists or text, not numbers, and were dropped "
+        f"(match '{'maybe' * 8}', match '[1, 2]', topic 'B')",
         "missing-score": "1 scores are missing and count as not rated",
     }
 

@@ -131,6 +131,6 @@ def test_directions_that_contradict_are_refused(tmp_path: Path) -> None:
     for task, up in (("a", True), ("b", False)):
         write_lm_eval(tmp_path / task, LINES, task=task, higher={"exact_match": up})
     assert reading_error(tmp_path).endswith(
-        "test_directions_that_contradic0: for exact_match, higher is better in a and lower is "
-        "better in b; read these tasks separately"
+        "test_directions_that_contradic0: higher is better for exact_match in one task and lower is better in another "
+        "(b); read these tasks separately"
     )

@@ -13,7 +13,6 @@ import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from tests.data.input_errors import reading_error
-from tests.data.mapping.tables import proposed
 from tests.data.study_parts import note_counts, note_messages
 
 N_ITEMS = 60
@@ -311,18 +310,16 @@ def test_a_column_that_may_tell_doubled_rows_apart_is_named(role: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "of", "phrase"),
-    [(("verdict_AB", "verdict_BA"), "places", True), (("original_winner", "swapped_winner"), "columns", False)],
+    ("names", "of", "mapping"),
+    [
+        (("verdict_AB", "verdict_BA"), "places", {"winner": "verdict_{order}", "phrase": "{position}"}),
+        (("original_winner", "swapped_winner"), "columns", {"winner": "{order}_winner"}),
+    ],
 )
-def test_a_column_of_verdicts_for_each_order_is_proposed_and_read(
-    names: tuple[str, str], of: str, phrase: bool
-) -> None:
+def test_a_column_of_verdicts_for_each_order_is_read(names: tuple[str, str], of: str, mapping: dict[str, str]) -> None:
     columns = ["item", "model_a", "model_b"]
     one, two = (pl.DataFrame(verdict_rows(("A", "B", "tie"), of=of))[start::2] for start in (0, 1))
     table = one.rename({"winner": names[0]}).join(two.rename({"winner": names[1]}), on=columns)
-    mapping = proposed(table.with_columns(judge=pl.lit("judge")))
-    assert mapping["winner"] in ("verdict_{order}", "{order}_winner")
-    assert ("phrase" in mapping) == phrase
     read_table = table.with_columns(judge=pl.lit("judge"))
     assert verdicts(read(read_table, columns=mapping)).equals(verdicts(study_of(PLAIN)))
     for columns, message in (

@@ -113,20 +113,13 @@ def test_the_data_may_hold_the_scores_of_models(tmp_path: Path) -> None:
             f"{data.name}: rm_chosen, rm_rejected are read as scores of the right and the wrong output by rm",
         ]
         assert cu.agreement(study, resamples=0).metrics["sample_accuracy"].to_list() == [1]
-    # The columns of texts, labels and subsets are optional, and a column may hold the names of the models.
-    models = pl.DataFrame({"id": [7, 7, 8], "model": ["x", "y", "x"], "score_chosen": [1, 2, 3], "score_rejected": 2})
-    for table, expected in (
-        (pl.DataFrame({"rm_chosen": [2.5, 1.0], "rm_rejected": [1.0, 1.5]}), [("rm", 0.5)]),
-        (models, [("x", 0.5), ("y", 0.0)]),
-    ):
-        (message,) = [note.message for note in cu.read(table).notes if note.rule == "scored-pairs"]
-        name, by = ("score", "the column model") if table is models else ("rm", "rm")
-        assert message == (
-            f"table: {name}_chosen, {name}_rejected are read as scores of the right and the wrong output by {by}"
-        )
-        result = cu.agreement(cu.read(table), resamples=0).metrics
-        assert result.select("metric", "sample_accuracy").sort("metric").rows() == expected
-    # A column `model` is the generator if the scores have a name; lengths and human ratings are no scores of a model.
+    # The columns of texts, labels and subsets are optional.
+    scores = pl.DataFrame({"rm_chosen": [2.5, 1.0], "rm_rejected": [1.0, 1.5]})
+    (message,) = [note.message for note in cu.read(scores).notes if note.rule == "scored-pairs"]
+    assert message == "table: rm_chosen, rm_rejected are read as scores of the right and the wrong output by rm"
+    result = cu.agreement(cu.read(scores), resamples=0).metrics
+    assert result.select("metric", "sample_accuracy").rows() == [("rm", 0.5)]
+    # A column `model` names no reward model; lengths and human ratings are no scores of a model.
     named = pl.DataFrame({"model": "gpt", "skywork_chosen": [2.5], "skywork_rejected": [1.0]})
     others = ("len_chosen", "len_rejected", "human_chosen", "human_rejected")
     study = cu.read(named.with_columns(pl.lit(7).alias(name) for name in others))
@@ -135,7 +128,7 @@ def test_the_data_may_hold_the_scores_of_models(tmp_path: Path) -> None:
     texts = {"id": 3, "subset": "math", "prompt": "q", "chosen": "b", "rejected": "c"}
     lengths = write_json(tmp_path / "lengths.json", [texts | {"n_tokens_chosen": 3, "n_tokens_rejected": 4}])
     assert read(lengths).metrics == ()
-    assert "prompt '7' occurs twice" in reading_error(models.drop("model"))
+    assert "prompt '7' occurs twice" in reading_error(scores.with_columns(id=pl.lit(7)))
     several = [row | {"chosen": ["a", "b"], "rejected": ["c"], "rm_chosen": 2, "rm_rejected": 1}]
     assert reading_error(write_json(tmp_path / "several.json", several)) == (
         "several.json, row 1: 2 chosen and 1 rejected texts have only one score each (rm_chosen, rm_rejected); "

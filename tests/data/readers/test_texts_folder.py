@@ -49,7 +49,10 @@ def test_folders_that_are_not_of_texts(tmp_path: Path) -> None:
             cu.read(write(tmp_path / str(number), files))
     with pytest.raises(cu.InputError, match=exactly("texts: a folder of texts has no parts; remove '::Aster'")):
         cu.read(f"{write(tmp_path / 'texts', FILES)}::Aster")
-    with pytest.raises(cu.InputError, match=exactly("two: i1 has two files of source; keep one of them")):
+    with pytest.raises(
+        cu.InputError,
+        match=exactly("two: the same file of source occurs twice, in rows 1, 2 (item 'i1'); one file per item"),
+    ):
         cu.read(write(tmp_path / "two", {**FILES, "prompts/i1.txt": "p", "sources/i1.txt": "q"}))
     with pytest.raises(
         cu.InputError, match=exactly("none: no outputs; give a folder for each system, SYSTEM/ITEM.txt")

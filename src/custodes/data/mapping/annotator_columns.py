@@ -94,36 +94,15 @@ def _is_plausible(label_by_role_list: Sequence[Mapping[str, str]]) -> bool:
 
 
 def pooled_aspects(human_column_names: Sequence[str]) -> list[str]:
-    """The aspects in the names of human ratings, if there are several aspects, as in `human_coherence` and
+    """The known aspects in the names of human ratings, if there are several, as in `human_coherence` and
     `human_fluency`.
 
-    A part of the names is an aspect if the part is a known aspect or is crossed with a part that numbers annotators.
-
-    >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["expert_1", "turker_1"])
+    >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["human_coherence_1", "human_coherence_2"])
     (['coherence', 'fluency'], [])
     """
-    name_word_lists = [split_name(name) for name in human_column_names]
-    aspects_in_names = dict.fromkeys(
-        stem(word) for words in name_word_lists for word in words if stem(word) in ASPECTS | SHORT_ASPECTS
-    )
-    if len(aspects_in_names) > 1:
-        return list(aspects_in_names)
-    if len({len(words) for words in name_word_lists}) != 1:
-        return []
-    label_sets_of_varying_positions = [
-        labels for labels in map(dict.fromkeys, zip(*name_word_lists, strict=True)) if len(labels) > 1
-    ]
-    if len(label_sets_of_varying_positions) != 2 or len(label_sets_of_varying_positions[0]) * len(
-        label_sets_of_varying_positions[1]
-    ) != len(name_word_lists):
-        return []
-    aspect_label_sets = [labels for labels in label_sets_of_varying_positions if not any(map(looks_like_rater, labels))]
-    return (
-        list(aspect_label_sets[0])
-        if len(aspect_label_sets) == 1
-        and any(all(map(looks_like_rater, labels)) for labels in label_sets_of_varying_positions)
-        else []
-    )
+    stems = [stem(word) for name in human_column_names for word in split_name(name)]
+    aspects = list(dict.fromkeys(word for word in stems if _is_aspect(word)))
+    return aspects if len(aspects) > 1 else []
 
 
 def people_patterns(

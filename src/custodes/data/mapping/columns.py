@@ -245,11 +245,16 @@ class Columns:
 
         `column_name_lists` has the names of the columns of each table.
         """
-        lone_role = next((role for role in PAIR if role in self.roles and not set(PAIR) <= set(self.roles)), None)
-        if lone_role is not None:
-            raise OptionError(f"columns: {lone_role} is mapped without {PAIR[1 - PAIR.index(lone_role)]}; map both")
-        if not column_name_lists:
-            raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
+        reject(
+            (
+                len(self.roles.keys() & set(PAIR)) == 1,
+                f"columns: {' and '.join(PAIR)} belong together; map both",
+            ),
+            (
+                not column_name_lists,
+                "columns: a mapping applies only to tables, and no input is a table; leave columns out",
+            ),
+        )
         all_column_names = list(
             dict.fromkeys(column_name for table_column_names in column_name_lists for column_name in table_column_names)
         )
@@ -345,16 +350,13 @@ class Columns:
             f"{name!r} ({role}={self.roles[role]!r} is used)"
             for name, role in _overridden_columns(self._present_roles(frame.columns), frame.columns).items()
         ]
-        notes = [
-            *build_notes(
-                (
-                    "column-gave-way",
-                    len(overridden_column_texts),
-                    f"{where}: columns not used: {join_labels(overridden_column_texts)}",
-                )
-            ),
-            *notes,
-        ]
+        notes[:0] = build_notes(
+            (
+                "column-gave-way",
+                len(overridden_column_texts),
+                f"{where}: columns not used: {join_labels(overridden_column_texts)}",
+            )
+        )
         if "phrase" in self.roles and "winner" in mapped_table.columns:
             mapped_table, phrase_notes = replace_phrases(mapped_table, self.roles["phrase"], where=where)
             notes += phrase_notes
@@ -380,14 +382,15 @@ class Columns:
                 f"{where}: no column names the system; all rows are of one system, called {system_name} after the file"
             )
             notes.append(Note(rule="system-of-file", message=message))
-        melt_notes: list[Note] = []
+        notes += text_notes
         if match_of_score_column:
             mapped_table, melt_notes = melt_patterns(mapped_table, match_of_score_column, where=where)
+            notes += melt_notes
         return MappingResult(
             frame=mapped_table,
             items=item_table,
             texts=text_table,
-            notes=(*notes, *text_notes, *melt_notes),
+            notes=tuple(notes),
             wide=bool(match_of_score_column),
         )
 

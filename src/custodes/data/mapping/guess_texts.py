@@ -136,7 +136,9 @@ def _item_columns(
     frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None, declared_roles: Mapping[str, str]
 ) -> list[str]:
     """Candidate columns of the item: the declared column, or columns of labels and the source."""
-    label_columns = [name for name in find_items(frame, free_columns) if not is_prose(frame[name])]
+    label_columns = [
+        name for name in find_items(frame, free_columns) if frame[name].n_unique() > 1 and not is_prose(frame[name])
+    ]
     all_columns = dict.fromkeys([*label_columns, *filter(None, [source_column])])
     return [declared_roles["item"]] if "item" in declared_roles else list(all_columns)
 

@@ -42,9 +42,6 @@ OF_RATERS = PERSONS.union(
 """Words at the beginning of a column name which show that the column is not about the application, as in
 `judge_prompt_version` and `reviewer_session_id`."""
 
-LONGEST_KEY = 64
-"""Maximum number of characters of an item label."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LabelLayout:
@@ -189,7 +186,6 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         and looks_like_person(name)
         and not all(map(is_model_name, frame[name].drop_nulls().unique().cast(pl.String)))
     ]
-    fallback_item_columns = [] if item_column else [name for name in undeclared_columns if _may_be_key(frame[name])]
 
     def identify_rows(*names: str) -> bool:
         key_rows = frame.select(name for name in {*names, *fixed_key_columns} if name)
@@ -229,7 +225,6 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
             for reviewer_column, likely_item_column in product(reviewer_columns, likely_item_columns)
             if _are_reviews(frame, reviewer_column, [likely_item_column, *fixed_key_columns], metric_and_text_columns)
         ),
-        (("", "", name) for name in fallback_item_columns if identify_rows(name)),
         [("", "", item_column)],
     )
     reviewer_column, repeat_column, item_column = next(candidate_key_tuples)
@@ -254,12 +249,6 @@ def _is_cluster_name(name_words: Sequence[str]) -> bool:
 def _ends_in(name_words: Sequence[str], names_of_two_words: Sequence[str]) -> bool:
     """Whether the last two words are one of `names_of_two_words`, and the words before are not about raters."""
     return "_".join(name_words[-2:]) in names_of_two_words and OF_RATERS.isdisjoint(name_words[:-2])
-
-
-def _may_be_key(column: pl.Series) -> bool:
-    """Whether cells may be item labels: integers, or short texts."""
-    is_short_text = column.dtype == pl.String and (column.str.len_chars() <= LONGEST_KEY).all()
-    return column.dtype.is_integer() or bool(is_short_text)
 
 
 def _are_reviews(

@@ -183,7 +183,9 @@ def _wide_layout(
         for name in human_columns
     )
     may_be_text_table = find_columns("text", frame.columns) or not human_columns
-    has_human_labels = are_human_columns_labels or _have_common_words([words_of_column[name] for name in human_columns])
+    has_human_labels = are_human_columns_labels or (
+        len(human_columns) > 1 and _has_only_words(words_of_column[name] for name in human_columns)
+    )
     if not judge_columns and (may_be_text_table or not has_human_labels):
         return None
     if not human_columns:
@@ -259,36 +261,24 @@ def _columns_without_names(
 ) -> list[str]:
     """The columns of human labels, except columns such as `reviewer` that hold names of people.
 
-    A column named like `reviewer` holds names if no cell occurs as a label in another column. If there is no other
-    column, the cells are compared with known labels. A single column of human labels may also have labels that the
-    judges do not use: known words, or two words in a column such as `expert`.
+    A column named like `reviewer` holds labels if a cell is a known label, or occurs as a label in another column. A
+    single column such as `expert` may also have two unknown words.
     """
     distinct_words_of_column = {
-        name: set(words_of_column[name].drop_nulls()) for name in (*human_columns, *judge_columns)
+        name: {*words_of_column[name].drop_nulls()} for name in (*human_columns, *judge_columns)
     }
-    person_columns = [name for name in human_columns if looks_like_person(name)]
-    label_columns = [name for name in distinct_words_of_column if name not in person_columns]
+    label_columns = [name for name in distinct_words_of_column if name not in filter(looks_like_person, human_columns)]
 
-    def holds_names(name: str) -> bool:
-        column_words, is_number_column = distinct_words_of_column[name], is_number(words_of_column[name])
-        if not column_words or is_binary(column_words):
-            return False
-        if len(human_columns) == 1 and label_columns and not is_number_column:
-            last_word = [stem(word) for word in split_name(name) if stem(word)][-1]
-            has_known_words = any(len(word) > 1 for word in column_words & POLARITY.keys())  # `t` may be initials
-            if has_known_words or (len(column_words) == 2 and last_word in LABEL_PERSONS):
-                return False
-        other_columns = label_columns or [other_column for other_column in person_columns if other_column != name]
-        if is_number_column and (
-            not other_columns or any(is_number(words_of_column[other_column]) for other_column in other_columns)
-        ):
-            return False
-        label_words_of_others = (
-            set().union(*(distinct_words_of_column[other_column] for other_column in other_columns)) or POLARITY.keys()
+    def holds_labels(name: str) -> bool:
+        words = distinct_words_of_column[name]
+        label_words = {word for word in POLARITY if len(word) > 1}.union(  # `t` may be initials
+            *(distinct_words_of_column[other] for other in label_columns or distinct_words_of_column if other != name)
         )
-        return column_words.isdisjoint(label_words_of_others)
+        last_word = [stem(word) for word in split_name(name) if stem(word)][-1]
+        has_two_words = len(words) == 2 and last_word in LABEL_PERSONS and human_columns == [name] and label_columns
+        return is_binary(words) or not label_words.isdisjoint(words) or bool(has_two_words)
 
-    return [name for name in human_columns if name not in person_columns or not holds_names(name)]
+    return [name for name in human_columns if not looks_like_person(name) or holds_labels(name)]
 
 
 def _flag_columns(frame: pl.DataFrame, binary_columns: Sequence[str]) -> list[str]:
@@ -330,20 +320,6 @@ def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dic
     ):
         return {}
     return rater_and_criterion_of_column
-
-
-def _have_common_words(columns: Sequence[pl.Series]) -> bool:
-    """Whether there are several columns of words, and the words that occur in all columns are more than half of the
-    words of each column."""
-    distinct_words_of_columns = [set(column.drop_nulls()) for column in columns]
-    common_words = (
-        set.intersection(*distinct_words_of_columns)
-        if len(distinct_words_of_columns) > 1 and _has_only_words(columns)
-        else set()
-    )
-    return bool(common_words) and all(
-        2 * len(common_words) > len(distinct_words) for distinct_words in distinct_words_of_columns
-    )
 
 
 def _has_few_words(column: pl.Series) -> bool:

@@ -405,54 +405,48 @@ def _check_people(
     where: str,
 ) -> None:
     """Raise `InputError` if a pattern of human ratings matches an average, or splits the name of a metric."""
-    label_by_role_of_human_column = {
-        column_name: label_by_role
-        for column_name, label_by_role in label_by_role_of_column.items()
-        if label_by_role.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[column_name][1])
+    human_labels = {
+        name: labels
+        for name, labels in label_by_role_of_column.items()
+        if labels.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[name][1])
     }
-    specific_rater_names = [
-        rater_name
-        for rater_name in dict.fromkeys(
-            label_by_role["rater"] for label_by_role in label_by_role_of_human_column.values()
+    raters = dict.fromkeys(labels["rater"] for labels in human_labels.values())
+    annotators = [rater for rater in raters if not set(split_name(rater)) <= AVERAGES | GENERIC]
+    for name, labels in human_labels.items():
+        other_annotators = [rater for rater in annotators if rater != labels["rater"]]
+        is_metric = labels["rater"] not in annotators or not SCORERS.isdisjoint(name_stems(labels["aspect"]))
+        reject(
+            (
+                other_annotators and is_metric,
+                f"{where}: pattern {match_of_column[name][0].written!r} reads column {name!r} as aspect "
+                f"{labels['aspect']!r} rated by annotator {labels['rater']!r}; if {name!r} is a metric or an average, "
+                f"list the annotators, as in {{rater:{','.join(other_annotators[:3])}}} (a comma list of globs)",
+            ),
+            error=InputError,
         )
-        if not set(split_name(rater_name)) <= AVERAGES | GENERIC
-    ]
-    for column_name, label_by_role in label_by_role_of_human_column.items():
-        other_rater_names = [rater_name for rater_name in specific_rater_names if rater_name != label_by_role["rater"]]
-        if other_rater_names and (
-            label_by_role["rater"] not in specific_rater_names
-            or not SCORERS.isdisjoint(name_stems(label_by_role["aspect"]))
-        ):
-            raise InputError(
-                f"{where}: pattern {match_of_column[column_name][0].written!r} reads column {column_name!r} as aspect "
-                f"{label_by_role['aspect']!r} "
-                f"rated by annotator {label_by_role['rater']!r}; if {column_name!r} is a metric or an average, list "
-                f"the annotators, as in {{rater:{','.join(other_rater_names[:3])}}} (a comma list of globs)"
-            )
 
 
 def _check_distinct(label_by_role_of_column: Mapping[str, Mapping[str, str]], *, where: str) -> None:
     """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
-    column_of_role_labels: dict[tuple[str, ...], str] = {}
-    first_column_and_kind_of_rater: dict[str, tuple[str, str]] = {}
-    for column_name, label_by_role in label_by_role_of_column.items():
-        role_labels = tuple(label_by_role.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
-        if role_labels in column_of_role_labels:
-            role_labels_text = ", ".join(
-                f"{role} {label!r}" for role, label in label_by_role.items() if label and role != "kind"
-            )
-            raise InputError(
-                f"{where}: columns {column_of_role_labels[role_labels]!r} and {column_name!r} have the same "
-                f"{role_labels_text or 'rater'}; "
-                "distinguish them by {rater}, {aspect} or {repeat}"
-            )
-        column_of_role_labels[role_labels] = column_name
-        first_column_name, first_kind = first_column_and_kind_of_rater.setdefault(
-            label_by_role.get("rater", column_name), (column_name, label_by_role.get("kind", ""))
-        )
-        if label_by_role.get("kind", "") != first_kind:
-            raise InputError(
-                f"{where}: rater {label_by_role['rater']!r} is {first_kind or 'of unknown kind'} in column "
-                f"{first_column_name!r} and {label_by_role.get('kind') or 'of unknown kind'} in column "
-                f"{column_name!r}; give each rater one kind"
-            )
+    label_roles = ("rater", "aspect", "repeat", "system", "kind")
+    label_rows = pl.DataFrame(
+        [(name, *(labels.get(role, "") for role in label_roles)) for name, labels in label_by_role_of_column.items()],
+        schema=["column", *label_roles],
+        orient="row",
+    )
+    duplicates = label_rows.filter(pl.struct(label_roles[:4]).is_duplicated()).sort(label_roles, maintain_order=True)
+    mixed = label_rows.filter(pl.col("kind").n_unique().over("rater") > 1)
+    kinds = [f"{name!r} ({kind or 'unknown'})" for name, kind in mixed.select("column", "kind").iter_rows()]
+    reject(
+        (
+            duplicates.height,
+            f"{where}: columns {' and '.join(map(repr, duplicates['column'].head(2)))} have the same rater, aspect and "
+            "repeat; distinguish them by {rater}, {aspect} or {repeat}",
+        ),
+        (
+            kinds,
+            f"{where}: rater {''.join(mixed['rater'].head(1))!r} has columns of several kinds: {', '.join(kinds)}; "
+            "give each rater one kind",
+        ),
+        error=InputError,
+    )

@@ -14,7 +14,7 @@ from custodes.data.loading import decode_text, read_file_bytes
 from custodes.data.mapping.columns import Columns
 from custodes.data.patterns import Patterns
 from custodes.data.study import SELECTION
-from custodes.errors import InputError, OptionError, suggestion
+from custodes.errors import InputError, OptionError, reject, suggestion
 
 TABLE = "columns"
 PATHS = ("raters", "items")
@@ -41,21 +41,20 @@ class Schema:
         except (ValueError, RecursionError) as error:
             raise InputError(f'{toml_path.name}: not TOML: {error}; an example: reader = "ratings"') from None
         for toml_key, toml_value in toml_value_of_key.items():
-            if toml_key not in KEYS:
-                raise InputError(
-                    f"{toml_path.name}: unknown key {toml_key!r}{suggestion(toml_key, KEYS)}; keys: {', '.join(KEYS)}"
-                )
-            is_text_list = (
-                isinstance(toml_value, list)
-                and toml_key in SELECTION
-                and all(isinstance(element, str) for element in toml_value)
-            )
-            if toml_key != TABLE and not (isinstance(toml_value, str) or is_text_list):
-                raise InputError(
+            is_text_list = isinstance(toml_value, list) and all(isinstance(element, str) for element in toml_value)
+            is_allowed_value = isinstance(toml_value, str) or (is_text_list and toml_key in SELECTION)
+            reject(
+                (
+                    toml_key not in KEYS,
+                    f"{toml_path.name}: unknown key {toml_key!r}{suggestion(toml_key, KEYS)}; keys: {', '.join(KEYS)}",
+                ),
+                (
+                    toml_key != TABLE and not is_allowed_value,
                     f"{toml_path.name}: {toml_key} = {toml_value!r} is not a text; write the value in quotes, such as "
-                    f"{toml_key} = "
-                    '"..."'
-                )
+                    f'{toml_key} = "..."',
+                ),
+                error=InputError,
+            )
         try:
             column_mapping = Columns.make(toml_value_of_key.get(TABLE, {}))
         except OptionError as error:

@@ -61,7 +61,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     unknown, as these files do not record it.
     """
     question_column_name = fitting_columns(frame, COLUMNS, where=where)[0]
-    unused_column_table = frame.drop(question_column_name, *USED_COLUMNS, *MARKS, *METADATA, strict=False)
+    unused_column_names = frame.drop(question_column_name, *USED_COLUMNS, *MARKS, *METADATA, strict=False).columns
     # In files of Arena, `turn` is the length of the conversation; in MT-bench, it is the rated turn.
     has_rated_turn = {"anony", "language", "conv_metadata"}.isdisjoint(frame.columns)
     item_table = read_items(frame, where=where, question_column_name=question_column_name, has_turns=has_rated_turn)
@@ -79,10 +79,8 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     )
     verdict_rows, order_notes = interpret_verdicts(verdict_table, frame, where=where, verdict_column_name="winner")
     notes += [
-        *build_notes(unused_columns(unused_column_table.columns, where=where)),
-        *item_per_row_notes(
-            frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where, role="cluster"
-        ),
+        *build_notes(unused_columns(unused_column_names, where=where)),
+        *item_per_row_notes(frame, question_column_name, [*unused_column_names, "prompt"], where=where, role="cluster"),
     ]
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
     text_tuples, source_tuples = _texts(
@@ -92,7 +90,6 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         verdict_rows,
         where=where,
         invalid=invalid,
-        unused_column_table=unused_column_table,
         items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=lambda rater: kind_of_rater.get(rater) or kind_of_label(rater),
         outputs=build_outputs(text_tuples, source_tuples, where=where)[0],

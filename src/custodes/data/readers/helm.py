@@ -7,7 +7,6 @@ and of the classes `RunSpec`, `ScenarioState`, `PerInstanceStats`, `Stat` and `M
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,7 +63,6 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     different training examples are repeats.
     """
     log_records = LogRecords(where=where)
-    statistic_count_of_split: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
         file_names = [file_name for file_name in LAYOUTS if (folder / file_name).is_file()]
         missing_file_names = {SPEC, STATS}.difference(file_names)
@@ -89,7 +87,6 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
             item_label = _item_label(task_name, instance_stats.instance_id, instance_stats.perturbation)
             for statistic in instance_stats.stats:
                 if statistic.name.split not in ("test", None):
-                    statistic_count_of_split[statistic.name.split] += 1
                     continue
                 log_records.groups.setdefault(item_label, task_name)
                 log_records.score(
@@ -120,12 +117,6 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
                 log_records.texts.append((item_label, model_name, request_state.result.completions[0].text))
     return log_records.study(
         notes=build_notes(
-            (
-                "other-splits",
-                statistic_count_of_split.total(),
-                f"{where}: {statistic_count_of_split.total()} statistics of other splits are not read "
-                f"({join_labels(statistic_count_of_split)})",
-            ),
             (
                 "direction-unknown",
                 True,

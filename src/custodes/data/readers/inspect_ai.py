@@ -59,7 +59,7 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
     """
     log_records = LogRecords(where=where)
     unfinished_log_texts: list[str] = []
-    raters_and_nonnumeric_values: list[tuple[str, str | None]] = []  # texts, and None for lists
+    nonnumeric_texts: list[str] = []
     for file in files:
         log, samples = _parsed_log(file, log_records.load(file, file.name))
         task_name, model_name = log.eval.task, log.eval.model
@@ -84,27 +84,9 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
                     rater_name = f"{scorer_name}/{value_name}" if value_name else scorer_name
                     score_number = parse_number(score_value, GRADES)
                     if score_number is None and score_value is not None:
-                        value_text = None if isinstance(score_value, list | dict) else str(score_value)[:40]
-                        raters_and_nonnumeric_values.append((rater_name, value_text))
+                        nonnumeric_texts.append(f"{rater_name} {str(score_value)[:40]!r}")
                     else:
                         log_records.score(item_label, model_name, rater_name, score_number, repeat=str(sample.epoch))
-    lost_score_texts = [
-        f"{rater_name} {value_text!r}"
-        for rater_name, value_text in raters_and_nonnumeric_values
-        if value_text is not None and rater_name in log_records.kinds
-    ]
-    if lost_score_texts and invalid == "error":
-        raise InputError(
-            f"{where}: {len(lost_score_texts)} scores are text although their scorer also gives numbers "
-            f"({join_labels(dict.fromkeys(lost_score_texts), limit=3)}); allowed: numbers and "
-            f"{', '.join(grade.upper() if len(grade) == 1 else grade for grade in GRADES)}. To drop and count these "
-            "scores, use --invalid drop (in Python invalid='drop')"
-        )
-    raters_of_dropped_values = [
-        rater_name
-        for rater_name, value_text in raters_and_nonnumeric_values
-        if value_text is None or rater_name not in log_records.kinds
-    ]
     return log_records.study(
         notes=build_notes(
             (
@@ -113,15 +95,10 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
                 f"{where}: logs of runs that did not finish successfully: {join_labels(unfinished_log_texts)}",
             ),
             (
-                "unreadable-score",
-                len(lost_score_texts),
-                f"{where}: {len(lost_score_texts)} scores are text without a numeric meaning and were dropped",
-            ),
-            (
                 "score-not-number",
-                len(raters_of_dropped_values),
-                f"{where}: {len(raters_of_dropped_values)} scores are lists or text, not numbers, and were dropped "
-                f"({join_labels(dict.fromkeys(raters_of_dropped_values))})",
+                len(nonnumeric_texts),
+                f"{where}: {len(nonnumeric_texts)} scores are lists or text, not numbers, and were dropped "
+                f"({join_labels(dict.fromkeys(nonnumeric_texts), limit=3)})",
             ),
         )
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -77,11 +76,6 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({join_labels(non_system_slice_names, limit=4)})" if non_system_slice_names else "",
     ]
-    same_label_column_names = (
-        _columns_with_same_labels(frame, layout, non_system_slice_names) if is_layout_guessed else []
-    )
-    missing_rater_text, missing_field = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
-    complete_layout = replace(layout, **{missing_field: tuple(same_label_column_names)})  # type: ignore[arg-type]
     repeated_id_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
     return replace(study, attributes=attribute_table, unnamed_system=not layout.systems).with_notes(
         (
@@ -95,12 +89,6 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
             "label-columns",
             is_layout_guessed,
             "; ".join(filter(None, [f"{where}: read as labels with {layout}", *message_parts])),
-        ),
-        (
-            "labels-as-slices",
-            len(same_label_column_names),
-            f"{where}: the labels in {join_labels(same_label_column_names)} are used as slices; if they "
-            f"are the labels of {missing_rater_text}, give {complete_layout}",
         ),
     )
 
@@ -116,16 +104,6 @@ def _repeated_ids(frame: pl.DataFrame) -> tuple[str, int]:
         if 0 < 2 * n_repeating_rows < frame.height:
             return column_name, n_repeating_rows
     return "", 0
-
-
-def _columns_with_same_labels(frame: pl.DataFrame, layout: LabelLayout, column_names: Sequence[str]) -> Sequence[str]:
-    """The columns with the same words as the columns of labels, if a wide table lacks judges or human labels."""
-    if layout.label or layout.criteria or bool(layout.human) == bool(layout.metrics):
-        return []
-    words_of_columns = [
-        set(label_words(frame[name]).drop_nulls().unique()) for name in (*layout.human, *layout.metrics)
-    ]
-    return [name for name in column_names if set(label_words(frame[name]).drop_nulls().unique()) in words_of_columns]
 
 
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:

@@ -59,7 +59,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     better.
     """
     log_records = LogRecords(where=where)
-    task_by_direction_of_rater: dict[str, dict[bool, str]] = {}
+    is_higher_better_of_rater: dict[str, bool] = {}
     systems_named_after_folders: dict[str, None] = {}
     non_number_count_of_metric: Counter[str] = Counter()
     latest_file_of_folder_and_task = {
@@ -76,17 +76,14 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
         metric_of_rater = _add_samples(file, task_name, model_name, log_records, non_number_count_of_metric)
         for rater_name, metric_name in metric_of_rater.items():
             is_higher_better = is_higher_better_of_metric.get(metric_name.split("/")[0])
-            if is_higher_better is not None:
-                task_by_direction_of_rater.setdefault(rater_name, {})[is_higher_better] = task_name
-    for rater_name, task_by_direction in task_by_direction_of_rater.items():
-        if len(task_by_direction) > 1:
-            raise InputError(
-                f"{where}: for {rater_name}, higher is better in {task_by_direction[True]} and lower is better in "
-                f"{task_by_direction[False]}; read these tasks separately"
-            )
-    log_records.lower = {
-        rater_name for rater_name, task_by_direction in task_by_direction_of_rater.items() if False in task_by_direction
-    }
+            if is_higher_better is None:
+                continue
+            if is_higher_better_of_rater.setdefault(rater_name, is_higher_better) != is_higher_better:
+                raise InputError(
+                    f"{where}: higher is better for {rater_name} in one task and lower is better in another "
+                    f"({task_name}); read these tasks separately"
+                )
+    log_records.lower = {rater for rater, is_higher_better in is_higher_better_of_rater.items() if not is_higher_better}
     return log_records.study(
         notes=build_notes(
             (

@@ -24,7 +24,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
 from custodes.data.table import digest_of, format_counts, number_column, refuse
-from custodes.errors import InputError, join_labels, suggestion
+from custodes.errors import InputError, join_labels, reject, suggestion
 
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
 SOURCE = re.compile(r"(?:\./)?(?:(.*[^/])/)?sources/([^/]+)\.txt")
@@ -40,16 +40,21 @@ KNOWN_LAYOUTS = (
 last."""
 
 
-def _layout_problem(path: Path, name: str) -> str:
-    """Why a folder or tar cannot be read."""
-    if not path.is_dir():
-        return f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets"
-    entry_names = sorted(folder_entry.name for folder_entry in path.iterdir() if not folder_entry.name.startswith("."))
-    if not entry_names:
-        return f"{name}: the folder is empty; give a folder or file with data"
-    return (
-        f"{name}: the layout of this folder is unknown; give an entry of it ({join_labels(entry_names, limit=5)}), or "
-        f"a known layout: {KNOWN_LAYOUTS}"
+def _reject_layout(path: Path, name: str) -> None:
+    """Raise `InputError` for a folder or tar that cannot be read."""
+    entries = sorted(entry.name for entry in path.iterdir() if entry.name[0] != ".") if path.is_dir() else []
+    reject(
+        (
+            not path.is_dir(),
+            f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets",
+        ),
+        (not entries, f"{name}: the folder is empty; give a folder or file with data"),
+        (
+            True,
+            f"{name}: the layout of this folder is unknown; give an entry of it ({join_labels(entries, limit=5)}), or "
+            f"a known layout: {KNOWN_LAYOUTS}",
+        ),
+        error=InputError,
     )
 
 
@@ -64,7 +69,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         (member_match[1] or "", member_match[2]) for member_match, _ in _iter_members(path, SOURCE)
     }
     if not roots_and_language_pairs:
-        raise InputError(_layout_problem(path, path_name))
+        _reject_layout(path, path_name)
     common_folder = commonpath([PurePosixPath(test_set_root).parent for test_set_root, _ in roots_and_language_pairs])
     # Test sets by their path below the common folder. If `path` is itself a test set, its name is used.
     root_and_pair_of_label = {
@@ -139,15 +144,18 @@ def _iter_members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Mat
                 name_match = pattern.fullmatch(tar_member.name)
                 if not name_match or not tar_member.isreg() or tar_member.issparse():
                     continue
-                if tar_member.size > LARGEST_MEMBER:
-                    raise InputError(
-                        f"{path.name}: {tar_member.name} is larger than 512 MiB; unpack the tar and give the folder"
-                    )
                 total_size += tar_member.size
-                if total_size > LARGEST:
-                    raise InputError(
-                        f"{path.name}: a test set is larger than 2,048 MiB; unpack the tar and give the folder"
-                    )
+                reject(
+                    (
+                        tar_member.size > LARGEST_MEMBER,
+                        f"{path.name}: {tar_member.name} is larger than 512 MiB; unpack the tar and give the folder",
+                    ),
+                    (
+                        total_size > LARGEST,
+                        f"{path.name}: a test set is larger than 2,048 MiB; unpack the tar and give the folder",
+                    ),
+                    error=InputError,
+                )
                 member_stream = tar_file.extractfile(tar_member)
                 yield (
                     name_match,

@@ -148,7 +148,8 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
         label_column(frame, column_name, where=where, empty=column_name == "system")
         for column_name in required_column_names[:2]
     )
-    is_filled_row = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
+    is_filled = pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())
+    is_filled_row = labelled_rows.select(is_filled).to_series()
     refuse(
         is_filled_row & (labelled_rows["system"] == ""),
         lambda row_numbers, _: (
@@ -158,16 +159,27 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     check_unique(
         labelled_rows.filter(is_filled_row), ["item", "system"], where=where, what="output", hint="one row per output"
     )
-    output_records: list[tuple[str, str, Any, str]] = []
-    filled_output_keys = {*labelled_rows.filter(is_filled_row).select("item", "system").iter_rows()}
-    for row_number, output_row in enumerate(labelled_rows.iter_rows(named=True), start=1):
-        output_key, image_cell = (output_row["item"], output_row["system"]), output_row.get("output_image")
-        output_value = output_row["text"] if image_cell is None else {"text": output_row["text"], "images": image_cell}
-        if output_value is None and output_key not in filled_output_keys and "output_image" not in output_row:
-            output_value = "" if output_row["system"] else None
-            filled_output_keys.add(output_key)
-        if output_value is not None:
-            output_records.append((*output_key, output_value, f"{where}, row {row_number}"))
+    # An empty cell is an empty output, unless images may be the output or another row has the text.
+    is_empty_output = labelled_rows.select(
+        ~is_filled.any().over("item", "system")
+        & (pl.col("system") != "")
+        & pl.struct("item", "system").is_first_distinct()
+        & ("output_image" not in frame.columns)
+    ).to_series()
+    is_output = is_filled_row | is_empty_output
+    output_records = [
+        (
+            row["item"],
+            row["system"],
+            {"text": row["text"], "images": row["output_image"]}
+            if row.get("output_image") is not None
+            else ("" if row["text"] is None else row["text"]),
+            f"{where}, row {row_index + 1}",
+        )
+        for row_index, row in zip(
+            is_output.arg_true(), labelled_rows.filter(is_output).iter_rows(named=True), strict=True
+        )
+    ]
     return (
         merge_item_rows(labelled_rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where),
         output_records,
@@ -325,8 +337,7 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     if output_frame.is_empty():
         raise InputError(f"{folder_name}: no outputs; give a folder for each system, SYSTEM/ITEM.txt")
     for (role,), role_rows in file_rows.drop_nulls("role").group_by("role", maintain_order=True):
-        for repeated_item in role_rows["item"].filter(role_rows["item"].is_duplicated()):
-            raise InputError(f"{folder_name}: {repeated_item} has two files of {role}; keep one of them")
+        check_unique(role_rows, ["item"], where=folder_name, what=f"file of {role}", hint="one file per item")
         output_frame = output_frame.join(
             role_rows.select("item", pl.col("text").alias(str(role))), on="item", how="left", maintain_order="left"
         )

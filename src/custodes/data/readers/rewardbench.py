@@ -22,7 +22,6 @@ import polars as pl
 
 from custodes.data.joining import join
 from custodes.data.mapping.cell_types import scored_pairs
-from custodes.data.mapping.column_vocabulary import GENERIC, split_name
 from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.data.readers.logs import (
@@ -44,8 +43,6 @@ from custodes.errors import InputError, join_labels
 FORMAT_NAME = "scores of RewardBench"
 COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
 HUMAN_RATER = "ref"
-NO_NAMES = GENERIC | {"reward", "rewards", "rm"}
-"""Words that name no reward model, as in `score_chosen`."""
 TEXTS = msgspec.json.Decoder(list[str])
 LIST_NAMES = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
 """Columns of RewardBench, with one right and one wrong text per entry."""
@@ -138,28 +135,22 @@ def _iter_entries(score_file: Any, where: str) -> Iterator[tuple[Label, str, lis
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of preferences and texts. The labels are the same as in `read_rewardbench2`, so scores can be joined.
 
-    Columns with numbers called NAME_chosen and NAME_rejected are the scores of the reward model NAME. If there is one
-    such pair, and its NAME is a general word such as `score` or `rm`, a column `model` has the name of the reward
-    model. With scores, all other columns are optional.
+    Columns with numbers called NAME_chosen and NAME_rejected are the scores of the reward model NAME. With scores, all
+    other columns are optional.
     """
     models = scored_pairs(frame)
     score_columns = [f"{model}_{side}" for model in models for side in ("chosen", "rejected")]
-    has_model_column = len(models) == 1 and "model" in frame.columns and NO_NAMES.issuperset(split_name(models[0]))
     check_columns(frame, where=where, required=() if models else COLUMNS, optional=frame.columns)
-    used_columns = {*COLUMNS, *score_columns, *["model"] * has_model_column}
     scores_of_column = {name: number_column(frame, name, where=where) for name in score_columns}
     labels_of_column = {
-        name: label_column(frame, name, where=where)
-        for name in ("id", "subset", *["model"] * has_model_column)
-        if name in frame.columns
+        name: label_column(frame, name, where=where) for name in ("id", "subset") if name in frame.columns
     }
     log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human"})
     prompts_with_completions: Prompts = []
-    added_items: set[str] = set()
     for row_number, data_row in enumerate(frame.iter_rows(named=True), 1):
         row_label_of_column = {name: str(labels[row_number - 1]) for name, labels in labels_of_column.items()}
         prompt_id, subset = row_label_of_column.get("id", str(row_number)), row_label_of_column.get("subset", "")
-        item, row_model = f"{subset}/{prompt_id}" if subset else prompt_id, row_label_of_column.get("model", "")
+        item = f"{subset}/{prompt_id}" if subset else prompt_id
         right_texts, wrong_texts = (
             _texts(data_row[side], f"{where}, row {row_number}") if side in frame.columns else [None]
             for side in ("chosen", "rejected")
@@ -171,19 +162,16 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
             )
         for score_column, scores in scores_of_column.items():
             model, _, system = score_column.rpartition("_")
-            log_records.score(item, system, row_model or model, scores[row_number - 1])
-        if item not in added_items:
-            prompts_with_completions.append((item, subset, right_texts, wrong_texts))
-            log_records.sources.append((item, str(data_row.get("prompt") or ""), []))
-        if has_model_column:
-            added_items.add(item)
+            log_records.score(item, system, model, scores[row_number - 1])
+        prompts_with_completions.append((item, subset, right_texts, wrong_texts))
+        log_records.sources.append((item, str(data_row.get("prompt") or ""), []))
     return _study(log_records, prompts_with_completions).with_notes(
-        unused_columns([name for name in frame.columns if name not in used_columns], where=where),
+        unused_columns([name for name in frame.columns if name not in (*COLUMNS, *score_columns)], where=where),
         (
             "scored-pairs",
             len(models),
             f"{where}: {join_labels(score_columns, limit=4)} are read as scores of the right and the wrong output by "
-            f"{'the column model' if has_model_column else join_labels(models, limit=4)}",
+            f"{join_labels(models, limit=4)}",
         ),
     )
 

@@ -6,8 +6,7 @@ follows from the words in a column of orders, or from the order of the names of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -46,8 +45,6 @@ EMPTY = ("", "na", "n/a", "nan", "null")
 ALLOWED = (
     "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system (full list: documentation, data)"
 )
-SUGGESTIONS = ("model_a", "model_b", "left", "right", "first", "second")
-"""Words that are suggested for an unreadable word."""
 
 MARGINS = {1.0: 1.0, 0.0: 0.0, -1.0: -1.0}
 SLOTS = {1.0: 1.0, 1.5: 0.0, 2.0: -1.0}
@@ -153,17 +150,6 @@ def interpret_cells(
             "both_bad": normalised_words.is_in(BOTH_BAD),
         }
     )
-
-
-def guess_meaning(word: str, system_names: Collection[str]) -> str:
-    """The probable meaning of an unreadable word; '' if no known word is similar."""
-    normalised_word = normalise_words(pl.Series([word])).item()
-    if any(tie_word in normalised_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
-        return "tie"
-    known_words = pl.Series([*SUGGESTIONS, *system_names])
-    known_word_of_normalised_word = dict(zip(normalise_words(known_words), known_words, strict=True))
-    close_words = get_close_matches(normalised_word, known_word_of_normalised_word, n=1, cutoff=0.75)
-    return known_word_of_normalised_word[close_words[0]] if close_words else ""
 
 
 def match_system(cells: pl.Series, first_labels: pl.Series, second_labels: pl.Series) -> pl.Series:

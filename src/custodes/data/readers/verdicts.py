@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
-import polars.selectors as cs
 
 from custodes.data.items import Items
 from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import Outputs
-from custodes.data.preferences import Preferences, column_option
+from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid
-from custodes.data.readers.verdict_words import ALLOWED, guess_meaning
+from custodes.data.readers.verdict_words import ALLOWED
 from custodes.data.study import Study
 from custodes.data.table import format_counts
 from custodes.errors import InputError, join_labels
@@ -21,9 +20,6 @@ from custodes.errors import InputError, join_labels
 MAX_DROP_RATE = 0.05
 """Maximum rate of unreadable verdicts that `drop` allows in a file and per rater (one unreadable verdict per rater is
 always allowed)."""
-
-FEW = 20
-"""Maximum number of distinct values of a column that may distinguish duplicate verdicts: an order, a run, an aspect."""
 
 
 def read_verdicts(
@@ -57,16 +53,23 @@ def read_verdicts(
         else ""
     )
     if drop_limit_text or (unreadable_rows.height and invalid == "error"):
-        system_names = {*verdict_table["system_a"], *verdict_table["system_b"]} if allowed == ALLOWED else None
-        unreadable_text = _unreadable_text(
-            unreadable_rows, n_verdicts=nonempty_verdict_rows.height, system_names=system_names
+        word_counts = unreadable_rows.group_by("verdict", maintain_order=True).agg(pl.col("row").min(), pl.len())
+        examples_text = join_labels(
+            (
+                f"{word[:40]!r} {f'{count:,} times from' if count > 1 else 'in'} row {first_row}"
+                for word, first_row, count in word_counts.sort("len", descending=True, maintain_order=True).iter_rows()
+            ),
+            limit=3,
         )
         advice_text = (
             f"; {drop_limit_text}"
             if drop_limit_text
             else "; correct them, or drop and count them with --invalid drop (in Python invalid='drop')"
         )
-        raise InputError(f"{where}: {unreadable_text}; allowed: {allowed}, or empty{advice_text}")
+        raise InputError(
+            f"{where}: {unreadable_rows.height:,} of {nonempty_verdict_rows.height:,} verdicts cannot be read "
+            f"({examples_text}); allowed: {allowed}, or empty{advice_text}"
+        )
     preferences, notes = Preferences.make(
         verdict_table.drop("verdict", "row"),
         where=where,
@@ -119,36 +122,6 @@ def _drop_limit_message(nonempty_verdict_rows: pl.DataFrame, unreadable_rows: pl
     )
 
 
-def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_names: Collection[str] | None) -> str:
-    """A text with the number of unreadable verdicts and the most frequent unreadable words. With `system_names`, the
-    text suggests a known word or the name of a system for a similar word."""
-    word_count_table = (
-        unreadable_rows.group_by("verdict", maintain_order=True)
-        .agg(pl.col("row").min(), pl.len())
-        .sort("len", descending=True, maintain_order=True)
-    )
-    n_unreadable = unreadable_rows.height
-    examples_text = join_labels(
-        (
-            f"{_format_word(verdict_text, system_names)} "
-            f"{f'{n_occurrences:,} times from' if n_occurrences > 1 else 'in'} row {first_row_number}"
-            for verdict_text, first_row_number, n_occurrences in word_count_table.iter_rows()
-        ),
-        limit=3,
-    )
-    if word_count_table.height == 1 and n_unreadable > 1:
-        verdict_text, first_row_number, _ = word_count_table.row(0)
-        examples_text = (
-            f"all {n_unreadable:,} are {_format_word(verdict_text, system_names)}, from row {first_row_number}"
-        )
-    return f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read ({examples_text})"
-
-
-def _format_word(verdict: str, system_names: Collection[str] | None) -> str:
-    suggested_word = "" if system_names is None else guess_meaning(verdict, system_names)
-    return f"{verdict[:40]!r}{f', did you mean {suggested_word!r}?' if suggested_word else ''}"
-
-
 def log_study(
     verdict_table: pl.DataFrame,
     *,
@@ -158,7 +131,6 @@ def log_study(
     kind: Callable[[str], str] | str,
     allowed: str = ALLOWED,
     failure_code: str = "",
-    unused_column_table: pl.DataFrame | None = None,
     outputs: Outputs | None = None,
     notes: Sequence[Note] = (),
 ) -> Study:
@@ -175,9 +147,6 @@ def log_study(
         Columns that describe items; the first row of each item is used.
     kind
         The kind of all raters, or a function from the name of a rater to the kind.
-    unused_column_table
-        Columns of the file that were not read, with one row per row of the file. A column with few values that differ
-        between all repeats raises `InputError`, because this column may be the order or the question.
     """
     if "row" not in verdict_table.columns:
         verdict_table = verdict_table.with_row_index("row", offset=1)
@@ -188,26 +157,11 @@ def log_study(
     key_column_names = [
         column_name for column_name in ("item", "rater", "aspect", "order") if column_name in verdict_table.columns
     ]
-    pair_expressions = (
-        pl.min_horizontal("system_a", "system_b").alias("low"),
-        pl.max_horizontal("system_a", "system_b").alias("high"),
-    )
+    system_pair = (pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b"))
     verdict_table = verdict_table.filter(~is_same_system).with_columns(
-        repeat=pl.int_range(pl.len()).over(*key_column_names, *pair_expressions).cast(pl.String)
+        repeat=pl.int_range(pl.len()).over(*key_column_names, *system_pair).cast(pl.String)
     )
     n_repeat_rows = verdict_table.filter(pl.col("repeat") != "0").height
-    if n_repeat_rows and unused_column_table is not None:
-        distinguishing_column_name = _distinguishing_column(
-            unused_column_table[(verdict_table["row"] - 1).to_list()],
-            verdict_table.select(pl.struct(*key_column_names, *pair_expressions)),
-        )
-        if distinguishing_column_name:
-            raise InputError(
-                f"{where}: {n_repeat_rows} verdicts repeat the rater, item and order of another verdict, and differ "
-                f"only in column {distinguishing_column_name!r}, which is not read. If this column holds the "
-                f"presentation order, give {column_option('order', distinguishing_column_name)}; if it numbers runs, "
-                "remove the column"
-            )
     rater_names = verdict_table["rater"].unique(maintain_order=True)
     preferences, verdict_notes = read_verdicts(
         verdict_table, where=where, allowed=allowed, invalid=invalid, failure_code=failure_code
@@ -235,15 +189,3 @@ def log_study(
         ),
         name=where,
     )
-
-
-def _distinguishing_column(unused_column_table: pl.DataFrame, key_table: pl.DataFrame) -> str:
-    """The name of a column with few values that differ between all rows with the same key; '' if there is no such
-    column."""
-    row_keys = key_table.to_series()
-    repeated_keys = row_keys.filter(row_keys.is_duplicated())
-    for unused_column in unused_column_table.filter(row_keys.is_duplicated()).select(~cs.nested()).iter_columns():
-        has_few_values = 1 < unused_column.n_unique() <= min(FEW, repeated_keys.len() / 2)
-        if has_few_values and not pl.DataFrame([repeated_keys, unused_column]).is_duplicated().any():
-            return unused_column.name
-    return ""
