@@ -117,7 +117,7 @@ def test_pandalm(shared_data: Path) -> None:
     #  grep -nm1 garbage prints line 575
     with pytest.raises(
         InputError,
-        match=r"^battles.csv.gz: 25 of 4,995 verdicts cannot be read \(all 25 are 'garbage', from row 574\); allowed",
+        match=r"^battles.csv.gz: 25 of 4,995 verdicts cannot be read \('garbage' 25 times from row 574\); allowed",
     ):
         read(path)
     study = read(path, shared_data / "pandalm/outputs.jsonl.gz", invalid="drop")
