@@ -290,14 +290,13 @@ def test_check_names_a_code_that_all_people_use() -> None:
     ) in str(problem["message"])
 
 
-def test_a_code_is_named_where_scales_differ() -> None:
+def test_a_code_is_suggested_where_scales_differ() -> None:
     study = cu.read(scored(ann1=np.where(np.arange(120) % 10, marks(1), -99), ann2=marks(2), bleu=marks(3)))
     with pytest.raises(
         cu.OptionError,
         match=exactly(
             "'ann1' (-99 to 5) and 'ann2' (1 to 5) use different scales, so their scores cannot be averaged; "
-            "ann1: -99 occurs 12 times among scores from 1 to 5; if a value means missing, leave the cell "
-            "empty"
+            "if a value means missing, leave the cell empty; otherwise select annotators with human='ann1'"
         ),
     ) as error:
         cu.agreement(study, human="ann*", resamples=20)

@@ -214,7 +214,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "one system": (
         lambda: compare(study_of(scores_of(0, systems=1))),
         "study: only 1 system (S0); systems cannot be compared; with metrics, use agreement, which compares outputs; "
-        "for rates of whole-number scores, use rates, which needs only one system",
+        "for rates of labels or of whole-number scores, use rates, which needs only one system",
     ),
     "slices of counts": (
         lambda: cu.favoritism(COUNTS, by="group"),
@@ -227,8 +227,8 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no columns": (
         lambda: cu.agreement(study_of(scores_of(0)), by="topic", resamples=0),
-        "by='topic': no such column; the study has no columns for slices; to use a column of the file, read it with "
-        "--column group=NAME and set by='group'",
+        "by='topic': no such column; columns: none; if the file has this column, read the file with "
+        "--column group=topic and set by='group'",
     ),
     "variants": (
         lambda: rater_scores(judged(PEOPLE | METRICS), variants="*"),

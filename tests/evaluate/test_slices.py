@@ -173,8 +173,8 @@ def test_categories_have_no_better_system() -> None:
     [
         (
             "topics",
-            "by='topics': no such column; columns: group; to use a column of the file, read it with --column "
-            "group=NAME and set by='group'",
+            "by='topics': no such column; columns: group; if the file has this column, read the file with "
+            "--column group=topics and set by='group'",
         ),
         (
             "system",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from custodes.data.notes import ASPECT_PHRASE, NO_ANSWERS, Note, build_notes
+from custodes.data.notes import ASPECT_PHRASE, NO_ANSWERS
 from custodes.data.study import Study
 from custodes.errors import InputError, join_labels
-from custodes.stats.arrays import Bools
 
 
 class NotComparableError(InputError):
@@ -14,43 +13,16 @@ class NotComparableError(InputError):
 
 def too_few(selected_study: Study, needed_text: str) -> str:
     """Return the message for a study with fewer than two systems; `needed_text` says how many are needed."""
-    if selected_study.labels and len(selected_study.systems) == 1:
-        return (
-            f"{selected_study.name}: only 1 system has labels ({join_labels(selected_study.systems)}); use rates, "
-            "which needs no second system"
-        )
     if selected_study.systems:
         return (
-            f"{selected_study.name}: only 1 system ({join_labels(selected_study.systems)}); {needed_text}; "
-            "for rates of whole-number scores, use rates, which needs only one system"
+            f"{selected_study.name}: only 1 system ({join_labels(selected_study.systems)}); {needed_text}; for rates "
+            "of labels or of whole-number scores, use rates, which needs only one system"
         )
-    if selected_study.outputs is not None and not selected_study.raters.frame.height:
+    if not selected_study.raters.frame.height:
         return f"{selected_study.name}: {NO_ANSWERS}"
     return (
-        f"{selected_study.name}: no score or verdict is selected, so there is no system to compare. "
-        "Select other raters or aspects, or at least two systems; in a running annotation study, see custodes annotate "
-        "status"
-    )
-
-
-def single_system_notes(has_both_scores: Bools, aspect: str) -> list[Note]:
-    """Return the note on a study of one system; raise `NotComparableError` if annotators and metrics scored no common
-    output.
-
-    `has_both_scores` (metrics, items, systems) marks the outputs that annotators and a metric scored.
-    """
-    if not has_both_scores.any():
-        raise NotComparableError(
-            f"annotators and metrics have no output with scores in common{label_of(aspect)}; use the same item labels "
-            "in both files"
-        )
-    return build_notes(
-        (
-            "one-system",
-            True,
-            f"there is only one system{label_of(aspect)}, so only statistics over all outputs are defined",
-        ),
-        aspect=aspect,
+        f"{selected_study.name}: no score or verdict is selected, so there is no system to compare. Select other "
+        "raters or aspects, or at least two systems; in a running annotation study, see custodes annotate status"
     )
 
 

@@ -58,10 +58,6 @@ NO_RANDOM_PART = "not a random part"
 
 SIGNS = {"+": ">", "=": "=", "-": "<", None: "?"}
 
-CORRECTED = (
-    "margin: proportion of wins minus proportion of losses of the first system; n: annotations; theta: P(margin > 0)"
-)
-
 
 def _margin_views(pair_rows: pl.DataFrame) -> Iterable[View]:
     """Return a view for each metric and estimator: decision, and corrected, naive and human margin of each pair."""
@@ -96,7 +92,17 @@ def _margin_views(pair_rows: pl.DataFrame) -> Iterable[View]:
                     numeric=(False, *[True] * (len(cells_of_column) - 1)),
                 )
             )
-    return [*views[:-1], *(replace(last_view, more=CORRECTED) for last_view in views[-1:])]
+    return [
+        *views[:-1],
+        *(
+            replace(
+                last_view,
+                more="margin: proportion of wins minus proportion of losses of the first system; n: annotations; "
+                "theta: P(margin > 0)",
+            )
+            for last_view in views[-1:]
+        ),
+    ]
 
 
 def _margin_texts(estimate_rows: Sequence[Mapping[str, Any]]) -> list[str]:

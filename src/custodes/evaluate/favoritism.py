@@ -69,11 +69,6 @@ from custodes.stats.ratios import mean_of_defined, ratio
 SYSTEMS_ACROSS = 16
 """Maximum number of systems for a table with one column per system."""
 
-ERRORS = (
-    "errors of any noisy metric favour the weaker system; for favoritism beyond this effect, see --table partiality"
-)
-PARTIAL = "points of win rate, adjusted for quality; *: significant (Holm over metrics and systems), ?: inconclusive"
-
 
 def _matrix(
     rows: pl.DataFrame, table_name: str, title: str, note: str, format_cell: Callable[[Mapping[str, Any]], str]
@@ -101,10 +96,6 @@ def _matrix(
             )
         )
     return [*matrix_views[:-1], *(replace(last_view, more=note) for last_view in matrix_views[-1:])]
-
-
-def _favi_cell(row: Mapping[str, Any]) -> str:
-    return UNDEFINED if row["favi"] is None else f"{row['favi']:+.2f}"
 
 
 def _partiality_cell(row: Mapping[str, Any]) -> str:
@@ -181,7 +172,12 @@ class Favoritism(Result):
         label("system", "name of the system"),
         score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
         view=lambda frame: _matrix(
-            frame, "systems", "mean Favi-Score of each system against all other systems", ERRORS, _favi_cell
+            frame,
+            "systems",
+            "mean Favi-Score of each system against all other systems",
+            "errors of any noisy metric favour the weaker system; for favoritism beyond this effect, see --table "
+            "partiality",
+            lambda row: UNDEFINED if row["favi"] is None else f"{row['favi']:+.2f}",
         ),
     )
     partiality: pl.DataFrame = table(
@@ -230,7 +226,11 @@ class Favoritism(Result):
             essential=False,
         ),
         view=lambda frame: _matrix(
-            frame, "partiality", "partiality to each system, in points of win rate", PARTIAL, _partiality_cell
+            frame,
+            "partiality",
+            "partiality to each system, in points of win rate",
+            "points of win rate, adjusted for quality; *: significant (Holm over metrics and systems), ?: inconclusive",
+            _partiality_cell,
         ),
     )
     slices: pl.DataFrame = table(

@@ -24,7 +24,7 @@ from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
 from custodes.data.table import filter_rows
 from custodes.data.ties_and_orders import compare_in_memory, human_threshold
 from custodes.errors import InputError, OptionError, join_labels
-from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, single_system_notes, too_few
+from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
 from custodes.evaluate.design import Design
 from custodes.evaluate.scores import (
     ItemScores,
@@ -407,7 +407,13 @@ def _unpaired_note(comparison: RaterComparison, suffix: str) -> tuple[str, int, 
 def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
     """Return the notes on the design; raise `NotComparableError` if annotators and metrics have nothing in common."""
     if len(comparison.systems) == 1:
-        return [*single_system_notes(comparison.has_both_scores, comparison.aspect), *comparison.severity_notes]
+        if not comparison.has_both_scores.any():
+            raise NotComparableError(
+                f"annotators and metrics have no output with scores in common{suffix}; use the same item labels in "
+                "both files"
+            )
+        message = f"there is only one system{suffix}, so only statistics over all outputs are defined"
+        return [*build_notes(("one-system", True, message), aspect=comparison.aspect), *comparison.severity_notes]
     human_comparisons = comparison.preferences.select_rater(0)
     if not len(human_comparisons):
         raise NotComparableError(

@@ -171,8 +171,9 @@ def _mean_of_standardised(scores: Floats) -> Floats:
     """
     flat_scores = scores.reshape(len(scores), -1)
     score_deviations = flat_scores - mean_of_defined(flat_scores)[:, np.newaxis]
-    standardised_scores = score_deviations / np.sqrt(mean_of_defined(score_deviations**2))[:, np.newaxis]
-    mean_scores = round_for_sorting(mean_of_defined(standardised_scores, axis=0))
+    mean_scores = round_for_sorting(
+        mean_of_defined(score_deviations / np.sqrt(mean_of_defined(score_deviations**2))[:, np.newaxis], axis=0)
+    )
     has_varying_means = len(np.unique(mean_scores[np.isfinite(mean_scores)])) > 1
     return np.where(has_varying_means, mean_scores, np.nan).reshape(scores.shape[1:])
 

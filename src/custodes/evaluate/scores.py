@@ -17,7 +17,7 @@ from custodes.answers.shared_arguments import Ties
 from custodes.data.comparisons import MOST_CELLS
 from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
-from custodes.data.raters import Scale, missing_code
+from custodes.data.raters import Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.accuracy import acc_eq
@@ -371,20 +371,8 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], annotator_sco
     for annotator, scale in annotators_and_scales[1:]:
         first_annotator, first_scale = annotators_and_scales[0]
         if not scale.comparable(first_scale):
-            code_text_of_rater = {
-                rater: missing_code(annotator_scores[annotator_names.index(rater)])
-                for rater in (first_annotator, annotator)
-            }
-            missing_codes_text = "; ".join(
-                f"{rater}: {code_text}" for rater, code_text in code_text_of_rater.items() if code_text
-            )
-            advice_text = (
-                f"{missing_codes_text}; if a value means missing, leave the cell empty"
-                if missing_codes_text
-                else f"select annotators with human={first_annotator!r}"
-            )
             raise ScalesDifferError(
                 f"{first_annotator!r} ({first_scale.low:g} to {first_scale.high:g}) and {annotator!r} ({scale.low:g} "
-                f"to {scale.high:g}) use different scales{aspect_text}, so their scores cannot be averaged; "
-                + advice_text
+                f"to {scale.high:g}) use different scales{aspect_text}, so their scores cannot be averaged; if a value "
+                f"means missing, leave the cell empty; otherwise select annotators with human={first_annotator!r}"
             )

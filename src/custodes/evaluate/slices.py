@@ -72,21 +72,11 @@ def values_of(
     if column in item_column_names:
         return study.items.item_rows(outputs["item"])[column].replace("", None)
     allowed_column_names = [*further_columns, *attribute_names, *item_column_names]
-    columns_text = (
-        f"columns: {join_labels(allowed_column_names)}"
-        if allowed_column_names
-        else "the study has no columns for slices"
-    )
-    is_column_of_file = any(
-        column in note.message.partition("columns not used: ")[2].split(", ")
-        for note in study.notes
-        if note.rule == "unused-columns"
-    )
-    group_option_text = column_option("group", column if is_column_of_file else "NAME")
-    hint_text = f"; to use a column of the file, read it with {group_option_text} and set {option}='group'"
+    group_option_text = column_option("group", column)
+    hint_text = f"; if the file has this column, read the file with {group_option_text} and set {option}='group'"
     raise OptionError(
-        f"{option}={column!r}: no such column{suggestion(column, allowed_column_names)}; {columns_text}"
-        + ("" if study.labels else hint_text)
+        f"{option}={column!r}: no such column{suggestion(column, allowed_column_names)}; columns: "
+        f"{join_labels(allowed_column_names) or 'none'}{'' if study.labels else hint_text}"
     )
 
 

@@ -109,8 +109,8 @@ def test_labels_are_what_the_votes_say_where_they_count() -> None:
 
 REASONS = {
     "few": "there are fewer than 3 annotators, or fewer than 30 tasks answered by several annotators",
-    "enough": "the median annotator shares {} answered tasks with others, and 20 shared tasks are enough",
-    "sparse": "the median annotator shares {} answered tasks with others, but dawid-skene needs 20 shared tasks",
+    "enough": "the median annotator shares {} answered tasks with others, and dawid-skene needs 20 shared tasks",
+    "sparse": "the median annotator shares {} answered tasks with others, and dawid-skene needs 20 shared tasks",
     "requested": "this method was requested",
 }
 

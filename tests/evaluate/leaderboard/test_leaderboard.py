@@ -258,8 +258,8 @@ def strangers() -> pl.DataFrame:
             one_system,
             {},
             InputError,
-            "table: only 1 system (A); a leaderboard needs two or more systems; for rates of whole-number "
-            "scores, use rates, which needs only one system",
+            "table: only 1 system (A); a leaderboard needs two or more systems; for rates of labels or of "
+            "whole-number scores, use rates, which needs only one system",
         ),
         (
             strangers,

@@ -66,7 +66,6 @@ FEW_DOUBLES = 30
 
 TOO_FEW = "fewer than {} tasks were answered by several annotators"
 
-WITHOUT_ORDER = "categories have no order, so only the nominal alpha is defined"
 
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
@@ -310,7 +309,7 @@ def agreement_columns(
         ),
         "reason": TOO_FEW.format(FEW_DOUBLES)
         if not has_enough_tasks
-        else WITHOUT_ORDER
+        else "categories have no order, so only the nominal alpha is defined"
         if aspect_answers.nominal
         else "",
     }

@@ -58,7 +58,6 @@ MOST_SHOWN = 20
 FEW_SHARED = "too few answers shared with other annotators"
 ALIKE = "nearly all answers are equal, so the chance level is near 1"
 NUMERIC = f"more than {MOST_LABELS} different scores count as numeric ratings, not as labels"
-NO_COMPETENCE = "majority vote estimates no competence"
 
 
 @result
@@ -307,7 +306,7 @@ def _answer(
             columns_of_annotators["n_multiply_rated"] < FEWEST_SHARED
         )
         reason_of_rater = (
-            np.full(len(competence), NO_COMPETENCE)
+            np.full(len(competence), "majority vote estimates no competence")
             if method_name == "majority"
             else np.select([has_few_shared_tasks, np.isnan(competence)], [FEW_SHARED, ALIKE], "")
         )

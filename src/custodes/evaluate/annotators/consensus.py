@@ -58,21 +58,10 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"
         )
-    median_n_shared_tasks = float(
-        np.median(
-            np.bincount(
-                aspect_answers.answers.worker[aspect_answers.is_shared_answer], minlength=len(aspect_answers.raters)
-            )
-        )
-    )
-    if median_n_shared_tasks >= ENOUGH:
-        return (
-            "dawid-skene",
-            f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and {ENOUGH} shared "
-            "tasks are enough",
-        )
-    return "mace", (
-        f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, but dawid-skene needs "
+    workers_of_shared_answers = aspect_answers.answers.worker[aspect_answers.is_shared_answer]
+    median_n_shared_tasks = np.median(np.bincount(workers_of_shared_answers, minlength=len(aspect_answers.raters)))
+    return "dawid-skene" if median_n_shared_tasks >= ENOUGH else "mace", (
+        f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and dawid-skene needs "
         f"{ENOUGH} shared tasks"
     )
 
@@ -86,10 +75,11 @@ def consensus(aspect_answers: AnnotatorAnswers, method: str, *, rng: np.random.G
     if method == "majority":
         return vote_shares(aspect_answers.answers), np.full(len(aspect_answers.raters), np.nan)
     answers = replace(aspect_answers.answers, weight=aspect_answers.has_several_answers.astype(np.float64))
-    if method == "mace":
-        posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
-    else:
-        posterior = dawid_skene(answers, iterations=MOST_STEPS)
+    posterior = (
+        mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
+        if method == "mace"
+        else dawid_skene(answers, iterations=MOST_STEPS)
+    )
     return posterior, _kappa(answers, posterior)
 
 
@@ -113,7 +103,6 @@ def label_columns(aspect_answers: AnnotatorAnswers, posterior: Floats) -> dict[s
     majority_label_codes = majority_label(np.nan_to_num(posterior))
     is_undecided_task, has_verdicts = majority_label_codes == UNKNOWN, aspect_answers.what == VERDICTS
     label_code_of_task = np.where(is_undecided_task, OUTCOMES.index("tie") if has_verdicts else 0, majority_label_codes)
-    outcome_probabilities = posterior.T if has_verdicts else [None] * len(OUTCOMES)
     task_table = aspect_answers.tasks
     return {
         "answer_type": aspect_answers.what,
@@ -130,6 +119,6 @@ def label_columns(aspect_answers: AnnotatorAnswers, posterior: Floats) -> dict[s
             np.nan,
             posterior[np.arange(len(label_code_of_task)), label_code_of_task],
         ),
-        **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
+        **dict(zip(("p_a", "p_tie", "p_b"), posterior.T if has_verdicts else [None] * len(OUTCOMES), strict=True)),
         "answers": aspect_answers.answers.n_votes,
     }

@@ -36,7 +36,6 @@ from custodes.progress import Progress, silent
 from custodes.stats.learning import heldout
 
 Level = Literal["output", "system"]
-LONE = "annotators rated only one item or cluster, but cross-validation needs two"
 
 
 @result
@@ -383,7 +382,13 @@ def _without_lone_items(raters: RaterScores) -> RaterScores:
             raters.annotators,
         ),
         constant=(*raters.constant, *aspect_of_unusable_rater),
-        left_out=(*raters.left_out, *((rater, LONE) for rater in aspect_of_unusable_rater)),
+        left_out=(
+            *raters.left_out,
+            *(
+                (rater, "annotators rated only one item or cluster, but cross-validation needs two")
+                for rater in aspect_of_unusable_rater
+            ),
+        ),
     )
 
 

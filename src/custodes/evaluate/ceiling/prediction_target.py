@@ -59,12 +59,15 @@ class PredictedAspect:
             self.rater_scores.select_kind("human"),
         )
         other_aspect_positions = human_positions[human_positions != self.target_index]
-        rater_positions_of_features = {
-            "metrics": metric_positions,
-            "humans": other_aspect_positions,
-            "both": np.concatenate([metric_positions, other_aspect_positions]),
-        }
-        return rater_positions_of_features if len(other_aspect_positions) else {"metrics": metric_positions}
+        return (
+            {
+                "metrics": metric_positions,
+                "humans": other_aspect_positions,
+                "both": np.concatenate([metric_positions, other_aspect_positions]),
+            }
+            if len(other_aspect_positions)
+            else {"metrics": metric_positions}
+        )
 
     def split_annotators(
         self, rng: np.random.Generator

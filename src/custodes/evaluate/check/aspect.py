@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import correlation
 from custodes.stats.arrays import Floats
 from custodes.stats.bootstrap import with_point
+from custodes.stats.ratios import mean_of_defined
 from custodes.stats.system_scores import blocks_of
 
 FEW_ITEMS = 30
@@ -197,59 +199,31 @@ def near_duplicates(comparison: RaterComparison) -> list[Problem]:
 
 def means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
     """Yield annotators and metrics whose scores are the mean of other raters."""
-    aspect_text, (annotators, metrics) = label_of(comparison.aspect), (comparison.people, comparison.metrics)
-    annotator_scores, metric_scores = comparison.scores.persons, comparison.scores.metrics
-    # If several reasons apply to a name, the last reason is used.
-    explanation_of_rater = {
-        **dict.fromkeys(
-            _raters_equal_to_means(metrics, metric_scores), ("metrics", metrics, ", so it adds no information")
-        ),
-        **dict.fromkeys(
-            _raters_equal_to_means(metrics, metric_scores, scores_of_others=annotator_scores),
-            ("annotators", annotators, ", with whom metrics are compared; leave it out of the option metrics"),
-        ),
-        **dict.fromkeys(
-            _raters_equal_to_means(annotators, annotator_scores),
-            ("annotators", annotators, ", so their ratings count twice; leave it out of the option human"),
-        ),
-    }
-    for rater in dict.fromkeys((*annotators, *metrics)):
-        if rater in explanation_of_rater:
-            kind_word, raters_of_kind, advice_text = explanation_of_rater[rater]
-            others_text = join_labels([other_rater for other_rater in raters_of_kind if other_rater != rater], limit=4)
-            yield problem(
-                "mean-of-others",
-                [rater],
-                rater=rater,
-                others=f"{kind_word} {others_text}{aspect_text}{advice_text}",
-            )
+    annotators = (comparison.people, comparison.scores.persons)
+    metrics = (comparison.metrics, comparison.scores.metrics)
+    text_of_rater: dict[str, str] = {}  # if two reasons apply to a metric, the last reason is used
+    for (raters, scores), (other_raters, other_scores), kind_word, advice_text in (
+        (annotators, annotators, "annotators", ", so their ratings count twice; leave it out of the option human"),
+        (metrics, metrics, "metrics", ", so it adds no information"),
+        (metrics, annotators, "annotators", ", with whom metrics are compared; leave it out of the option metrics"),
+    ):
+        for rater, rater_scores in zip(raters, scores, strict=True):
+            is_other_rater = [other_rater != rater for other_rater in other_raters]
+            if _is_mean(rater_scores, other_scores[is_other_rater]):
+                others_text = join_labels(list(compress(other_raters, is_other_rater)), limit=4)
+                text_of_rater[rater] = f"{kind_word} {others_text}{label_of(comparison.aspect)}{advice_text}"
+    for rater, text in text_of_rater.items():
+        yield problem("mean-of-others", [rater], rater=rater, others=text)
 
 
-def _raters_equal_to_means(
-    rater_names: Sequence[str], scores: Floats, scores_of_others: Floats | None = None
-) -> Iterator[str]:
-    """Yield names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
-
-    By default, the other raters are the remaining raters in `rater_names`. If `scores_of_others` is given, it has the
-    scores of the other raters.
-    """
-    other_scores = scores if scores_of_others is None else scores_of_others
-    if len(other_scores) < 2 + (scores_of_others is None) or not other_scores.size:
-        return
-    has_score = np.isfinite(other_scores)
-    score_sum_of_output, n_scores_of_output = np.where(has_score, other_scores, 0.0).sum(axis=0), has_score.sum(axis=0)
-    for rater, rater_scores in zip(rater_names, scores, strict=True):
-        is_rated_output = np.isfinite(rater_scores)
-        n_other_scores = n_scores_of_output - is_rated_output if scores_of_others is None else n_scores_of_output
-        is_comparable_output = is_rated_output & (n_other_scores > 1)
-        if is_comparable_output.sum() < FEWEST_MEANS:
-            continue
-        mean_of_others = (score_sum_of_output - rater_scores if scores_of_others is None else score_sum_of_output)[
-            is_comparable_output
-        ] / n_other_scores[is_comparable_output]
-        tolerance = MEAN_ROUNDING * np.ptp(rater_scores[is_comparable_output]) * (1 + ROUNDING)
-        if (
-            0 < tolerance < (np.fmax.reduce(other_scores) - np.fmin.reduce(other_scores))[is_comparable_output].max()
-            and np.abs(rater_scores[is_comparable_output] - mean_of_others).max() <= tolerance
-        ):
-            yield rater
+def _is_mean(rater_scores: Floats, other_scores: Floats) -> bool:
+    """Whether `rater_scores` (items, systems) are the means of several other raters' scores (raters, items, systems),
+    up to rounding."""
+    is_comparable = np.isfinite(rater_scores) & (np.isfinite(other_scores).sum(axis=0) > 1)
+    if is_comparable.sum() < FEWEST_MEANS:
+        return False
+    compared_scores, scores_of_others = rater_scores[is_comparable], other_scores[:, is_comparable]
+    tolerance = MEAN_ROUNDING * np.ptp(compared_scores) * (1 + ROUNDING)
+    largest_range = (np.fmax.reduce(scores_of_others) - np.fmin.reduce(scores_of_others)).max()
+    is_within_tolerance = np.abs(compared_scores - mean_of_defined(scores_of_others, axis=0)) <= tolerance
+    return bool(0 < tolerance < largest_range and is_within_tolerance.all())

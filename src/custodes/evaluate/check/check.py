@@ -262,9 +262,9 @@ def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: M
         study.raters.frame.select("rater", "higher_is_better", "signature"),
     ):
         rater_table = rater_table.join(table_by_rater, on="rater", how="left", maintain_order="left")
-    n_outputs = len(comparison.items) * len(system_names) or None
     return rater_table.with_columns(
         pl.col("ratings", "verdicts", "cells").fill_null(0),
         pl.col("signature").fill_null(""),
-        coverage=pl.col("cells").fill_null(0) / pl.lit(n_outputs, dtype=pl.Int64),
+        coverage=pl.col("cells").fill_null(0)
+        / pl.lit(len(comparison.items) * len(system_names) or None, dtype=pl.Int64),
     )

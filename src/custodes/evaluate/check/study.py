@@ -227,9 +227,9 @@ def _look_alike_problems(study: Study) -> Iterator[Problem]:
 def _people_as_metrics(study: Study, metrics: set[str]) -> list[Problem]:
     """Return metrics with names that look like names of annotators."""
     kind_of_rater = study.raters.kind
-    undeclared_metrics = [rater for rater in kind_of_rater if rater in metrics and kind_of_rater[rater] != "metric"]
     annotator_like_metrics = aspect_variants(
-        undeclared_metrics, [rater for rater in kind_of_rater if rater not in metrics]
+        [rater for rater in kind_of_rater if rater in metrics and kind_of_rater[rater] != "metric"],
+        [rater for rater in kind_of_rater if rater not in metrics],
     )
     metrics_with_human_names = {
         rater for rater in metrics if looks_human(rater, is_declared_metric=kind_of_rater[rater] == "metric")

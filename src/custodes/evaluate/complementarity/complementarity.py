@@ -335,10 +335,6 @@ def _notes(
         else ""
     )
     has_no_humans = not len(human_positions)
-    has_several_persons_and_aspects = all(
-        len({names_of_raters[human_position] for human_position in human_positions}) > 1
-        for names_of_raters in (raters.raters, raters.rater_aspects)
-    )
     opposite_metric_names = table_of_name["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)[
         "rater"
     ]
@@ -376,7 +372,11 @@ def _notes(
         ),
         (
             "mixed-human-pairs",
-            human_raters == "annotators" and has_several_persons_and_aspects,
+            human_raters == "annotators"
+            and all(
+                len({names_of_raters[human_position] for human_position in human_positions}) > 1
+                for names_of_raters in (raters.raters, raters.rater_aspects)
+            ),
             "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and "
             "pairs that differ in annotator and aspect; select one aspect to see the agreement between annotators",
         ),

@@ -108,11 +108,11 @@ class Rankings:
         """
         design, has_score = self.rater_scores.design, np.isfinite(self.rater_scores.scores)
         first_raters, second_raters = self.pairs[:, pair_slice]
-        is_used_item = (has_score[first_raters] & has_score[second_raters]).sum(axis=2) >= (
-            2 if self.level == "system" else 1
-        )
         item_weight_sums = bootstrap.unit_sums(
-            is_used_item * design.weights, units=design.units, n_units=design.n_units
+            ((has_score[first_raters] & has_score[second_raters]).sum(axis=2) >= (2 if self.level == "system" else 1))
+            * design.weights,
+            units=design.units,
+            n_units=design.n_units,
         )
         return ratio(item_weight_sums, item_weight_sums.sum(axis=1, keepdims=True))
 

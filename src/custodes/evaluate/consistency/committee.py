@@ -63,12 +63,14 @@ def panel_columns(
         best_majority_correctness, best_judge_correctness = held_out_correctness(
             judge_signs, human_signs, fold=np.unique(unit_of_comparison, return_inverse=True)[1] % FOLDS
         )
-        best_members = [judge_names[judge_position] for judge_position in best_subset(judge_signs, human_signs)]
-        best_judge = judge_names[int(correctness_of_judge.mean(axis=1).round(12).argmax())]
         panels = [
             (EVERYBODY, judge_names, correct(majority(judge_signs), human_signs)),
-            (CHOSEN, best_members, best_majority_correctness),
-            (BEST, [best_judge], best_judge_correctness),
+            (
+                CHOSEN,
+                [judge_names[judge_position] for judge_position in best_subset(judge_signs, human_signs)],
+                best_majority_correctness,
+            ),
+            (BEST, [judge_names[int(correctness_of_judge.mean(axis=1).round(12).argmax())]], best_judge_correctness),
             *panels,
         ]
         # A metric of another aspect has no preference here, so it is not a candidate.

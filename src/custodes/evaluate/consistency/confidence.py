@@ -29,7 +29,6 @@ from custodes.stats.judging.calibration import (
 from custodes.stats.ratios import ratio
 
 TOO_FEW = f"fewer than {FEWEST} items or clusters with probabilities and human verdicts"
-LARGEST_BRIER = (0.0, 2.0)
 KEY = ("comparison", "people", "unit")
 
 
@@ -88,13 +87,18 @@ def confidence_rows(
             }
         )
         n_verdicts_of_bin = np.bincount(bin_of_verdict)
-        accuracies = share_by_bin(is_right_verdict, bin_of_verdict, units=unit_of_verdict, confidence=confidence)
         reliability_table_rows += pl.DataFrame(
             {
                 "rater": [rater_name] * len(n_verdicts_of_bin),
                 "verdicts": n_verdicts_of_bin,
                 "mean_confidence": np.bincount(bin_of_verdict, weights=confidences) / n_verdicts_of_bin,
-                **dict(zip(("accuracy", "accuracy_low", "accuracy_high"), accuracies, strict=True)),
+                **dict(
+                    zip(
+                        ("accuracy", "accuracy_low", "accuracy_high"),
+                        share_by_bin(is_right_verdict, bin_of_verdict, units=unit_of_verdict, confidence=confidence),
+                        strict=True,
+                    )
+                ),
             }
         ).to_dicts()
     return confidence_table_rows, reliability_table_rows, findings
@@ -164,10 +168,11 @@ def _brier_columns(
         )
     )
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit_of_comparison))}
-    relative_brier_draws = ratio(brier_sums, constant_brier_sums)
-    relative_columns = with_interval("brier_skill", relative_brier_draws, bounds=intervals.POSITIVE, **interval_options)
+    relative_columns = with_interval(
+        "brier_skill", ratio(brier_sums, constant_brier_sums), bounds=intervals.POSITIVE, **interval_options
+    )
     return {
-        **with_interval("brier", ratio(brier_sums, n_comparisons), bounds=LARGEST_BRIER, **interval_options),
+        **with_interval("brier", ratio(brier_sums, n_comparisons), bounds=(0.0, 2.0), **interval_options),
         "brier_skill": 1 - relative_columns["brier_skill"],
         "brier_skill_low": 1 - relative_columns["brier_skill_high"],
         "brier_skill_high": 1 - relative_columns["brier_skill_low"],

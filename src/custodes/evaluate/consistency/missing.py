@@ -138,8 +138,9 @@ def _length_classes(preferences: AspectPreferences, queried_verdicts: pl.DataFra
     )
     length_classes = np.full(len(n_words_of_verdict), np.nan)
     if (has_text := np.isfinite(n_words_of_verdict)).any():
-        tenth_quantiles = np.quantile(n_words_of_verdict[has_text], np.arange(1, TENTHS) / TENTHS)
-        length_classes[has_text] = np.searchsorted(tenth_quantiles, n_words_of_verdict[has_text])
+        length_classes[has_text] = np.searchsorted(
+            np.quantile(n_words_of_verdict[has_text], np.arange(1, TENTHS) / TENTHS), n_words_of_verdict[has_text]
+        )
     return length_classes
 
 

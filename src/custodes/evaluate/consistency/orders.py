@@ -37,7 +37,14 @@ def order_columns(
     raters = [preferences.raters[rater_index] for rater_index in rater_indices]
     verdict_rows = verdict_rows.with_columns(rater=rater_code_of_verdict)
     table_shape = (len(raters), preferences.n_units)
-    outcome_tables = _outcome_tables(verdict_rows, table_shape)  # (raters, units, 9)
+    # Counts of the nine combinations of two outcomes of the first system, when shown first and when shown second.
+    both_order_rows = both_orders(verdict_rows)
+    outcome_tables = table_sums(
+        both_order_rows["rater"].to_numpy(),
+        both_order_rows["unit"].to_numpy(),
+        ((1 - both_order_rows["preference"]) * 3 + 1 - both_order_rows["preference_ba"]).cast(pl.Int64).to_numpy(),
+        shape=(*table_shape, 9),
+    ).astype(np.float64)
     resampled_outcome_tables = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(outcome_tables, 1, 2)).reshape(
         len(bootstrap_weights), len(raters), 3, 3
     )
@@ -94,27 +101,17 @@ def order_columns(
         "rater": list(compress(raters, has_both_orders)),
         **dict(zip(CELLS, counts_of_cells.T, strict=True)),
     }
-    margin_tests = _margin_tests(verdict_rows, table_shape, confidence)
     return (
         columns_of_orders,
         columns_of_confusion,
-        margin_findings(preferences.aspect, POSITION, [(rater, "") for rater in raters], margin_tests, ONE_ORDER),
+        margin_findings(
+            preferences.aspect,
+            POSITION,
+            [(rater, "") for rater in raters],
+            _margin_tests(verdict_rows, table_shape, confidence),
+            ONE_ORDER,
+        ),
     )
-
-
-def _outcome_tables(verdict_rows: pl.DataFrame, shape: tuple[int, int]) -> Floats:
-    """Return counts of the nine combinations of outcomes of the first system, (raters, units, 9).
-
-    A combination consists of two outcomes: with the first system shown first, and with the first system shown second.
-    Verdicts are paired by run.
-    """
-    both_order_rows = both_orders(verdict_rows)
-    return table_sums(
-        both_order_rows["rater"].to_numpy(),
-        both_order_rows["unit"].to_numpy(),
-        ((1 - both_order_rows["preference"]) * 3 + 1 - both_order_rows["preference_ba"]).cast(pl.Int64).to_numpy(),
-        shape=(*shape, 9),
-    ).astype(np.float64)
 
 
 def both_orders(verdict_rows: pl.DataFrame) -> pl.DataFrame:
@@ -140,8 +137,13 @@ def share_columns(
     """
     is_defined_value = np.isfinite(values)
     cells = [value_rows[code_column].to_numpy()[is_defined_value] for code_column in ("rater", "unit")]
-    value_sums = table_sums(*cells, shape=shape, weights=values[is_defined_value])
-    return ratio_columns(column_name, value_sums, table_sums(*cells, shape=shape), bootstrap_weights, confidence)
+    return ratio_columns(
+        column_name,
+        table_sums(*cells, shape=shape, weights=values[is_defined_value]),
+        table_sums(*cells, shape=shape),
+        bootstrap_weights,
+        confidence,
+    )
 
 
 def ratio_columns(

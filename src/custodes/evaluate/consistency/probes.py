@@ -16,7 +16,6 @@ from custodes.evaluate.consistency.orders import share_columns
 from custodes.stats.arrays import Floats, table_sums
 from custodes.stats.judging.bias_tests import slot_test
 
-NO_ANSWER = "there is no question that was answered in both forms"
 KEY = ["rater", "factor"]
 
 
@@ -52,9 +51,11 @@ def probe_columns(
     table_shape = (rater_probe_rows.height, preferences.n_units)
     cells = [answered_rows[code_column].to_numpy() for code_column in ("rater", "unit")]
     n_answers = table_sums(*cells, shape=table_shape)
-    effect_sums = table_sums(*cells, shape=table_shape, weights=changed_outcomes - plain_outcomes)
     effect_tests = slot_test(
-        effect_sums, n_answers.astype(np.float64), further_variance_factors=np.ones(1), confidence=confidence
+        table_sums(*cells, shape=table_shape, weights=changed_outcomes - plain_outcomes),
+        n_answers.astype(np.float64),
+        further_variance_factors=np.ones(1),
+        confidence=confidence,
     )
     return {
         "rater": rater_probe_rows["rater"],
@@ -68,4 +69,10 @@ def probe_columns(
             bootstrap_weights,
             confidence,
         ),
-    }, margin_findings(preferences.aspect, PROBE, rater_probe_rows.iter_rows(), effect_tests, NO_ANSWER)
+    }, margin_findings(
+        preferences.aspect,
+        PROBE,
+        rater_probe_rows.iter_rows(),
+        effect_tests,
+        "there is no question that was answered in both forms",
+    )

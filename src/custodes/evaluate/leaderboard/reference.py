@@ -96,7 +96,6 @@ def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study
 def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     discrete_win_points = verdict_rows["won"].to_numpy()
     win_points = discrete_win_points if verdict_rows["graded"].null_count() else verdict_rows["graded"].to_numpy()
-    cluster_codes = verdict_rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
     no_covariates = np.empty((verdict_rows.height, 0))
     length_differences = verdict_rows["longer"].to_numpy()
     reason = ""
@@ -105,7 +104,10 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     elif min((length_differences > 0).mean(), (length_differences < 0).mean()) < FEWEST_ON_A_SIDE:
         reason = EXTRAPOLATED
     rate_of = partial(
-        rate_at_zero, units=cluster_codes, weights=verdict_rows["weight"].to_numpy(), confidence=confidence
+        rate_at_zero,
+        units=verdict_rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1,
+        weights=verdict_rows["weight"].to_numpy(),
+        confidence=confidence,
     )
     return {
         "n": verdict_rows.height,

@@ -36,7 +36,7 @@ def slices(view: AspectResults) -> Iterator[str]:
         yield from map(sentence_functions[question_name], named_rows.to_dicts())
         if finding_rows.height > MOST_NAMED:
             yield f"In all, the table slices of {question_name} has {finding_rows.height} significant findings."
-    if all(slice_rows.is_empty() for slice_rows in rows_of_question.values()):
+    if all(slice_rows["slice"].n_unique() < 2 for slice_rows in rows_of_question.values()):
         notes = [note for question_name in rows_of_question for note in view.results[question_name].notes]
         messages = [note.message for note in notes if (note.rule, note.aspect) == (NOT_COMPARED, view.aspect)]
         yield from dict.fromkeys(map(sentence, messages))
