@@ -202,14 +202,9 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
     }
     label_by_role_of_column = {}
     for column_name, splits in splits_of_column.items():
-        unambiguous_label_counts = [
-            sum(role_and_label in unambiguous_role_labels for role_and_label in label_by_role.items())
-            for label_by_role in splits
-        ]
+        n_unambiguous_labels = [len(unambiguous_role_labels & {*labels.items()}) for labels in splits]
         best_splits = [
-            label_by_role
-            for label_by_role, n_unambiguous_labels in zip(splits, unambiguous_label_counts, strict=True)
-            if n_unambiguous_labels == max(unambiguous_label_counts)
+            labels for labels, n in zip(splits, n_unambiguous_labels, strict=True) if n == max(n_unambiguous_labels)
         ]
         if len(best_splits) > 1:
             first_split_text, second_split_text, *_ = (

@@ -223,31 +223,29 @@ def _format_sample(
 
 def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: str, timestamp: str) -> dict[str, Any]:
     """The aggregate of one system: the mean of each rater and aspect."""
-    row_of_rater = {rater_row["rater"]: rater_row for rater_row in study.raters.frame.iter_rows(named=True)}
     system_name = rating_rows["system"][0]
-    evaluation_results = []
-    mean_table = rating_rows.group_by("rater", "aspect", maintain_order=True).agg(pl.col("score").mean(), pl.len())
-    for mean_row in mean_table.iter_rows(named=True):
-        rater_row = row_of_rater[mean_row["rater"]]
-        metric_details = {"rater": mean_row["rater"], "aspect": mean_row["aspect"], "kind": rater_row["kind"]}
-        evaluation_results.append(
-            {
-                "evaluation_result_id": f"{evaluation_id}/{_result_name(mean_row)}",
-                "evaluation_name": _result_name(mean_row),
-                "source_data": {"dataset_name": study.name, "source_type": "other"},
-                "metric_config": {
-                    "metric_name": _result_name(mean_row),
-                    "lower_is_better": not rater_row["higher_is_better"],
-                    "score_type": "continuous",
-                    "min_score": "-Infinity" if rater_row["low"] is None else rater_row["low"],
-                    "max_score": "Infinity" if rater_row["high"] is None else rater_row["high"],
-                    "additional_details": {
-                        detail_name: detail_text for detail_name, detail_text in metric_details.items() if detail_text
-                    },
-                },
-                "score_details": {"score": mean_row["score"], "uncertainty": {"num_samples": mean_row["len"]}},
-            }
-        )
+    mean_table = (
+        rating_rows.group_by("rater", "aspect", maintain_order=True)
+        .agg(pl.col("score").mean(), pl.len())
+        .join(study.raters.frame, on="rater", how="left", maintain_order="left")
+    )
+    evaluation_results = [
+        {
+            "evaluation_result_id": f"{evaluation_id}/{_result_name(row)}",
+            "evaluation_name": _result_name(row),
+            "source_data": {"dataset_name": study.name, "source_type": "other"},
+            "metric_config": {
+                "metric_name": _result_name(row),
+                "lower_is_better": not row["higher_is_better"],
+                "score_type": "continuous",
+                "min_score": "-Infinity" if row["low"] is None else row["low"],
+                "max_score": "Infinity" if row["high"] is None else row["high"],
+                "additional_details": {name: row[name] for name in ("rater", "aspect", "kind") if row[name]},
+            },
+            "score_details": {"score": row["score"], "uncertainty": {"num_samples": row["len"]}},
+        }
+        for row in mean_table.iter_rows(named=True)
+    ]
     return {
         "schema_version": VERSION,
         "evaluation_id": evaluation_id,

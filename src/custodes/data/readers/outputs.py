@@ -48,15 +48,16 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     if {"image", "images"} <= set(frame.columns):
         raise InputError(f"{where}: columns 'image' and 'images' have the same meaning; remove one")
     fact_table, output_records, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
-    text_tuples: list[tuple[str, str, str]] = []
-    image_tuples: list[tuple[str, str, str]] = []
-    n_boolean_outputs = 0
-    for item, system, output_value, location in output_records:
-        output_text, output_images = _output(output_value, location)
-        if output_text is not None:
-            n_boolean_outputs += not isinstance(output_text, str)
-            text_tuples.append((item, system, output_text if isinstance(output_text, str) else json.dumps(output_text)))
-            image_tuples += [(item, system, image_name) for image_name in output_images]
+    parsed_outputs = [
+        (item, system, *_output(output_value, location)) for item, system, output_value, location in output_records
+    ]
+    text_tuples = [
+        (item, system, text if isinstance(text, str) else json.dumps(text))
+        for item, system, text, _ in parsed_outputs
+        if text is not None
+    ]
+    image_tuples = [(item, system, image) for item, system, _, images in parsed_outputs for image in images]
+    n_boolean_outputs = sum(isinstance(text, bool) for _, _, text, _ in parsed_outputs)
     if not text_tuples:
         raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
     fact_series_list = [fact_table["item"], label_column(fact_table, "source", where=where, empty=True)]
@@ -326,12 +327,18 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     folder_name = path.resolve().name
     if part is not None:
         raise InputError(f"{folder_name}: a folder of texts has no parts; remove '::{part}'")
-    file_tuples, digest_texts = [], []
-    for text_path in (text_path for folder in _folders(path) for text_path in _text_files(folder)):
-        file_bytes, relative_name = read_file_bytes(text_path), text_path.relative_to(path).as_posix()
-        digest_texts.append(f"{relative_name}\0{file_bytes.hex()}\0")
-        file_text = decode_text(file_bytes, f"{folder_name}/{relative_name}").rstrip("\r\n")
-        file_tuples.append((text_path.stem, text_path.parent.name, file_text, _role(text_path.parent.name)))
+    bytes_of_file = {file: read_file_bytes(file) for folder in _folders(path) for file in _text_files(folder)}
+    name_of_file = {file: file.relative_to(path).as_posix() for file in bytes_of_file}
+    file_tuples = [
+        (
+            file.stem,
+            file.parent.name,
+            decode_text(file_bytes, f"{folder_name}/{name_of_file[file]}").rstrip("\r\n"),
+            _role(file.parent.name),
+        )
+        for file, file_bytes in bytes_of_file.items()
+    ]
+    digest_texts = [f"{name_of_file[file]}\0{file_bytes.hex()}\0" for file, file_bytes in bytes_of_file.items()]
     file_rows = pl.DataFrame(file_tuples, schema={**SCHEMA, "role": pl.String}, orient="row")
     output_frame = file_rows.filter(pl.col("role").is_null()).drop("role")
     if output_frame.is_empty():
