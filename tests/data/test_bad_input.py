@@ -45,8 +45,7 @@ READERS = "Map your columns, as in --column item=NAME --column system=NAME"
             "s.csv",
             HEADER.replace(",", ";").encode() + b"1;A;ann;1,234\n",
             ": score '1,234' in row 1 is not a number; write numbers with a "
-            "decimal point and without thousands separators (decimal commas are read only if a semicolon or tab "
-            "separates the cells and the column has no thousands separators)",
+            "decimal point and without thousands separators; if nothing was rated, leave the cell empty",
         ),
         (
             "s.csv",
@@ -176,14 +175,16 @@ def test_messages_about_side_tables_name_their_file(tmp_path: Path) -> None:
         "people.csv: kind 'boss' in row 1; allowed: human, metric, or words such as annotator, expert, llm, judge"
     )
     assert reading_error(tmp_path / "s.csv", items=str(tmp_path / "things.tsv")) == (
-        "things.tsv: weight in row 1 is not positive; to exclude an item, use --group"
+        "things.tsv: weight -1 in row 1; allowed: 1e-12 to 1e+12, and only ratios of weights matter; to exclude an "
+        "item, use --group"
     )
 
 
 def test_rows_of_mixed_objects_are_named() -> None:
     frame = pd.DataFrame({"item": [1, "b"], "system": "A", "rater": "ann", "score": [4, "good"]})
     assert reading_error(frame) == (
-        "table: score 'good' in row 2 is not a number; if nothing was rated, leave the cell empty"
+        "table: score 'good' in row 2 is not a number; write numbers with a decimal point and without thousands "
+        "separators; if nothing was rated, leave the cell empty"
     )
     lists = pd.DataFrame({"item": [[1], [2]], "system": "A", "rater": "ann", "score": [4, 5]})
     assert reading_error(lists).startswith(

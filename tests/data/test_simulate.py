@@ -72,7 +72,7 @@ def test_a_few_per_cent_of_peoples_ratings_and_a_tenth_of_one_metrics_items_are_
     assert scores_of("learned")["item"].n_unique() == 80
 
 
-@pytest.mark.parametrize("aspect", DEMO.truth.aspects)
+@pytest.mark.parametrize("aspect", DEMO.study.aspects)
 def test_the_favoured_system_has_the_largest_favi_score(aspect: str) -> None:
     counts = OutcomeCounts.from_comparisons(preferences(DEMO, aspect))
     k = counts.metrics.index("selfeval")
@@ -85,9 +85,9 @@ def test_the_favoured_system_has_the_largest_favi_score(aspect: str) -> None:
                 if system in (a, b)
             ]
         )
-        for system in DEMO.truth.systems
+        for system in DEMO.study.systems
     }
-    favoured = DEMO.truth.systems[int(DEMO.truth.favours[k].argmax())]
+    favoured = DEMO.study.systems[int(DEMO.truth.favours[k].argmax())]
     assert favoured == "Dogwood"
     assert max(mean, key=mean.__getitem__) == favoured
     assert mean[favoured] > 1
@@ -127,17 +127,17 @@ VIEWS = {
 @pytest.mark.parametrize("aspect", [0, 1])
 def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
     """The win rate is the normal cdf of the difference of levels over its standard deviation (scipy)."""
-    truth = large().truth
-    counts = OutcomeCounts.from_comparisons(preferences(large(), truth.aspects[aspect]))
+    truth, study = large().truth, large().study
+    counts = OutcomeCounts.from_comparisons(preferences(large(), study.aspects[aspect]))
     first, second = np.array(list(combinations(range(3), 2))).T
     for name, (signal, favours, variance, by_aspect) in VIEWS.items():
         quality = truth.quality[:, aspect] if by_aspect else truth.quality.mean(axis=1)
         level = signal * quality + np.array(favours)
         expected = stats.norm.cdf((level[first] - level[second]) / np.sqrt(2 * variance))
-        wins = counts.metric[:, truth.metrics.index(name), 0] / N_ITEMS
+        wins = counts.metric[:, study.metrics.index(name), 0] / N_ITEMS
         # Four standard errors of a proportion, for 30 proportions.
         np.testing.assert_allclose(wins, expected, atol=4 * 0.5 / np.sqrt(N_ITEMS))
-    assert counts.metric[:, truth.metrics.index("coarse"), 1].min() > 0
+    assert counts.metric[:, study.metrics.index("coarse"), 1].min() > 0
     better = (truth.latent[:, first, aspect] > truth.latent[:, second, aspect]).mean(axis=0)
     level = truth.quality[:, aspect]
     expected = stats.norm.cdf((level[first] - level[second]) / (np.sqrt(2) * 0.4))
@@ -145,9 +145,9 @@ def test_preferences_of_metrics_follow_the_normal_model(aspect: int) -> None:
 
 
 def test_annotators_are_as_reliable_as_planted() -> None:
-    truth = large().truth
+    truth, study = large().truth, large().study
     panel = Panel.from_study(
-        large().study, raters=truth.annotators, aspect="clear", items=truth.items, systems=truth.systems
+        study, raters=study.humans, aspect="clear", items=list(study.item_labels()), systems=study.systems
     )
     for k, reliability in enumerate((1.0, 0.9, 0.5)):
         correlation = np.corrcoef(panel.values[k, :, 1], truth.latent[:, 1, 0])[0, 1]
@@ -198,8 +198,6 @@ def test_tables_of_items_and_raters() -> None:
         ("far", "metric", False, 0.0, None, False),
     ]
     truth = simulation.truth
-    assert (truth.systems, truth.aspects, truth.annotators) == (("A", "B"), ("x", "y"), ("ann",))
-    assert (truth.metrics, truth.items) == (("unit", "coarse", "far"), tuple(items))
     assert truth.quality.tolist() == [[3, 4], [1, 2]]
     assert truth.favours.tolist() == [[0.5, 0], [0, 0], [0, 0]]
     assert truth.latent.shape == (10, 2, 2)

@@ -345,9 +345,6 @@ def test_columns_of_outputs_are_taken_from_both_inputs() -> None:
     assert joined.rows() == [("1", "A", 1, None), ("2", "A", 5, "p"), ("3", "A", 6, "q")]
     for studies in ([replace(source, attributes=first), other], [other, replace(source, attributes=first)]):
         assert join(studies).attributes is first
-    other = replace(other, attributes=second.with_columns(size=pl.lit([1])))
-    with pytest.raises(InputError, match=r"^the inputs have different types in a common column \(size\): "):
-        join([replace(source, attributes=first), other])
 
 
 def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None:

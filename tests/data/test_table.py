@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 from contextlib import nullcontext
 from datetime import date as day
 from functools import partial
@@ -15,7 +14,6 @@ from polars.testing import assert_frame_equal
 
 from custodes.data.loading.load import load_table
 from custodes.data.table import (
-    NOTATION_ADVICE,
     check_columns,
     check_unique,
     count_filled_cells,
@@ -78,7 +76,8 @@ def test_numbers_from_other_columns(column: pl.Series, expected: list[float | No
 @pytest.mark.parametrize("value", ["inf", "-Infinity"])
 def test_infinite_text_raises(value: str) -> None:
     with pytest.raises(
-        InputError, match=r"^t: score is infinite in row 2; a score must be finite \(empty where not rated\)$"
+        InputError,
+        match=r"^t: score is infinite or beyond 1e\+100 in row 2; a score must be finite \(empty where not rated\)$",
     ):
         number_column(pl.DataFrame({"score": ["1", value]}), "score", where="t")
 
@@ -91,8 +90,18 @@ def test_infinite_text_raises(value: str) -> None:
         (pl.Int64, [1, 2.0], [1, 2]),
         (pl.Int64, [1.0, 2.5], "x 2.5 in row 2; allowed: a whole number"),
         (pl.Int64, ["1", ""], "x None in row 2; allowed: a whole number"),
-        (pl.Float64, ["1", "1,5"], f"x '1,5' in row 2 is not a number; {NOTATION_ADVICE}"),
-        (pl.Float64, ["1", "a,5"], "x 'a,5' in row 2 is not a number; if nothing was rated, leave the cell empty"),
+        (
+            pl.Float64,
+            ["1", "1,5"],
+            "x '1,5' in row 2 is not a number; write numbers with a decimal point and without thousands "
+            "separators; if nothing was rated, leave the cell empty",
+        ),
+        (
+            pl.Float64,
+            ["1", "a,5"],
+            "x 'a,5' in row 2 is not a number; write numbers with a decimal point and without thousands "
+            "separators; if nothing was rated, leave the cell empty",
+        ),
         (pl.Float64, [day(2020, 1, 1)], "column 'x' holds Date, expected numbers"),
         (pl.String, [1, None], ["1", ""]),
         (pl.String, ["a", "b\0"], "column 'x' ends in a NUL character in row 2; remove the character"),
@@ -151,11 +160,7 @@ def test_a_part_is_the_only_one_or_the_named_one() -> None:
 def test_long_parts_are_shortened_to_distinct_names() -> None:
     assert shorten_part(" select\n 1 ") == "select 1"
     assert shorten_part("x" * 60) == "x" * 60
-    part = "x " * 30 + "xx"
-    shortened = f"{('x ' * 30)[:47]}... #{hashlib.sha256(part.encode()).hexdigest()[:8]}"
-    assert shorten_part(part) == shortened
-    assert len(shortened) == 60
-    assert len(shorten_part("\ud800" * 61)) == 60
+    assert shorten_part("x " * 30 + "xx") == "x " * 27 + "x ..."
 
 
 def test_the_most_complete_set_of_columns_is_required() -> None:

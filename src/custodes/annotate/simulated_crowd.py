@@ -84,7 +84,7 @@ class Crowd:
         self.habits, self.rng, self.aspects, self.scale = habits, rng, tuple(aspects), scale
         quality_gap = gap_of(margin, habits)
         self.quality = {system: -quality_gap * system_rank for system_rank, system in enumerate(sorted(systems))}
-        simulated_truth = simulate(
+        simulation = simulate(
             items=len(items),
             quality={system: [system_quality] * len(self.aspects) for system, system_quality in self.quality.items()},
             aspects=self.aspects,
@@ -93,10 +93,10 @@ class Crowd:
             difficulty=DIFFICULTY,
             spread=SPREAD,
             rng=rng,
-        ).truth
-        self._latent: Floats = simulated_truth.latent
+        )
+        self._latent: Floats = simulation.truth.latent
         self._item = {item: item_index for item_index, item in enumerate(items)}
-        self._system = {system: system_index for system_index, system in enumerate(simulated_truth.systems)}
+        self._system = {system: system_index for system_index, system in enumerate(sorted(systems))}
 
     def arrive(self) -> Habit:
         """Draw the habit of an annotator who arrives."""

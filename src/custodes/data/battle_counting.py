@@ -158,9 +158,12 @@ def count_battles(
     )
     system_names = tuple(sorted({*interpreted_count_rows["a"], *interpreted_count_rows["b"]}))
     counted_metric_names = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
-    joint_count_frames = [count_joint_outcomes(signed_rows, counted_metric_names)] if counted_metric_names else []
     return OutcomeCounts.from_tables(
-        sum_batches(joint_count_frames, systems=system_names, metrics=counted_metric_names),
+        sum_batches(
+            [count_joint_outcomes(signed_rows, counted_metric_names)] if counted_metric_names else [],
+            systems=system_names,
+            metrics=counted_metric_names,
+        ),
         systems=system_names,
         metrics=counted_metric_names,
         by_order=_count_by_order(sign_count_rows),
@@ -263,8 +266,10 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
             nw.len().alias("n")
         )
     )
-    kind_expression = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    verdict_count_rows = verdict_count_rows.with_columns(pl.col("n").cast(pl.Int64), kind_expression.replace(KINDS))
+    verdict_count_rows = verdict_count_rows.with_columns(
+        pl.col("n").cast(pl.Int64),
+        pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_").replace(KINDS),
+    )
     if not verdict_count_rows.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
     label_expression = pl.col("rater", "aspect", "a", "b")
@@ -366,9 +371,11 @@ def _select_rows_to_count(rows: Rows, interpreted_count_rows: pl.DataFrame) -> R
         .iter_rows()
     ]
     counted_system_names = sorted({*interpreted_count_rows["a"], *interpreted_count_rows["b"]})
-    has_counted_systems = nw.col("a").is_in(counted_system_names) & nw.col("b").is_in(counted_system_names)
     is_reversed_pair = nw.col("a") > nw.col("b")
-    return rows.filter(reduce(or_, rater_aspect_conditions), has_counted_systems).with_columns(
+    return rows.filter(
+        reduce(or_, rater_aspect_conditions),
+        nw.col("a").is_in(counted_system_names) & nw.col("b").is_in(counted_system_names),
+    ).with_columns(
         nw.when(is_reversed_pair).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
         nw.when(is_reversed_pair).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
         conditional_value(is_reversed_pair, -1, 1).alias("orientation"),
@@ -393,8 +400,6 @@ def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
             f"{WHERE}: verdicts {join_labels(map(repr, ambiguous_words), limit=3)} match no system "
             "name exactly; write model_a, model_b or tie"
         )
-    code_of_word = dict(word_meaning_rows.select("word", pl.col("meaning").list.first()).iter_rows())
-    code_of_order_word = dict(interpreted_count_rows.select("order_word", "first").iter_rows())
     is_first_system_name, is_second_system_name = (nw.col("word") == nw.col(column_name) for column_name in ("a", "b"))
     exact_name_code = (
         nw.when(is_first_system_name).then(nw.lit(1)).otherwise(nw.when(is_second_system_name).then(nw.lit(-1)))
@@ -404,8 +409,20 @@ def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
         "item",
         nw.col("low").alias("system_a"),
         nw.col("high").alias("system_b"),
-        (nw.col("orientation") * _code_expression("word", code_of_word, exact_name_code)).alias("sign"),
-        (nw.col("orientation") * _code_expression("order_word", code_of_order_word, nw.lit(0))).alias("order"),
+        (
+            nw.col("orientation")
+            * _code_expression(
+                "word",
+                dict(word_meaning_rows.select("word", pl.col("meaning").list.first()).iter_rows()),
+                exact_name_code,
+            )
+        ).alias("sign"),
+        (
+            nw.col("orientation")
+            * _code_expression(
+                "order_word", dict(interpreted_count_rows.select("order_word", "first").iter_rows()), nw.lit(0)
+            )
+        ).alias("order"),
     )
 
 

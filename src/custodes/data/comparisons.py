@@ -156,10 +156,7 @@ class Comparisons(ReadOnlyArrays):
     def keys(self) -> NDArray[np.int64]:
         """(n,): a number that identifies the pair and the item, the same for all raters. The numbers of a rater are
         ascending."""
-        return self._keys(slice(None))
-
-    def _keys(self, row_slice: slice) -> NDArray[np.int64]:
-        return self.pair[row_slice].astype(np.int64) * len(self.items) + self.item[row_slice]
+        return self.pair.astype(np.int64) * len(self.items) + self.item
 
     @cached_property
     def _rater_row_bounds(self) -> Ints:
@@ -225,21 +222,15 @@ class Comparisons(ReadOnlyArrays):
     def joint(self, *rater_positions: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        row_slices = [self.rater_rows(rater_position) for rater_position in rater_positions]
-        keys_of_raters = [self._keys(row_slice) for row_slice in row_slices]
-        union_of_keys = keys_of_raters[0]
-        for other_rater_keys in keys_of_raters[1:]:
-            if not np.array_equal(other_rater_keys, union_of_keys):
-                sorted_repeated_keys = np.sort(np.concatenate([union_of_keys, other_rater_keys]), kind="stable")
-                union_of_keys = sorted_repeated_keys[
-                    np.append(True, sorted_repeated_keys[1:] != sorted_repeated_keys[:-1])[: len(sorted_repeated_keys)]
-                ]
+        keys, row_slices = self.keys, list(map(self.rater_rows, rater_positions))
+        keys_of_raters = [keys[row_slice] for row_slice in row_slices]
+        have_equal_keys = all(np.array_equal(keys_of_raters[0], other_keys) for other_keys in keys_of_raters[1:])
+        union_of_keys = keys_of_raters[0] if have_equal_keys else np.unique(np.concatenate(keys_of_raters))
         signs = np.full((len(rater_positions), len(union_of_keys)), ABSENT, dtype=np.int8)
         for rater_signs, row_slice, rater_keys in zip(signs, row_slices, keys_of_raters, strict=True):
-            has_rater_all_keys = len(rater_keys) == len(union_of_keys)  # then the keys are equal
-            rater_signs[slice(None) if has_rater_all_keys else np.searchsorted(union_of_keys, rater_keys)] = self.sign[
-                row_slice
-            ]
+            rater_signs[
+                slice(None) if len(rater_keys) == len(union_of_keys) else np.searchsorted(union_of_keys, rater_keys)
+            ] = self.sign[row_slice]
         pair_positions, item_positions = np.divmod(union_of_keys, max(1, len(self.items)))
         return JointPreferences(pair_positions, item_positions, signs)
 

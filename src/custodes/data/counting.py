@@ -86,8 +86,11 @@ def count_pairs(
     >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins
     [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     """
-    tie_thresholds = [*(ties.values() if isinstance(ties, Mapping) else [ties]), human_ties or 0.0]
-    if invalid_thresholds := [threshold for threshold in tie_thresholds if not 0 <= threshold < np.inf]:
+    if invalid_thresholds := [
+        threshold
+        for threshold in [*(ties.values() if isinstance(ties, Mapping) else [ties]), human_ties or 0.0]
+        if not 0 <= threshold < np.inf
+    ]:
         raise OptionError(
             f"count_pairs: tie threshold {invalid_thresholds[0]} is not allowed; give a number of at least 0"
         )
@@ -231,10 +234,10 @@ def _human_preference_expression(
         *(indicator(~nw.col(column_name).is_null()) for column_name in difference_column_names)
     )
     if aggregate == "vote":
-        sum_of_signs = nw.sum_horizontal(
-            *(_sign_expression(column_name, threshold) for column_name in difference_column_names)
+        sign_expression = tie_rule(
+            nw.sum_horizontal(*(_sign_expression(column_name, threshold) for column_name in difference_column_names)),
+            nw.lit(0),
         )
-        sign_expression = tie_rule(sum_of_signs, nw.lit(0))
     else:
         sign_expression = tie_rule(
             nw.sum_horizontal(*difference_column_names) / n_annotators_expression, nw.lit(threshold)
@@ -261,15 +264,15 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
     if schema["score"].is_float():
         has_score = has_score & ~nw.col("score").is_nan()
     has_item = ~nw.col("item").is_null()
-    is_item_level_row = has_item if schema["item"].is_numeric() else has_item & (nw.col("item").cast(nw.String) != "")
-    aspect_expression = nw.col("aspect").cast(nw.String).fill_null("") if "aspect" in schema else nw.lit("")
     return rows.filter(has_score).select(
         "item",
         nw.col("system").cast(nw.String),
         nw.col("rater").cast(nw.String),
-        aspect_expression.alias("aspect"),
+        (nw.col("aspect").cast(nw.String).fill_null("") if "aspect" in schema else nw.lit("")).alias("aspect"),
         nw.col("score").cast(nw.Float64),
-        is_item_level_row.alias("item_level"),
+        (has_item if schema["item"].is_numeric() else has_item & (nw.col("item").cast(nw.String) != "")).alias(
+            "item_level"
+        ),
     )
 
 

@@ -162,21 +162,29 @@ def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
     """Groups of items with equal source, context, images and outputs, and all items with outputs."""
     if study.outputs is None or study.outputs.texts.is_empty():
         return [], set()
-    text_rows = study.outputs.texts.filter(pl.col("item") != "")
-    source_rows = study.outputs.sources.select("item", "source", "context", pl.col("images").list.join("\n"))
     item_text_rows = (
-        text_rows.group_by("item", maintain_order=True)
+        study.outputs.texts.filter(pl.col("item") != "")
+        .group_by("item", maintain_order=True)
         .agg(outputs=fingerprint("system", "text"), n=pl.len(), length=pl.col("text").str.len_chars().sum())
-        .join(source_rows, on="item", how="left", maintain_order="left")
+        .join(
+            study.outputs.sources.select("item", "source", "context", pl.col("images").list.join("\n")),
+            on="item",
+            how="left",
+            maintain_order="left",
+        )
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
-    distinctive_item_rows = item_text_rows.filter(
-        pl.col("n") > 1,
-        pl.any_horizontal(pl.col("source", "context", "images") != "") | (pl.col("length") >= LEAST_TEXT),
-    )
-    return _equal_groups(distinctive_item_rows, "outputs", "n", "source", "context", "images"), set(
-        item_text_rows["item"]
-    )
+    return _equal_groups(
+        item_text_rows.filter(
+            pl.col("n") > 1,
+            pl.any_horizontal(pl.col("source", "context", "images") != "") | (pl.col("length") >= LEAST_TEXT),
+        ),
+        "outputs",
+        "n",
+        "source",
+        "context",
+        "images",
+    ), set(item_text_rows["item"])
 
 
 def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
@@ -273,20 +281,22 @@ def _equal_groups(item_rows: pl.DataFrame, *key_column_names: str) -> list[tuple
 def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The groups, where groups with a common label are merged. Labels and groups are in the order of first
     occurrence."""
-    merged_group_of_label: dict[str, set[str]] = {}
-    for label_group in label_groups:
-        current_groups = [merged_group_of_label.setdefault(label, {label}) for label in label_group]
-        # The smaller groups move into the largest group, so that a label moves only a few times.
-        largest_group, *smaller_groups = sorted(
-            {id(group): group for group in current_groups}.values(), key=len, reverse=True
-        )
-        for smaller_group in smaller_groups:
-            largest_group |= smaller_group
-            merged_group_of_label |= dict.fromkeys(smaller_group, largest_group)
-    labels_of_group: dict[int, list[str]] = {}
-    for label, merged_group in merged_group_of_label.items():
-        labels_of_group.setdefault(id(merged_group), []).append(label)
-    return [tuple(labels) for labels in labels_of_group.values() if len(labels) > 1]
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    if not label_groups:
+        return []
+    first_labels = [label_group[0] for label_group in label_groups for _ in label_group]
+    labels, positions = np.unique([first_labels, list(chain.from_iterable(label_groups))], return_inverse=True)
+    edges = csr_array((np.ones(len(first_labels), dtype=np.int64), tuple(positions)), shape=(len(labels), len(labels)))
+    _, component_of_label = connected_components(edges)
+    components = pl.DataFrame(
+        {"label": chain.from_iterable(label_groups), "component": component_of_label[positions[1]]}
+    )
+    merged_groups = (
+        components.unique(maintain_order=True).group_by("component", maintain_order=True).agg("label")["label"]
+    )
+    return [tuple(merged_labels) for merged_labels in merged_groups if len(merged_labels) > 1]
 
 
 def items_by_annotator(
@@ -349,14 +359,13 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
         value=pl.col("preference") - pl.col("preference").mean().over(["aspect", "system_a", "system_b"])
     )
     identifier_column_names = ("item", "rater", "aspect")
-    preference_rows = pl.concat(
+    return pl.concat(
         [
             centred_score_rows.select(*identifier_column_names, "system", "value"),
             centred_verdict_rows.select(*identifier_column_names, system="system_a", value="value"),
             centred_verdict_rows.select(*identifier_column_names, system="system_b", value=-pl.col("value")),
         ]
-    )
-    return preference_rows.select(
+    ).select(
         "item", "rater", "value", column=pl.struct(aspect_and_system_column_names).rank("dense").cast(pl.Int64) - 1
     )
 
@@ -369,10 +378,13 @@ def _taste_p_value(system_preferences: pl.DataFrame, annotation_task_rows: pl.Da
         annotator=pl.col("rater").rank("dense").cast(pl.Int64) - 1,
     )
     n_tasks, n_aspect_system_columns = (preference_rows[column_name].n_unique() for column_name in ("task", "column"))
-    sparse_preference_matrix = csr_array(
-        (preference_rows["value"], (preference_rows["task"], preference_rows["column"])),
-        shape=(n_tasks, n_aspect_system_columns),
-    )
     annotator_of_task = np.zeros(n_tasks, dtype=np.int64)
     annotator_of_task[preference_rows["task"].to_numpy()] = preference_rows["annotator"].to_numpy()
-    return taste_p(sparse_preference_matrix, annotator_of_task, np.random.default_rng(0))
+    return taste_p(
+        csr_array(
+            (preference_rows["value"], (preference_rows["task"], preference_rows["column"])),
+            shape=(n_tasks, n_aspect_system_columns),
+        ),
+        annotator_of_task,
+        np.random.default_rng(0),
+    )

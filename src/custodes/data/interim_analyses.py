@@ -43,15 +43,14 @@ def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     []
     """
     n_pairs = interim_analyses.select("system_a", "system_b").n_unique() if interim_analyses.height else 0
-    is_sequential_study = (
-        interim_analyses["look"].n_unique() > 1
-        or interim_analyses["is_open"].any()
-        or (interim_analyses["decision"] != 0).all()
-    )
     return build_notes(
         (
             SEQUENTIAL_RULE,
-            n_pairs if is_sequential_study else 0,
+            n_pairs
+            if interim_analyses["look"].n_unique() > 1
+            or interim_analyses["is_open"].any()
+            or (interim_analyses["decision"] != 0).all()
+            else 0,
             f"{n_pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
             "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, "
             "decisions "

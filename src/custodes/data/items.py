@@ -54,16 +54,10 @@ class Items:
         )
         check_unique(item_rows, ["item"], where=where, what="item", hint="one row per item")
         refuse(
-            item_rows["weight"] <= 0,
-            lambda row_numbers, _: (
-                f"{where}: weight in row {row_numbers} is not positive; to exclude an item, use --group"
-            ),
-        )
-        refuse(
             ~item_rows["weight"].is_between(1 / LARGEST, LARGEST),
             lambda row_numbers, row_index: (
                 f"{where}: weight {item_rows['weight'][row_index]:g} in row {row_numbers}; allowed: {1 / LARGEST:g} to "
-                f"{LARGEST:g}. Divide all weights by the same number, since only ratios of weights matter"
+                f"{LARGEST:g}, and only ratios of weights matter; to exclude an item, use --group"
             ),
         )
         refuse(
@@ -163,8 +157,12 @@ def merge_item_rows(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
         pl.all().drop_nulls().unique(maintain_order=True)
     )
     for column_name in distinct_value_rows.columns[1:]:
-        conflicting_item_rows = distinct_value_rows.filter(pl.col(column_name).list.len() > 1)
-        for item, conflicting_values in conflicting_item_rows.select("item", column_name).head(1).iter_rows():
+        for item, conflicting_values in (
+            distinct_value_rows.filter(pl.col(column_name).list.len() > 1)
+            .select("item", column_name)
+            .head(1)
+            .iter_rows()
+        ):
             raise InputError(
                 f"{message_prefix}item {item!r} has several values of {column_name}{two_inputs_text} "
                 f"({join_labels(map(repr, conflicting_values), limit=3)}); give each item one {column_name}"

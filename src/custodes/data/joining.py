@@ -90,29 +90,26 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
     This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
     such as `passed` do not become human labels, because a program may have given these labels.
     """
-    label_studies = [study for study in studies if study.labels and study.metrics == (LABEL,)]
-    if len(label_studies) != 1 or len(studies) < 2 or any(study.humans for study in studies):
-        return studies
-    (label_study,) = label_studies
-    if not all(
-        other_study.metrics and LABEL not in other_study.metrics
-        for other_study in studies
-        if other_study is not label_study
-    ):
-        return studies
-    human_study = replace(
-        label_study,
-        raters=label_study.raters.with_kinds({LABEL: "human"}),
-        notes=(
-            *label_study.notes,
-            Note(
-                rule="human-labels",
-                message=f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have "
-                "only metrics",
-            ),
-        ),
+    is_label_study = [bool(study.labels) and study.metrics == (LABEL,) for study in studies]
+    have_only_metrics = all(
+        study.metrics and LABEL not in study.metrics
+        for study, has_labels in zip(studies, is_label_study, strict=True)
+        if not has_labels
     )
-    return [human_study if study is label_study else study for study in studies]
+    if sum(is_label_study) != 1 or len(studies) < 2 or any(study.humans for study in studies) or not have_only_metrics:
+        return studies
+    return [
+        replace(study, raters=study.raters.with_kinds({LABEL: "human"})).with_notes(
+            (
+                "human-labels",
+                True,
+                f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics",
+            )
+        )
+        if has_labels
+        else study
+        for study, has_labels in zip(studies, is_label_study, strict=True)
+    ]
 
 
 def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
@@ -158,14 +155,16 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
         ),
         error=InputError,
     )
-    naming_entry = (
-        "systems-of-files",
-        len(system_names_of_files),
-        f"{study_names_text} have no column of systems, so each of them is one system, named "
-        f"{join_labels(system_names_of_files)}; if they are about the same system, add a column system with one value",
-    )
     return [
-        replace(study, unnamed_system=False).with_notes(*[naming_entry] * (study is unnamed_studies[0]))
+        replace(study, unnamed_system=False).with_notes(
+            (
+                "systems-of-files",
+                len(system_names_of_files) if study is unnamed_studies[0] else 0,
+                f"{study_names_text} have no column of systems, so each of them is one system, named "
+                f"{join_labels(system_names_of_files)}; if they are about the same system, add a column system with "
+                "one value",
+            )
+        )
         if study.unnamed_system
         else study
         for study in studies
@@ -200,8 +199,11 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     systems in `named_studies`.
     """
     raters_of_named_studies = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
-    is_further_system = study.metrics and not raters_of_named_studies.isdisjoint(study.raters.kind)
-    if not study.unnamed_system or not named_studies or is_further_system:
+    if (
+        not study.unnamed_system
+        or not named_studies
+        or (study.metrics and not raters_of_named_studies.isdisjoint(study.raters.kind))
+    ):
         return study
     item_labels = study.item_labels()
     output_key_rows = (
@@ -286,25 +288,11 @@ def _align_task_items(first_study: Study, second_study: Study) -> tuple[Study, S
 def _merge_attributes(first_table: pl.DataFrame | None, second_table: pl.DataFrame | None) -> pl.DataFrame | None:
     """The columns of both tables. A common column has the values of the first table; missing values are taken from the
     second table."""
-    if first_table is None or second_table is None:
-        return second_table if first_table is None else first_table
-    merged_attribute_rows = first_table.join(
-        second_table, on=JOIN_KEY, how="full", coalesce=True, suffix=" of the second", maintain_order="left_right"
-    )
-    common_column_names = [
-        column_name
-        for column_name in first_table.columns
-        if f"{column_name} of the second" in merged_attribute_rows.columns
-    ]
-    try:
-        return merged_attribute_rows.with_columns(
-            pl.coalesce(column_name, f"{column_name} of the second").alias(column_name)
-            for column_name in common_column_names
-        ).drop(f"{column_name} of the second" for column_name in common_column_names)
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"the inputs have different types in a common column ({join_labels(common_column_names)}): {error}"
-        ) from None
+    tables = [table for table in (first_table, second_table) if table is not None]
+    if len(tables) < 2:
+        return next(iter(tables), None)
+    rows = pl.concat(tables, how="diagonal_relaxed")
+    return rows.group_by(JOIN_KEY, maintain_order=True).agg(pl.all().drop_nulls().first())
 
 
 def _merge_preferences(first: Preferences, second: Preferences, row_kind: str) -> Preferences:
@@ -338,13 +326,12 @@ def _merge_rows(
 
 def _output_keys(study: Study) -> pl.DataFrame:
     verdict_rows = study.preferences.frame
-    text_key_frames = [] if study.outputs is None else [study.outputs.texts.select(JOIN_KEY)]
     return pl.concat(
         [
             study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
             verdict_rows.select("item", system="system_a"),
             verdict_rows.select("item", system="system_b"),
-            *text_key_frames,
+            *([] if study.outputs is None else [study.outputs.texts.select(JOIN_KEY)]),
         ]
     ).unique()
 
@@ -366,7 +353,6 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
             for key_column_name in JOIN_KEY
         ]
         inputs_without_systems = [study.name for study in (first_study, second_study) if study.unnamed_system]
-        has_common_items = not set(first_keys["item"]).isdisjoint(second_keys["item"])
         repeated_ids_messages = [
             note.message for note in (*first_study.notes, *second_study.notes) if note.rule == "repeated-ids"
         ]
@@ -374,7 +360,7 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
             repeated_ids_messages[0]
             if repeated_ids_messages
             else f"add the column of systems to {join_labels(inputs_without_systems)}"
-            if inputs_without_systems and has_common_items
+            if inputs_without_systems and not set(first_keys["item"]).isdisjoint(second_keys["item"])
             else "use the same labels in both inputs"
         )
         raise InputError(

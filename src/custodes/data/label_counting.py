@@ -106,12 +106,15 @@ def count_labels(
     )
     batch_column_name = counting_plan.layout.cluster or counting_plan.layout.item
     row_batches = split_batches(rows, batch_column_name, batches, where=WHERE) if batch_column_name else [rows]
-    frame_pairs_of_batches = [
-        counting_plan.count_outputs(row_batch)
-        for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
-    ]
     individual_output_rows, output_kind_count_rows = (
-        pl.concat(frames_of_batches) for frames_of_batches in zip(*frame_pairs_of_batches, strict=True)
+        pl.concat(frames_of_batches)
+        for frames_of_batches in zip(
+            *[
+                counting_plan.count_outputs(row_batch)
+                for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
+            ],
+            strict=True,
+        )
     )
     return counting_plan.label_rows(individual_output_rows, counting_plan.representatives(output_kind_count_rows))
 
@@ -234,17 +237,17 @@ class _Plan:
         indicator_expressions = {
             f"n_{column_name}": indicator(~nw.col(column_name).is_null()) for column_name in label_expressions
         }
-        output_rows = (
+        # In a table with a row per label, an output has several rows, but one label of each rater.
+        return (
             projected_rows.with_columns(**indicator_expressions, n_rows=nw.lit(1))
             .group_by(*key_expressions)
             .agg(
                 *(nw.col(column_name).max() for column_name in (*attribute_expressions, *label_expressions)),
                 *(nw.col(column_name).sum() for column_name in (*indicator_expressions, "n_rows")),
             )
+            .with_columns(n=nw.max_horizontal(*indicator_expressions) if layout.label else nw.col("n_rows"))
+            .drop(*indicator_expressions, "n_rows")
         )
-        # In a table with a row per label, an output has several rows, but one label of each rater.
-        n_occurrences_expression = nw.max_horizontal(*indicator_expressions) if layout.label else nw.col("n_rows")
-        return output_rows.with_columns(n=n_occurrences_expression).drop(*indicator_expressions, "n_rows")
 
     @property
     def key_column_names(self) -> list[str]:
@@ -308,21 +311,17 @@ class _Plan:
                 output_rows.filter(~self.has_human_label).group_by(self.key_column_names).agg(nw.len().alias("n"))
             )
         human_labelled_unit_rows = output_rows.filter(self.has_human_label).select(self.unit).unique()
-        remaining_output_rows = output_rows.join(human_labelled_unit_rows, on=self.unit, how="anti")
         kind_indicator_expressions = {
             f"kind{kind_index}": indicator(_has_values(value_of_column))
             for kind_index, value_of_column in enumerate(self.output_kinds.iter_rows(named=True))
         }
-        equal_unit_count_rows = (
-            remaining_output_rows.select(self.unit, **kind_indicator_expressions)
+        return collect_rows(output_rows.join(human_labelled_unit_rows, on=self.unit, how="semi")), collect_rows(
+            output_rows.join(human_labelled_unit_rows, on=self.unit, how="anti")
+            .select(self.unit, **kind_indicator_expressions)
             .group_by(self.unit)
             .agg(*(nw.col(kind_column_name).sum() for kind_column_name in kind_indicator_expressions))
             .group_by(*kind_indicator_expressions)
             .agg(nw.len().alias("n"))
-        )
-        return (
-            collect_rows(output_rows.join(human_labelled_unit_rows, on=self.unit, how="semi")),
-            collect_rows(equal_unit_count_rows),
         )
 
     def representatives(self, kind_counts: pl.DataFrame) -> pl.DataFrame:
@@ -367,26 +366,25 @@ class _Plan:
             [individual_output_rows.with_columns(n_outputs=pl.lit(1)), representative_rows], how="diagonal_relaxed"
         )
         output_rows = output_rows.sort("system", "item")  # engines return rows in any order
-        label_tables_of_raters = [
-            output_rows.select(
-                *(
-                    column_name
-                    for column_name in (*COLUMNS, "n_outputs", *self.by)
-                    if column_name in output_rows.columns
-                ),
-                rater=pl.lit(column_rater.name),
-                kind=pl.lit(column_rater.kind),
-                aspect=pl.lit(column_rater.aspect),
-                repeat=pl.lit(""),
-                label=label_words(output_rows[column_name]),
-                invalid=pl.lit(""),
-            )
-            for column_name, column_rater in self.raters.items()
-        ]
         # Missing labels of judges are kept, because these outputs count in rates.
-        label_table = pl.concat(label_tables_of_raters).filter(
-            pl.col("label").is_not_null() | (pl.col("kind") == "metric")
-        )
+        label_table = pl.concat(
+            [
+                output_rows.select(
+                    *(
+                        column_name
+                        for column_name in (*COLUMNS, "n_outputs", *self.by)
+                        if column_name in output_rows.columns
+                    ),
+                    rater=pl.lit(column_rater.name),
+                    kind=pl.lit(column_rater.kind),
+                    aspect=pl.lit(column_rater.aspect),
+                    repeat=pl.lit(""),
+                    label=label_words(output_rows[column_name]),
+                    invalid=pl.lit(""),
+                )
+                for column_name, column_rater in self.raters.items()
+            ]
+        ).filter(pl.col("label").is_not_null() | (pl.col("kind") == "metric"))
         return label_table.select(
             column_name for column_name in (*COLUMNS, "n_outputs", *self.by) if column_name in label_table.columns
         )
@@ -416,16 +414,20 @@ def _build_plan(
                 f"{WHERE}: by={column_name!r} has more than {max_distinct_values} different values; give a column with "
                 "fewer values, such as a column of groups"
             )
-    n_systems = collect_rows(
-        rows.select(system=_system_expression(layout, default_system_name)).unique().head(2)
-    ).height
-    column_raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
+    systems = collect_rows(
+        rows.select(_system_expression(layout, default_system_name).alias("system")).unique().head(2)
+    )
     return _Plan(
         rows=rows,
         layout=layout,
-        raters={f"label{rater_index}": column_rater for rater_index, column_rater in enumerate(column_raters)},
+        raters={
+            f"label{rater_index}": column_rater
+            for rater_index, column_rater in enumerate(
+                _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
+            )
+        },
         by=by,
-        unit="cluster" if layout.cluster else "item" if n_systems > 1 else "",
+        unit="cluster" if layout.cluster else "item" if systems.height > 1 else "",
         name=default_system_name,
     )
 
@@ -462,14 +464,15 @@ def _label_values(distinct_values: pl.Series, *, max_values: int = MOST_WORDS) -
 def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with one column per rater."""
     for column_name in (*layout.human, *layout.metrics):
-        distinct_values = collect_rows(rows.select(column_name).unique().head(MOST_WORDS + 1)).to_series()
         rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
         yield _Rater(
             name=rater_name,
             kind="human" if column_name in layout.human else "metric",
             aspect=aspect,
             label_expression=nw.col(column_name),
-            label_values=_label_values(distinct_values),
+            label_values=_label_values(
+                collect_rows(rows.select(column_name).unique().head(MOST_WORDS + 1)).to_series()
+            ),
         )
 
 
@@ -487,10 +490,10 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
     ):
         value_of_column = dict(zip(key_column_names, key_combination, strict=True))
         rater_name = str((layout.rater and value_of_column[layout.rater]) or value_of_column[layout.kind])
-        rater_kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
         yield _Rater(
             name=rater_name,
-            kind=rater_kind or ("human" if looks_human(rater_name) else "metric"),
+            kind=KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
+            or ("human" if looks_human(rater_name) else "metric"),
             aspect=str(value_of_column.get(layout.aspect) or ""),
             label_expression=nw.when(_has_values(value_of_column)).then(nw.col(layout.label)),
             label_values=_label_values(rater_rows[layout.label]),

@@ -210,11 +210,15 @@ def encode_raters(word_rows: pl.DataFrame, *, human_raters: Sequence[str], where
     }
     scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=where)
     words, raters = word_rows["word"], word_rows["rater"]
-    code_of_word = (
-        POLARITY if scale.binary and is_binary(scale.words) else {word: code for code, word in enumerate(scale.words)}
-    )
     label_codes = words.cast(pl.Float64, strict=False).zip_with(
-        raters.is_in(list(scale.scores)), words.replace_strict(code_of_word, default=None, return_dtype=pl.Float64)
+        raters.is_in(list(scale.scores)),
+        words.replace_strict(
+            POLARITY
+            if scale.binary and is_binary(scale.words)
+            else {word: code for code, word in enumerate(scale.words)},
+            default=None,
+            return_dtype=pl.Float64,
+        ),
     )
     judge_labels = word_rows.select("rater", "word", code=label_codes).filter(
         ~pl.col("rater").is_in(list(human_raters)), pl.col("word").is_not_null()
@@ -265,13 +269,14 @@ def unify_scales(
                 for rating_frame, input_scale in zip(rating_frames, scales_of_inputs, strict=True)
             ]
         )
-        human_raters = [
-            rater_name
-            for rater_name in word_rows["rater"].unique(maintain_order=True)
-            if kind_of_rater.get(rater_name) == "human"
-        ]
         label_codes, scale_of_aspect[aspect] = encode_raters(
-            word_rows, human_raters=human_raters, where=aspect or "labels of two inputs"
+            word_rows,
+            human_raters=[
+                rater_name
+                for rater_name in word_rows["rater"].unique(maintain_order=True)
+                if kind_of_rater.get(rater_name) == "human"
+            ],
+            where=aspect or "labels of two inputs",
         )
         first_frame, second_frame = rating_frames
         n_first_codes = first_frame.filter(is_aspect_row).height
@@ -287,17 +292,25 @@ def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame
     words_of_scores = label_words(rows["score"]).alias("word")
     if scale is None:
         return pl.DataFrame([rows["rater"], words_of_scores])
-    words_of_codes = rows["score"].replace_strict(
-        {float(code): word for code, word in enumerate(scale.words)}, default=None, return_dtype=pl.String
-    )
     return pl.DataFrame(
-        [rows["rater"], words_of_scores.zip_with(rows["rater"].is_in(list(scale.scores)), words_of_codes).alias("word")]
+        [
+            rows["rater"],
+            words_of_scores.zip_with(
+                rows["rater"].is_in(list(scale.scores)),
+                rows["score"].replace_strict(
+                    {float(code): word for code, word in enumerate(scale.words)}, default=None, return_dtype=pl.String
+                ),
+            ).alias("word"),
+        ]
     )
 
 
 def _replace_scores(rating_frame: pl.DataFrame, is_replaced_row: pl.Expr, new_scores: pl.Series) -> pl.DataFrame:
     """Ratings with the selected scores replaced; ratings whose new score is null are dropped."""
-    replaced_row_indices = rating_frame.select(is_replaced_row).to_series().arg_true()
     return rating_frame.with_columns(
-        rating_frame["score"].clone().scatter(replaced_row_indices, new_scores.cast(rating_frame.schema["score"]))
+        rating_frame["score"]
+        .clone()
+        .scatter(
+            rating_frame.select(is_replaced_row).to_series().arg_true(), new_scores.cast(rating_frame.schema["score"])
+        )
     ).drop_nulls("score")

@@ -55,8 +55,14 @@ def merge_notes(notes: Iterable[Note]) -> list[Note]:
     """
     notes_of_key: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
-        message_parts = note.message.split(ASPECT_PHRASE.format(note.aspect), 1) if note.aspect else [note.message]
-        notes_of_key.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
+        notes_of_key.setdefault(
+            (
+                note.rule,
+                str(note.count),
+                *(note.message.split(ASPECT_PHRASE.format(note.aspect), 1) if note.aspect else [note.message]),
+            ),
+            [],
+        ).append(note)
     merged_notes = []
     for note, *further_notes in notes_of_key.values():
         *aspect_names, last_aspect = dict.fromkeys(repr(group_note.aspect) for group_note in (note, *further_notes))

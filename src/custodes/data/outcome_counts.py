@@ -65,14 +65,18 @@ def counting_origin(
     >>> counting_origin(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
     {'human': ['ann'], 'ties': 0.0}
     """
-    names_of_option = {
-        option_name: [name_or_names] if isinstance(name_or_names, str) else name_or_names and [*name_or_names]
-        for option_name, name_or_names in (("human", human), ("metrics", metrics), ("systems", systems))
-    }
     return Origin(
         how={
             option_name: option_value
-            for option_name, option_value in (names_of_option | settings).items()
+            for option_name, option_value in (
+                {
+                    option_name: [name_or_names]
+                    if isinstance(name_or_names, str)
+                    else name_or_names and [*name_or_names]
+                    for option_name, name_or_names in (("human", human), ("metrics", metrics), ("systems", systems))
+                }
+                | settings
+            ).items()
             if option_value not in (None, "", [], ())
         }
     )
@@ -147,9 +151,8 @@ class ClusterCells(ReadOnlyArrays):
         `values` and `is_selected_row` are of shape (n,). `cell` (n,) has numbers below `width` and defines separate
         sums within a pair.
         """
-        cell_indices = self.pair[is_selected_row] * width + (0 if cell is None else cell[is_selected_row])
         return sums_of(
-            cell_indices,
+            self.pair[is_selected_row] * width + (0 if cell is None else cell[is_selected_row]),
             self.group[is_selected_row],
             values[is_selected_row],
             n_cells=self.n_pairs * width,
@@ -247,15 +250,23 @@ class OutcomeCounts(ReadOnlyArrays):
         """Wins, ties and losses in the form of `by_order`. If orders were not counted, all orders are 0 (unknown)."""
         if self.by_order is not None:
             return self.by_order
-        count_tables = [
-            pl.DataFrame({"system_a": self.system_a, "system_b": self.system_b}).with_columns(
-                rater=pl.lit(rater_name), order=0.0, **dict(zip(SIGNS, map(pl.Series, outcome_counts.T), strict=True))
+        return (
+            pl.concat(
+                [
+                    pl.DataFrame({"system_a": self.system_a, "system_b": self.system_b}).with_columns(
+                        rater=pl.lit(rater_name),
+                        order=0.0,
+                        **dict(zip(SIGNS, map(pl.Series, outcome_counts.T), strict=True)),
+                    )
+                    for rater_name, outcome_counts in zip(
+                        (HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True
+                    )
+                ]
             )
-            for rater_name, outcome_counts in zip(
-                (HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True
-            )
-        ]
-        return pl.concat(count_tables).select(*BY_ORDER).cast(BY_ORDER).filter(pl.sum_horizontal(list(SIGNS)) > 0)
+            .select(*BY_ORDER)
+            .cast(BY_ORDER)
+            .filter(pl.sum_horizontal(list(SIGNS)) > 0)
+        )
 
     @cached_property
     def raters(self) -> tuple[str, ...]:
@@ -289,12 +300,14 @@ def count_joint_outcomes(preferences: nw.LazyFrame[Any], metrics: Sequence[str])
         f"metric{metric_position}": rater_name for metric_position, rater_name in enumerate(metrics)
     }
     # A rater has one preference per comparison, so the maximum is that preference, null without one.
-    sign_expression_of_column = {
-        column_name: nw.when(nw.col("rater") == rater_name).then(nw.col("sign"))
-        for column_name, rater_name in rater_of_column.items()
-    }
     return count_cells(
-        preferences.select(*OUTPUTS, **sign_expression_of_column)
+        preferences.select(
+            *OUTPUTS,
+            **{
+                column_name: nw.when(nw.col("rater") == rater_name).then(nw.col("sign"))
+                for column_name, rater_name in rater_of_column.items()
+            },
+        )
         .group_by(*OUTPUTS)
         .agg(*(nw.col(column_name).max() for column_name in rater_of_column)),
         list(rater_of_column)[1:],
@@ -308,14 +321,6 @@ def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequenc
         column_name: (1 - nw.col(column_name)).fill_null(ABSENT_CODE).cast(nw.Int64)
         for column_name in (HUMAN, *metric_column_names)
     }
-    joint_code_rows = comparison_rows.select(
-        "system_a",
-        "system_b",
-        **{
-            column_name: 4 * code_expression_of_column[HUMAN] + code_expression_of_column[column_name]
-            for column_name in metric_column_names
-        },
-    )
     # A sum of indicators for every cell: one group-by whose result does not grow with the items.
     indicator_expressions = {
         f"{metric_position}_{joint_code}": (nw.col(column_name) == joint_code).cast(nw.Int32)
@@ -323,7 +328,15 @@ def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequenc
         for joint_code in range(CELLS)
     }
     return collect_rows(
-        joint_code_rows.select("system_a", "system_b", **indicator_expressions)
+        comparison_rows.select(
+            "system_a",
+            "system_b",
+            **{
+                column_name: 4 * code_expression_of_column[HUMAN] + code_expression_of_column[column_name]
+                for column_name in metric_column_names
+            },
+        )
+        .select("system_a", "system_b", **indicator_expressions)
         .group_by("system_a", "system_b")
         .agg(*(nw.col(column_name).sum() for column_name in indicator_expressions))
     )
@@ -334,9 +347,11 @@ def sum_batches(batch_counts: Iterable[pl.DataFrame], *, systems: Sequence[str],
     n_pairs = len(systems) * (len(systems) - 1) // 2
     outcome_tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)
     for batch_frame in batch_counts:
-        joint_outcome_counts = batch_frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
         # A pair occurs once per batch, so no row overwrites another.
-        outcome_tables[pair_positions(batch_frame, systems), :, :CELLS] += joint_outcome_counts.reshape(
-            len(batch_frame), len(metrics), CELLS
+        outcome_tables[pair_positions(batch_frame, systems), :, :CELLS] += (
+            batch_frame.drop("system_a", "system_b")
+            .cast(pl.Int64)
+            .to_numpy()
+            .reshape(len(batch_frame), len(metrics), CELLS)
         )
     return outcome_tables.reshape(n_pairs, len(metrics), 4, 4)

@@ -59,10 +59,11 @@ class Outputs:
 
     def resolve_images(self, folder: Path) -> Outputs:
         """The outputs with paths of images resolved relative to the folder; addresses are unchanged."""
-        image_locations = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
         path_of_location = {
             image_location: str(folder / image_location)
-            for image_location in image_locations
+            for image_location in pl.concat(
+                [self.sources["images"].explode().drop_nulls(), self.images["image"]]
+            ).unique()
             if "\0" not in image_location and (folder / image_location).is_file()
         }
         return replace(
@@ -76,8 +77,13 @@ class Outputs:
         used."""
         text_rows, source_rows = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
         text_rows, source_rows, notes = select_first_values(text_rows, source_rows, where="two inputs")
-        further_image_rows = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
-        return Outputs.from_sources(text_rows, source_rows, pl.concat([self.images, further_image_rows])), notes
+        return Outputs.from_sources(
+            text_rows,
+            source_rows,
+            pl.concat(
+                [self.images, other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")]
+            ),
+        ), notes
 
 
 def select_first_values(
@@ -105,26 +111,25 @@ def select_first_values(
     n_items_with_several_values = has_several_values_frame.filter(
         pl.any_horizontal(pl.lit(False), *source_column_names)
     ).height
-    notes = build_notes(
-        (
-            "texts-differ",
-            n_outputs_with_several_texts,
-            f"{where}: {n_outputs_with_several_texts} outputs have several texts; the first text of each output is "
-            "used",
-        ),
-        (
-            "sources-differ",
-            n_items_with_several_values,
-            f"{where}: {n_items_with_several_values} items have several values of "
-            f"{join_labels(differing_column_names)}; the first value of each item is used",
-        ),
-    )
     return (
         texts.group_by(output_key_names, maintain_order=True).agg(
             pl.col("text").filter(pl.col("text") != "").first().fill_null("")
         ),
         source_rows_by_item.agg(pl.col(source_column_names).drop_nulls().first()),
-        notes,
+        build_notes(
+            (
+                "texts-differ",
+                n_outputs_with_several_texts,
+                f"{where}: {n_outputs_with_several_texts} outputs have several texts; the first text of each output is "
+                "used",
+            ),
+            (
+                "sources-differ",
+                n_items_with_several_values,
+                f"{where}: {n_items_with_several_values} items have several values of "
+                f"{join_labels(differing_column_names)}; the first value of each item is used",
+            ),
+        ),
     )
 
 
@@ -158,10 +163,13 @@ def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
 def _turn_text(content: Any) -> str:
     """The words of a turn, from a text or from the texts of several parts."""
     if isinstance(content, list):
-        texts = (
-            content_part.get("text") if isinstance(content_part, dict) else content_part for content_part in content
+        return "\n".join(
+            content_text
+            for content_text in (
+                content_part.get("text") if isinstance(content_part, dict) else content_part for content_part in content
+            )
+            if isinstance(content_text, str)
         )
-        return "\n".join(content_text for content_text in texts if isinstance(content_text, str))
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 

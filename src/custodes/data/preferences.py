@@ -223,8 +223,10 @@ class Preferences:
         notes : list of Note
             Numbers of comparisons that were excluded or have contradictory verdicts.
         """
-        may_have_half_comparisons = orders != "first" and (self.missing["order"] != "").any()
-        if not may_have_half_comparisons and not has_duplicate_key(self.frame, COMPARISON).any():
+        if (
+            not (orders != "first" and (self.missing["order"] != "").any())
+            and not has_duplicate_key(self.frame, COMPARISON).any()
+        ):
             return self.frame.select(*COMPARISON, "preference", ORDER_CODES), []
         merged_rows = self._merge_rows(orders)
         half_comparison_rows = merged_rows.filter(pl.col("half") == 1)
@@ -240,18 +242,23 @@ class Preferences:
 
     def _merge_rows(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
-        verdict_rows = pl.concat(
-            [
-                self.frame.select(*COMPARISON, ORDER_CODES, sign="preference"),
-                self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8)),
-            ]
-        )
         return (
             self.frame.select(COMPARISON)
             .unique(maintain_order=True, keep="first")
             .join(
                 merge_orders(
-                    nw.from_native(verdict_rows.with_row_index("row").lazy()), orders, key_column_names=COMPARISON
+                    nw.from_native(
+                        pl.concat(
+                            [
+                                self.frame.select(*COMPARISON, ORDER_CODES, sign="preference"),
+                                self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8)),
+                            ]
+                        )
+                        .with_row_index("row")
+                        .lazy()
+                    ),
+                    orders,
+                    key_column_names=COMPARISON,
                 )
                 .collect()
                 .to_native(),

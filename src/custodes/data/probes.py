@@ -22,11 +22,15 @@ def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
     property. Outcomes lie between 0 and 1; null means no answer.
     """
     check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
-    label_series = (label_column(frame, column_name, where=where, empty=column_name in EMPTY) for column_name in KEY)
-    outcome_series = (
-        bounded_column(frame, column_name, 1, where=where, allowed="a number from 0 to 1, or empty")
-        for column_name in OUTCOMES
+    probe_rows = pl.DataFrame(
+        [
+            *(label_column(frame, column_name, where=where, empty=column_name in EMPTY) for column_name in KEY),
+            *(
+                bounded_column(frame, column_name, 1, where=where, allowed="a number from 0 to 1, or empty")
+                for column_name in OUTCOMES
+            ),
+        ],
+        schema=SCHEMA,
     )
-    probe_rows = pl.DataFrame([*label_series, *outcome_series], schema=SCHEMA)
     check_unique(probe_rows, KEY, where=where, what="probe", hint="one row per output, probe and order")
     return probe_rows

@@ -138,18 +138,11 @@ class Raters:
         If either table declares for a rater that lower is better, this direction is used. A note lists names with
         different signatures, since these names may stand for two raters.
         """
-        rater_rows = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
-        has_bounds = pl.col("low").is_not_null() | pl.col("high").is_not_null()
-        rows_grouped_by_rater = rater_rows.group_by("rater", maintain_order=True)
-        merged_rater_rows = rows_grouped_by_rater.agg(
-            pl.col("kind").first(),
-            pl.col("higher_is_better").all(),
-            pl.col("low", "high").filter(has_bounds).first(),
-            pl.col("person").any(),
-            pl.col("date", "cost").drop_nulls().first(),
-            pl.col("cost_unit").filter(pl.col("cost").is_not_null()).first(),
-            pl.col("own_system", "signature", "truncated").drop_nulls().first(),
-        ).select(list(SCHEMA))
+        rows_grouped_by_rater = (
+            pl.concat([self.frame, other.frame])
+            .sort(pl.col("kind") == "", maintain_order=True)
+            .group_by("rater", maintain_order=True)
+        )
         conflict_texts = [
             f"{rater_name} ({join_labels(distinct_signatures, limit=2)})"
             for rater_name, distinct_signatures in rows_grouped_by_rater.agg(
@@ -157,7 +150,18 @@ class Raters:
             ).iter_rows()
             if len(distinct_signatures) > 1
         ]
-        return Raters(frame=merged_rater_rows, directed=self.directed | other.directed), build_notes(
+        return Raters(
+            frame=rows_grouped_by_rater.agg(
+                pl.col("kind").first(),
+                pl.col("higher_is_better").all(),
+                pl.col("low", "high").filter(pl.col("low").is_not_null() | pl.col("high").is_not_null()).first(),
+                pl.col("person").any(),
+                pl.col("date", "cost").drop_nulls().first(),
+                pl.col("cost_unit").filter(pl.col("cost").is_not_null()).first(),
+                pl.col("own_system", "signature", "truncated").drop_nulls().first(),
+            ).select(list(SCHEMA)),
+            directed=self.directed | other.directed,
+        ), build_notes(
             (
                 SIGNATURE_RULE,
                 len(conflict_texts),
@@ -175,12 +179,6 @@ class Raters:
         truncated (0 to 1).
         """
         side_frame = to_polars(table, where=where)
-        unused_column_notes = check_columns(
-            side_frame,
-            where=where,
-            required=("rater",),
-            optional=[column_name for column_name in SCHEMA if column_name != "rater"],
-        )
         declared_values_of_pattern = _checked_side_table(side_frame, where=where)
         rater_names = list(self.frame["rater"])
         unmatched_patterns = [
@@ -202,7 +200,12 @@ class Raters:
                 )
                 for pattern in unmatched_patterns
             ),
-            *unused_column_notes,
+            *check_columns(
+                side_frame,
+                where=where,
+                required=("rater",),
+                optional=[column_name for column_name in SCHEMA if column_name != "rater"],
+            ),
         ]
         rater_rows, directed_raters = [], set(self.directed)
         for rater_row in self.frame.iter_rows(named=True):
@@ -377,13 +380,12 @@ class Scale:
             return self.low == other.low and self.high == other.high
         if min(self.n, other.n) < FEW_RATINGS:
             return True
-        union_width = max(self.high, other.high) - min(self.low, other.low)
         overlap_width = min(self.high, other.high) - max(self.low, other.low)
         if min(self.high - self.low, other.high - other.low) == 0:
             # A constant rater uses only one point of the scale. If this point is in the range of the other rater,
             # nothing shows that the scales differ.
             return overlap_width >= 0
-        return overlap_width / union_width >= LEAST_OVERLAP
+        return overlap_width / (max(self.high, other.high) - min(self.low, other.low)) >= LEAST_OVERLAP
 
 
 LEAST_TOP = 3

@@ -23,8 +23,6 @@ from custodes.errors import InputError
 
 KEY = ("item", "system", "rater", "aspect", "repeat")
 OPTIONAL = ("aspect", "repeat", "invalid")
-LARGEST = 1e100
-"""Maximum score for which squares and fourth powers, and their sums, do not overflow."""
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "score": pl.Float64}
 
 
@@ -78,7 +76,6 @@ class Ratings:
             what="rating",
             hint="number the runs of a rater in a column 'repeat', or remove the duplicate row",
         )
-        _check_size(rating_rows, where=where)
         reason_texts = label_column(input_frame, "invalid", where=where, empty=True)
         refuse(
             rating_rows["score"].is_not_null() & (reason_texts != ""),
@@ -115,16 +112,3 @@ class Ratings:
             Ratings(frame=filter_rows(self.frame, ~is_second_opinion)),
             Ratings(frame=self.frame.filter(is_second_opinion)),
         )
-
-
-def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
-    """Raise `InputError` for a rater whose scores are so large or so small that squares of scores overflow or
-    underflow."""
-    largest_absolute_score_rows = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
-    for rater_name, largest_absolute_score in largest_absolute_score_rows.drop_nulls().iter_rows():
-        if largest_absolute_score and not 1 / LARGEST <= largest_absolute_score <= LARGEST:
-            range_text = f"beyond {LARGEST:g}" if largest_absolute_score > LARGEST else f"all below {1 / LARGEST:g}"
-            raise InputError(
-                f"{where}: scores of {rater_name!r} are {range_text} (largest absolute value "
-                f"{largest_absolute_score:g}); rescale the scores, or take logarithms"
-            )

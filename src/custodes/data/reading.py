@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -236,11 +235,13 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                     "folder",
                 )
             )
-        may_have_raters_file = raters_source is None and not raters_paths and file.stem in RATING_TABLES
         study = study.with_notes(
             (
                 "raters-not-read",
-                may_have_raters_file and file.with_name("raters.csv").is_file(),
+                raters_source is None
+                and not raters_paths
+                and file.stem in RATING_TABLES
+                and file.with_name("raters.csv").is_file(),
                 f"raters.csv in the folder of {file.name} is not read automatically; to use it, give it as --raters",
             )
         )
@@ -264,17 +265,6 @@ def _with_probes(study: Study, file: Path) -> Study:
             )
         )
     return study
-
-
-def takes_raters(file: Path) -> bool:
-    """Whether a raters table in the folder of a file is read with it: true for tables of scores or verdicts."""
-    with suppress(CustodesError):
-        study_or_table = _open_source(file, reader=None, invalid="force")
-        if isinstance(study_or_table, LoadedTable):
-            return bool(
-                _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({})).raters.frame.height
-            )
-    return False
 
 
 def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
@@ -344,31 +334,48 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         )
     table_reader = TABLE_READERS["ratings"] if mapped_table.wide else _table_reader(table, reader)
     column_names = table.frame.columns
-    lacks_order_column = table_reader is TABLE_READERS["battles"] and "order" not in column_names
-    likely_order_column_names = find_columns("order", column_names) if lacks_order_column else []
+    likely_order_column_names = (
+        find_columns("order", column_names)
+        if table_reader is TABLE_READERS["battles"] and "order" not in column_names
+        else []
+    )
     try:
-        make_study = partial(read_ratings, unit="cells") if mapped_table.wide else table_reader.make
-        study = make_study(table.frame, where=table.name, invalid=invalid)
+        study = (partial(read_ratings, unit="cells") if mapped_table.wide else table_reader.make)(
+            table.frame, where=table.name, invalid=invalid
+        )
     except InputError as error:
         if table_reader is TABLE_READERS["wide"] or likely_order_column_names or not table_reader.fits(column_names):
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
         raise InputError(f"{table.name}: a cell holds {UNPAIRED_SURROGATE}; correct the cell") from None
-    order_notes = build_notes(
-        (
-            "unused-order",
-            len(likely_order_column_names),
-            f"{table.name}: columns that look like the presentation order are not used: "
-            f"{join_labels(likely_order_column_names)}; map one of them to the role order",
-        )
-    )
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
-    study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_number_notes])
-    annotation_tables = (study.ratings, study.preferences, study.second_ratings, study.second)
-    has_annotations = any(annotation_table.frame.height for annotation_table in annotation_tables)
-    if study.outputs is None and study.looks.is_empty() and not has_annotations:
+    study = _complete_study(
+        study,
+        table,
+        columns,
+        mapped_table.notes,
+        [
+            *build_notes(
+                (
+                    "unused-order",
+                    len(likely_order_column_names),
+                    f"{table.name}: columns that look like the presentation order are not used: "
+                    f"{join_labels(likely_order_column_names)}; map one of them to the role order",
+                )
+            ),
+            *row_number_notes,
+        ],
+    )
+    if (
+        study.outputs is None
+        and study.looks.is_empty()
+        and not any(
+            annotation_table.frame.height
+            for annotation_table in (study.ratings, study.preferences, study.second_ratings, study.second)
+        )
+    ):
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:
         return replace(study, items=study.items.with_properties(mapped_table.items, where=table.name))
@@ -399,8 +406,11 @@ def _complete_study(
     folders = {file.parent for file in table.files}
     if len(folders) == 1 and study.outputs is not None:
         study = replace(study, outputs=study.outputs.resolve_images(*folders))
-    digest = digest_of(table.digest, repr(columns)) if columns and table.digest else table.digest
-    return replace(study, digest=digest, notes=(*table.notes, *mapping_notes, *study.notes, *more_notes))
+    return replace(
+        study,
+        digest=digest_of(table.digest, repr(columns)) if columns and table.digest else table.digest,
+        notes=(*table.notes, *mapping_notes, *study.notes, *more_notes),
+    )
 
 
 def _path_reader(path: Path) -> PathReader | None:

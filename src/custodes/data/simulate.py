@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -85,14 +84,10 @@ class Truth:
     """The true values of a simulation.
 
     `quality` (systems, aspects) is the true quality of systems, and `latent` (items, systems, aspects) is the true
-    quality of outputs. Higher is better. `favours` (metrics, systems) is the bonus that each metric gives.
+    quality of outputs. Higher is better. `favours` (metrics, systems) is the bonus that each metric gives. Systems are
+    sorted; items, aspects and metrics are in the order of the study.
     """
 
-    systems: tuple[str, ...]
-    aspects: tuple[str, ...]
-    annotators: tuple[str, ...]
-    metrics: tuple[str, ...]
-    items: tuple[str, ...]
     quality: Floats
     latent: Floats
     favours: Floats
@@ -175,9 +170,13 @@ def simulate(
         difficulty=(difficulty, 0, LARGEST),
         spread=(spread, 0, LARGEST),
     )
-    for option_name, option_entries in (("quality", quality), ("aspects", aspects), ("groups", groups)):
-        if not option_entries:
-            raise OptionError(f"simulate: {option_name} is empty; give at least one")
+    options_with_entries = {"quality": quality, "aspects": aspects, "groups": groups}
+    reject(
+        *(
+            (not entries, f"simulate: {name} is empty; give at least one")
+            for name, entries in options_with_entries.items()
+        )
+    )
     # Each output takes one number per aspect in an array, and one row per aspect in a table.
     check_memory("items", items, 10.0 * items * len(systems) * len(aspects))
     _check_simulation_arguments(systems, quality, aspects, annotators, metrics, groups)
@@ -193,8 +192,11 @@ def simulate(
         rating_frames.append(_rating_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
     latent_scores_of_metric: dict[str, Floats] = {}
     for metric in metrics:
-        measured_quality = latent_quality if metric.by_aspect else latent_quality.mean(axis=-1, keepdims=True)
-        latent_signal = latent_scores_of_metric[metric.copies] if metric.copies else metric.signal * measured_quality
+        latent_signal = (
+            latent_scores_of_metric[metric.copies]
+            if metric.copies
+            else metric.signal * (latent_quality if metric.by_aspect else latent_quality.mean(axis=-1, keepdims=True))
+        )
         metric_latent_scores = (
             latent_signal
             + _favour_bonuses(metric, systems)[:, None]
@@ -212,20 +214,14 @@ def simulate(
                 aspects=aspects if metric.by_aspect else ("",),
             )
         )
-    study = Study(
-        ratings=Ratings(frame=pl.concat(rating_frames)),
-        raters=_build_raters(tuple(annotators), metrics),
-        items=Items.make(item_table)[0],
-        name=name,
-    )
     return Simulation(
-        study=study,
+        study=Study(
+            ratings=Ratings(frame=pl.concat(rating_frames)),
+            raters=_build_raters(tuple(annotators), metrics),
+            items=Items.make(item_table)[0],
+            name=name,
+        ),
         truth=Truth(
-            systems=systems,
-            aspects=tuple(aspects),
-            annotators=tuple(annotators),
-            metrics=tuple(metric.name for metric in metrics),
-            items=item_labels,
             quality=system_quality,
             latent=latent_quality,
             favours=np.array([_favour_bonuses(metric, systems) for metric in metrics]).reshape(
@@ -242,8 +238,9 @@ def simulate_ratings(latent_quality: Floats, *, reliability: float, sd: float, r
     >>> simulate_ratings(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
     [1.0, 3.0, 5.0]
     """
-    noise_sd = sd * np.sqrt(1 / reliability**2 - 1)
-    return _round_to_levels(latent_quality + noise_sd * rng.normal(size=latent_quality.shape), LIKERT)
+    return _round_to_levels(
+        latent_quality + sd * np.sqrt(1 / reliability**2 - 1) * rng.normal(size=latent_quality.shape), LIKERT
+    )
 
 
 def demo_simulation(*, items: int = 80, rng: int | np.random.Generator = 0) -> Simulation:
@@ -357,15 +354,21 @@ def _check_simulation_arguments(
 
 
 def _check_ranges(**value_and_bounds_of_option: tuple[float, float, float]) -> None:
-    for option_name, (value, low, high) in value_and_bounds_of_option.items():
-        if not low <= value <= high:
-            raise OptionError(f"simulate: {option_name}={value}: must lie between {low} and {high}")
+    reject(
+        *(
+            (not low <= value <= high, f"simulate: {option_name}={value}: must lie between {low} and {high}")
+            for option_name, (value, low, high) in value_and_bounds_of_option.items()
+        )
+    )
 
 
 def _check_numbers(number_of_name: Mapping[str, float], *, where: str) -> None:
-    for name, number in number_of_name.items():
-        if not abs(number) <= LARGEST:
-            raise OptionError(f"simulate: {name!r} of {where} is {number}; give a finite number")
+    reject(
+        *(
+            (not abs(number) <= LARGEST, f"simulate: {name!r} of {where} is {number}; give a finite number")
+            for name, number in number_of_name.items()
+        )
+    )
 
 
 def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
@@ -392,12 +395,17 @@ def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -
 def _difficulties(item_table: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
     """Difficulties (items, aspects). Half of the variance is between documents, and half is between the items of a
     document."""
-    item_effects = rng.normal(size=(item_table.height, n_aspects))
     document_indices = (
         item_table["cluster"].rle_id().to_numpy() if item_table["cluster"][0] else np.arange(item_table.height)
     )
-    document_effect_of_item = rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices]
-    return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effect_of_item))
+    return np.asarray(
+        sd
+        * np.sqrt(0.5)
+        * (
+            rng.normal(size=(item_table.height, n_aspects))
+            + rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices]
+        )
+    )
 
 
 def _favour_bonuses(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
@@ -436,19 +444,28 @@ def _rating_rows(
 
 
 def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
-    rater_tuples: list[tuple[Any, ...]] = [
-        (annotator, "human", True, 1.0, float(LIKERT), True) for annotator in annotators
+    rater_rows = [
+        {
+            "rater": annotator,
+            "kind": "human",
+            "higher_is_better": True,
+            "low": 1.0,
+            "high": float(LIKERT),
+            "person": True,
+        }
+        for annotator in annotators
+    ] + [
+        {
+            "rater": metric.name,
+            "kind": "metric",
+            "higher_is_better": metric.higher_is_better,
+            "low": 1.0 if metric.levels else 0.0,
+            "high": float(metric.levels) if metric.levels else 1.0 if metric.higher_is_better else None,
+            "person": False,
+        }
+        for metric in metrics
     ]
-    for metric in metrics:
-        lowest_score, highest_score = (
-            (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
-        )
-        rater_tuples.append((metric.name, "metric", metric.higher_is_better, lowest_score, highest_score, False))
-    column_names = ("rater", "kind", "higher_is_better", "low", "high", "person")
-    rater_rows = pl.DataFrame(
-        rater_tuples, {column_name: RATERS_SCHEMA[column_name] for column_name in column_names}, orient="row"
-    )
-    return Raters(frame=pl.concat([pl.DataFrame(schema=RATERS_SCHEMA), rater_rows], how="diagonal"))
+    return Raters(frame=pl.DataFrame(rater_rows, schema=RATERS_SCHEMA))
 
 
 @check_arguments
@@ -468,8 +485,9 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     for message_number in range(1, items + 1):
         value_of_fact = {fact_name: _random_text(fact_values, generator) for fact_name, fact_values in FACTS.items()}
         context = _random_text(MESSAGES, generator).format(**value_of_fact)
-        template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
-        for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):
+        for template_index, (system, error_rate) in zip(
+            generator.permutation(len(ANSWERS)).tolist(), MISTAKES.items(), strict=True
+        ):
             misstated_facts = [fact_name for fact_name in FACTS if generator.random() < error_rate]
             stated_value_of_fact = value_of_fact | {
                 fact_name: _random_text(

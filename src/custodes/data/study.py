@@ -22,7 +22,7 @@ from custodes.data.mapping.column_vocabulary import KINDS, looks_human, looks_li
 from custodes.data.notes import NO_ANSWERS, Note, build_notes
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
-from custodes.data.preferences import SECONDS, Preferences
+from custodes.data.preferences import Preferences
 from custodes.data.probes import SCHEMA as PROBES
 from custodes.data.raters import DIRECTION_RULE, Raters
 from custodes.data.ratings import Ratings
@@ -109,8 +109,11 @@ class Study:
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
         verdict_rows = self.preferences.frame
-        system_columns = [self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]]
-        return tuple(pl.concat(system_columns).unique().sort())
+        return tuple(
+            pl.concat([self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]])
+            .unique()
+            .sort()
+        )
 
     @cached_property
     def aspects(self) -> tuple[str, ...]:
@@ -179,8 +182,14 @@ class Study:
             described_items, notes = Items.make(items, where=items_name)
             notes += described_items.coverage_notes(study._items_to_describe(), where=items_name)
             study = replace(study, items=described_items, notes=(*study.notes, *notes))
-        csv_texts = (study.raters.frame.write_csv(), study.items.frame.write_csv())
-        return replace(study, digest=digest_of(study.digest, *csv_texts)) if study.digest else study
+        return (
+            replace(
+                study,
+                digest=digest_of(study.digest, study.raters.frame.write_csv(), study.items.frame.write_csv()),
+            )
+            if study.digest
+            else study
+        )
 
     @check_arguments
     def select(
@@ -201,8 +210,10 @@ class Study:
         study without annotators or without metrics also raises `OptionError`.
         """
         patterns = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        cache_key = ("selected", *(p if isinstance(p, str | None) else tuple(p) for p in patterns.values()))
-        selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns, one_side=one_side))
+        selected_study = self.once(
+            ("selected", *(p if isinstance(p, str | None) else tuple(p) for p in patterns.values())),
+            lambda: self._apply_selection(**patterns, one_side=one_side),
+        )
         if one_side or (selected_study.humans and selected_study.metrics):
             return selected_study
         # This call raises an error, or its selection differs from the selection with `one_side`.
@@ -263,9 +274,8 @@ class Study:
         ) | pl.col("rater").is_in(list(chosen_metrics)) & pl.col("aspect").is_in([*chosen_aspects, ""])
         is_in_chosen_groups = pl.lit(True)
         if group is not None:
-            items_in_groups = self._group_items(group)
             notes += self._system_score_notes(is_selected_expression, group)
-            is_in_chosen_groups = pl.col("item").is_in(items_in_groups.implode())
+            is_in_chosen_groups = pl.col("item").is_in(self._group_items(group).implode())
             is_selected_expression &= is_in_chosen_groups
         is_selected_rating_expression = is_selected_expression & pl.col("system").is_in(chosen_systems)
         # Without a selection, a system is kept even if all its verdicts are missing.
@@ -274,7 +284,6 @@ class Study:
             if systems is None
             else pl.col("system_a").is_in(chosen_systems) & pl.col("system_b").is_in(chosen_systems)
         )
-        selected_preferences = self.preferences.select_rows(is_selected_expression & is_selected_pair_expression)
         excluded_systems = [system for system in self.systems if system not in chosen_systems]
         interim_analyses = self.looks.filter(is_selected_pair_expression)
         notes += sequential_notes(interim_analyses) if annotators else []
@@ -291,7 +300,7 @@ class Study:
         selected_study = replace(
             study_with_kinds,
             ratings=Ratings(frame=filter_rows(self.ratings.frame, is_selected_rating_expression)),
-            preferences=selected_preferences,
+            preferences=self.preferences.select_rows(is_selected_expression & is_selected_pair_expression),
             second=self.second.select_rows(is_selected_expression & is_selected_pair_expression),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_selected_rating_expression)),
             probes=self.probes.filter(is_selected_rating_expression, pl.col("against").is_in([*chosen_systems, ""])),
@@ -400,8 +409,6 @@ class Study:
             and not (annotators and "metric" in map(KINDS.get, split_name(metric)))
         ]
         pooled_aspect_names = pooled_aspects(annotators) if "" in aspects else []
-        rater_aspect_rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
-        has_rated_aspect = pl.col("aspect").is_in([*rated_aspects, ""]).any().over("rater")
         return build_notes(
             (
                 "annotators-as-metrics",
@@ -429,9 +436,11 @@ class Study:
                     f"metrics of the aspect {aspect!r} are excluded ({join_labels(aspect_rows['rater'])}), because no "
                     "selected annotator rated this aspect",
                 )
-                for (aspect,), aspect_rows in rater_aspect_rows.filter(~has_rated_aspect).group_by(
-                    "aspect", maintain_order=True
-                )
+                for (aspect,), aspect_rows in self._rater_rows(metric_names)
+                .select("rater", "aspect")
+                .unique(maintain_order=True)
+                .filter(~pl.col("aspect").is_in([*rated_aspects, ""]).any().over("rater"))
+                .group_by("aspect", maintain_order=True)
             ),
         )
 
@@ -439,8 +448,9 @@ class Study:
         group_labels = _unique_labels(self.items.frame, "group")
         if not any(group_labels):
             raise OptionError(f"group={group!r}: the items have no groups; give an items file with a column 'group'")
-        chosen_groups = list(select_labels(group, group_labels, option="group", what="group"))
-        return self.items.frame.filter(pl.col("group").is_in(chosen_groups))["item"]
+        return self.items.frame.filter(
+            pl.col("group").is_in(list(select_labels(group, group_labels, option="group", what="group")))
+        )["item"]
 
     def _system_score_notes(self, is_selected_expression: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
@@ -462,12 +472,11 @@ class Study:
 
     @cached_property
     def _digest_of_rows(self) -> str:
-        frames = (self.ratings.frame, *_preference_tables(self.preferences), self.raters.frame, self.items.frame)
-        optional_frames = (*_preference_tables(self.second), self.second_ratings.frame, self.probes, self.looks)
+        verdict_frames = (self.preferences.frame, self.preferences.missing, self.second.frame, self.second.missing)
+        frames = (self.ratings.frame, self.raters.frame, self.items.frame, self.second_ratings.frame, *verdict_frames)
         text_frames = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
         return digest_of(
-            *(frame.write_csv() for frame in frames),
-            *(frame.write_csv() for frame in optional_frames if frame.height),
+            *(frame.write_csv() for frame in (*frames, self.probes, self.looks) if frame.height),
             *(frame.write_ndjson() for frame in text_frames),
         )
 
@@ -480,11 +489,6 @@ def select_aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
         return rows
     rows = rows.filter(pl.col("aspect").is_in([aspect, ""]))
     return rows.filter(is_aspect_row == is_aspect_row.any().over("rater"))
-
-
-def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The tables of verdicts and of missing verdicts, without the column of seconds if this column is empty."""
-    return preferences.frame.drop([SECONDS] if preferences.frame[SECONDS].is_null().all() else []), preferences.missing
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:

@@ -6,7 +6,7 @@ In files and in dataframes, rows are counted from 1, without the header and with
 from __future__ import annotations
 
 import hashlib
-import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ import polars as pl
 import polars.selectors as cs
 
 from custodes.data.notes import Note, build_notes
-from custodes.errors import InputError, join_labels, short_repr, suggestion
+from custodes.errors import InputError, join_labels, reject, short_repr, suggestion
 
 MISSING_TOKENS = ("", "na", "n/a", "#n/a", "nan", "none", "null", "-")
 """Texts that count as empty in a column of numbers, in upper or lower case."""
@@ -27,22 +27,15 @@ SLIP = 0.8
 """Minimum similarity between an unknown name and a known column at which the name counts as misspelled ('aspct', but
 not 'dataset')."""
 
-NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
-"""Numbers such as `3,5`, `1.234,5` and `1 234`."""
-
-NOTATION_ADVICE, EMPTY_ADVICE = (
-    "write numbers with a decimal point and without thousands separators (decimal commas are read only if a semicolon "
-    "or tab separates the cells and the column has no thousands separators)",
-    "if nothing was rated, leave the cell empty",
-)
-"""Advice for a text in a column of numbers: for a number in another country's notation, and for any other text."""
-
 UNPAIRED_SURROGATE = "an unpaired surrogate (\\ud800 to \\udfff), which is not valid text"
 
 DUPLICATE_ADVICE = "a column name occurs twice; rename one, or remove it"
 
 PRIMARY, SECOND = ROLES = ("primary", "second")
 """Roles of an annotation: first opinions are used to compare systems, and second opinions only measure annotators."""
+
+LARGEST = 1e100
+"""Maximum absolute value of a number, for which squares and fourth powers, and their sums, do not overflow."""
 
 EXACT_INTEGERS = 2.0**53
 """Bound below which integer-valued floats are exact and may be integer labels."""
@@ -72,12 +65,17 @@ def _decode_bytes(cell: bytes) -> str | None:
 
 def check_names(column_names: Iterable[str], *, where: str) -> None:
     """Raise `InputError` for a column name that Polars would expand to other columns: `*`, or a name like `^...$`."""
-    for column_name in column_names:
-        if column_name == "*" or (column_name.startswith("^") and column_name.endswith("$")):
-            raise InputError(
+    reject(
+        *(
+            (
+                column_name == "*" or (column_name.startswith("^") and column_name.endswith("$")),
                 f"{where}: the column name {short_repr(column_name)} is not allowed, because '*' and '^...$' are "
-                "patterns that select columns; rename the column"
+                "patterns that select columns; rename the column",
             )
+            for column_name in column_names
+        ),
+        error=InputError,
+    )
 
 
 def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
@@ -233,7 +231,8 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
             numbers.is_null() & cell_texts.is_not_null(),
             lambda row_numbers, row_index: (
                 f"{where}: {column_name} {cell_texts[row_index]!r} in row {row_numbers} is not a number; "
-                f"{NOTATION_ADVICE if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(cell_texts[row_index]) else EMPTY_ADVICE}"
+                "write numbers with a decimal point and without thousands separators; if nothing was rated, leave the "
+                "cell empty"
             ),
         )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
@@ -241,9 +240,10 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
     else:
         raise InputError(f"{where}: column {column_name!r} holds {column.dtype}, expected numbers")
     refuse(
-        numbers.is_infinite(),
+        numbers.fill_nan(None).abs() > LARGEST,
         lambda row_numbers, _: (
-            f"{where}: {column_name} is infinite in row {row_numbers}; a score must be finite (empty where not rated)"
+            f"{where}: {column_name} is infinite or beyond {LARGEST:g} in row {row_numbers}; a score must be finite "
+            "(empty where not rated)"
         ),
     )
     return numbers.set(numbers == 0, 0.0).fill_nan(None).alias(column_name)  # -0.0 is 0
@@ -383,10 +383,6 @@ def digest_of(*texts: str) -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 
-MAX_PART_LENGTH = 60
-"""Maximum number of characters of the part in the name of a table. A part can be a long query."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoadedTable:
     """A loaded table: its frame, its name in messages, the digest of its bytes ('' for a dataframe), notes, the files
@@ -433,9 +429,9 @@ def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
 
 
 def shorten_part(part: str) -> str:
-    """A part as one short line for use in names. A digest is added to a truncated part, so that the name is unique."""
-    one_line_part = " ".join(part.split())
-    if len(one_line_part) <= MAX_PART_LENGTH:
-        return one_line_part
-    digest_suffix = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
-    return one_line_part[: MAX_PART_LENGTH - len(digest_suffix)] + digest_suffix
+    """A part, such as a long query, as one short line for use in names.
+
+    >>> shorten_part("SELECT item,\n  system FROM ratings")
+    'SELECT item, system FROM ratings'
+    """
+    return textwrap.shorten(part, 60, placeholder=" ...")

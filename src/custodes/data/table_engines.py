@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, Literal
 
 import narwhals as nw
@@ -18,21 +17,23 @@ from custodes.data.loading.source import glob_files
 from custodes.data.table import SECOND
 from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, reject, short_repr, suggestion
 
-ENGINE_ADVICE = {
-    "duckdb": "raise its memory_limit, or set temp_directory (--spill) to a disk with room",
-    "pyspark": "give executors more memory (spark.executor.memory) or smaller parts (spark.sql.shuffle.partitions)",
-    "polars": ("count with DuckDB (--engine duckdb), which writes to disk, or count scores in more batches"),
-    "dask": "give workers more memory, or smaller partitions",
-    "ibis": "give its backend more memory, or a folder for temporary files",
-    "pandas": "count with DuckDB, which writes to disk",
-}
-"""Advice by engine, for a failure from lack of memory or disk space."""
-
-ENGINE_OF_PACKAGE = {"_duckdb": "duckdb", "py4j": "pyspark"}
-"""The engine of each package that is named differently from its engine."""
-
-ALL = (*ENGINE_ADVICE, *ENGINE_OF_PACKAGE, "narwhals", "pyarrow", "distributed", "sqlglot")
+ENGINES = (
+    "duckdb",
+    "_duckdb",
+    "pyspark",
+    "py4j",
+    "polars",
+    "dask",
+    "distributed",
+    "ibis",
+    "sqlglot",
+    "pandas",
+    "narwhals",
+    "pyarrow",
+)
 """Packages whose errors are reported as input errors."""
+
+MEMORY_ERROR = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
 
 BATCH_ROWS = 5_000_000
 """Rows to count at a time if the engine does not spill to disk: about 0.5 GiB of ratings with a few raters."""
@@ -44,34 +45,18 @@ def convert_engine_errors(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        package_names = [error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__]
-        package_name = next((name for name in package_names if name in ALL), "")
-        if not package_name and not isinstance(problem, MemoryError | OSError):
+        package_names = {error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__}
+        if package_names.isdisjoint(ENGINES) and not isinstance(problem, MemoryError | OSError):
             raise
-        raise InputError(
-            f"{where}: {_failure_text(problem, ENGINE_OF_PACKAGE.get(package_name, package_name))}"
-        ) from None
-
-
-def _failure_text(problem: Exception, engine: str) -> str:
-    """A short description of the failure, with advice."""
-    message_lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
-    if isinstance(problem, OSError):
-        return f"{message_lines[0][:_MAX_REASON]}; check that all files of the table still exist"
-    # The JVM reports the place first; the cause is last.
-    cause_line = next((line for line in reversed(message_lines) if line.startswith("Caused by:")), message_lines[0])
-    is_out_of_memory = _MEMORY_ERROR.search(f"{type(problem).__name__} {problem}")
-    return (
-        f"{f'{engine} failed' if engine else 'out of memory'}: "
-        f"{cause_line.removeprefix('Caused by:').strip()[:_MAX_REASON]}; "
-        f"{ENGINE_ADVICE.get(engine, MEMORY_ADVICE) if is_out_of_memory else REPAIR_ADVICE}"
-    )
-
-
-MEMORY_ADVICE = "give the engine more memory, or read the table with DuckDB, which writes to disk"
-REPAIR_ADVICE = "check that the table is complete and still exists"
-_MEMORY_ERROR = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
-_MAX_REASON = 300  # characters
+        lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+        # The JVM reports the place first; the cause is last.
+        cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
+        advice = (
+            "give the engine more memory, or count with DuckDB (--engine duckdb), which writes to disk (--spill FOLDER)"
+            if MEMORY_ERROR.search(f"{type(problem).__name__} {problem}")
+            else "check that the table is complete and still exists"
+        )
+        raise InputError(f"{where}: {cause.removeprefix('Caused by:').strip()[:300]}; {advice}") from None
 
 
 def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
@@ -141,12 +126,11 @@ def resolve_names(
     Raises `OptionError` for a name that the table does not contain.
     """
     chosen_names = tuple(dict.fromkeys(value_list(option, names, labels=labels)))
-    for name in chosen_names:
-        if name not in labels:
-            raise OptionError(
-                f"{where}: {option}={short_repr(name)}: no such {what}; {what}s: "
-                f"{join_labels(labels)}{suggestion(name, labels)}"
-            )
+    for name in set(chosen_names) - set(labels):
+        raise OptionError(
+            f"{where}: {option}={short_repr(name)}: no such {what}; {what}s: "
+            f"{join_labels(labels)}{suggestion(name, labels)}"
+        )
     return chosen_names
 
 
@@ -195,7 +179,6 @@ def conditional_value(condition: nw.Expr, value_if_true: int, value_if_false: in
 Engine = Literal["polars", "duckdb"]
 SCAN_OF_TYPE: dict[str, Any] = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}
 KIND_OF_SUFFIX = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
-MEMORY_LIMIT = re.compile(r"\d+(\.\d+)? *[KMGT]i?B", re.IGNORECASE)
 
 
 @contextmanager
@@ -221,18 +204,21 @@ def scan_sources(
         import duckdb
     except ImportError:
         raise MissingExtraError("--engine duckdb needs DuckDB: pip install 'custodes[duckdb]'") from None
-    if memory_limit is not None and not MEMORY_LIMIT.fullmatch(memory_limit.strip()):
-        raise OptionError(f"--memory-limit {memory_limit!r}: not a size; give one such as 500MB or 2GB")
-    if spill is not None:
-        _check_spill(spill)
-    settings = {"memory_limit": memory_limit and memory_limit.strip(), "temp_directory": spill}
-    with duckdb.connect(config={name: value for name, value in settings.items() if value is not None}) as connection:
-        try:
+    try:
+        connection = duckdb.connect(
+            config={
+                name: value
+                for name, value in {"memory_limit": memory_limit, "temp_directory": spill}.items()
+                if value is not None
+            }
+        )
+    except duckdb.Error as problem:
+        raise OptionError(f"--memory-limit, --spill: {str(problem).splitlines()[0]}; give a size such as 2GB") from None
+    with connection:
+        with convert_engine_errors("count"):
             _check_equal_columns(files, file_type)
-            duckdb_relation = getattr(connection, f"read_{file_type}")([str(file) for file in files])
-        except duckdb.Error as problem:
-            raise InputError(f"{files[0].name}: DuckDB cannot read the file: {str(problem).splitlines()[0]}") from None
-        yield _rename_columns(duckdb_relation, columns)
+            relation = getattr(connection, f"read_{file_type}")([str(file) for file in files])
+        yield _rename_columns(relation, columns)
 
 
 def _files_and_type(sources: Sequence[str]) -> tuple[list[Path], str]:
@@ -263,19 +249,6 @@ def _check_equal_columns(files: Sequence[Path], file_type: str) -> None:
                 f"{files[0].name} and {further_file.name} differ in columns "
                 f"{join_labels(sorted(differing_column_names))}; count these files separately"
             )
-
-
-def _check_spill(folder: str) -> None:
-    """Raise `OptionError` for a folder that is not writable. DuckDB would report this only when it writes to the
-    folder."""
-    try:
-        Path(folder).mkdir(exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
-    except OSError as problem:
-        raise OptionError(
-            f"--spill {folder}: not writable: {problem.strerror or problem}; give a folder on a disk with free space"
-        ) from None
 
 
 def _rename_columns(table: Any, column_name_of_role: Mapping[str, str]) -> Any:

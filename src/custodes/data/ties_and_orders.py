@@ -100,15 +100,19 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
     score_comparisons = score_differences(scores).select("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
     if verdicts is None:
         return score_comparisons
-    verdict_comparisons = verdicts.join(score_comparisons, on=["rater", *OUTPUTS], how="anti").select(
-        "rater",
-        *OUTPUTS,
-        nw.col("sign").cast(nw.Int8),
-        nw.col("order").cast(nw.Float64),
-        nw.lit(None).cast(nw.Float64).alias("difference"),
-        nw.lit(None).cast(nw.Float64).alias("threshold"),
+    return nw.concat(
+        [
+            score_comparisons,
+            verdicts.join(score_comparisons, on=["rater", *OUTPUTS], how="anti").select(
+                "rater",
+                *OUTPUTS,
+                nw.col("sign").cast(nw.Int8),
+                nw.col("order").cast(nw.Float64),
+                nw.lit(None).cast(nw.Float64).alias("difference"),
+                nw.lit(None).cast(nw.Float64).alias("threshold"),
+            ),
+        ]
     )
-    return nw.concat([score_comparisons, verdict_comparisons])
 
 
 def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
@@ -174,15 +178,18 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
             )
         )
     code_of_order = {"ab": 1, "ba": -1, "unknown": 0}
-    verdict_rows = verdicts.with_columns(
-        **{
-            f"sign_{order}": nw.when(nw.col("order") == order_code).then(nw.col("sign"))
-            for order, order_code in code_of_order.items()
-        },
-        **{f"queried_{order}": indicator(nw.col("order") == order_code) for order, order_code in code_of_order.items()},
-    )
     comparison_rows = (
-        verdict_rows.group_by(*key_column_names)
+        verdicts.with_columns(
+            **{
+                f"sign_{order}": nw.when(nw.col("order") == order_code).then(nw.col("sign"))
+                for order, order_code in code_of_order.items()
+            },
+            **{
+                f"queried_{order}": indicator(nw.col("order") == order_code)
+                for order, order_code in code_of_order.items()
+            },
+        )
+        .group_by(*key_column_names)
         .agg(
             *(nw.col(f"sign_{order}").mean() for order in code_of_order),
             *(nw.col(f"queried_{order}").max() for order in code_of_order),
@@ -196,16 +203,16 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
         is_answered_by_order["ba"] & ~is_answered_by_order["ab"] & (nw.col("queried_ab") == 1)
     )
     is_contradictory = nw.col("lowest_sign") != nw.col("highest_sign")
-    is_excluded = is_half_answered | is_contradictory if orders == "consistent" else is_half_answered
-    sum_of_means = nw.sum_horizontal(*(f"sign_{order}" for order in code_of_order))
-    n_answered_orders = nw.sum_horizontal(*map(indicator, is_answered_by_order.values()))
     return comparison_rows.select(
         *key_column_names,
-        nw.when(~is_excluded).then(tie_rule(sum_of_means, nw.lit(FLOAT_NOISE))).alias("sign"),
+        nw.when(~(is_half_answered | is_contradictory if orders == "consistent" else is_half_answered))
+        .then(tie_rule(nw.sum_horizontal(*(f"sign_{order}" for order in code_of_order)), nw.lit(FLOAT_NOISE)))
+        .alias("sign"),
         # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
-        ((indicator(is_answered_by_order["ab"]) - indicator(is_answered_by_order["ba"])) / n_answered_orders).alias(
-            "order"
-        ),
+        (
+            (indicator(is_answered_by_order["ab"]) - indicator(is_answered_by_order["ba"]))
+            / nw.sum_horizontal(*map(indicator, is_answered_by_order.values()))
+        ).alias("order"),
         indicator(is_half_answered).alias("half"),
         indicator(is_contradictory & ~is_half_answered).alias("contradictory"),
     )

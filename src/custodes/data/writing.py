@@ -38,16 +38,21 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
     ratings are labels, the ratings have words in the column `label` instead of codes in the column `score`.
     """
     rater_rows = study.raters.frame
-    table_of_name = {
-        "ratings": _with_labels(
-            _with_kind(_with_role(study.ratings.frame, study.second_ratings.frame), rater_rows), study
-        ),
-        "battles": _with_kind(_with_role(_verdict_table(study.preferences), _verdict_table(study.second)), rater_rows),
-        "raters": rater_rows,
-        "items": study.items.frame,
-        "outputs": pl.DataFrame() if study.outputs is None else _long_texts(study.outputs),
+    return {
+        table_name: table
+        for table_name, table in {
+            "ratings": _with_labels(
+                _with_kind(_with_role(study.ratings.frame, study.second_ratings.frame), rater_rows), study
+            ),
+            "battles": _with_kind(
+                _with_role(_verdict_table(study.preferences), _verdict_table(study.second)), rater_rows
+            ),
+            "raters": rater_rows,
+            "items": study.items.frame,
+            "outputs": pl.DataFrame() if study.outputs is None else _long_texts(study.outputs),
+        }.items()
+        if table.height
     }
-    return {table_name: table for table_name, table in table_of_name.items() if table.height}
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:
@@ -55,18 +60,19 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
 
     Columns that describe an item have values in the first row of the item.
     """
-    output_rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
-    is_first_row_expression = pl.int_range(pl.len()).over("item") == 0
     has_values_by_column = outputs.sources.select(
         (pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any()
     ).row(0, named=True)
     item_column_names = [
         "source",
         "references",
-        *(column_name for column_name in has_values_by_column if has_values_by_column[column_name]),
+        *(name for name, has_values in has_values_by_column.items() if has_values),
     ]
-    text_rows = output_rows.select(
-        "item", "system", "text", pl.when(is_first_row_expression).then(pl.col(item_column_names)).name.keep()
+    text_rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right").select(
+        "item",
+        "system",
+        "text",
+        pl.when(pl.int_range(pl.len()).over("item") == 0).then(pl.col(item_column_names)).name.keep(),
     )
     if not outputs.images.height:
         return text_rows
@@ -87,8 +93,9 @@ def _verdict_table(preferences: Preferences) -> pl.DataFrame:
         column_name for column_name in (*CHANCES, SECONDS) if preferences.frame[column_name].is_null().all()
     ]
     unanswered_rows = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
-    verdict_frames = [preferences.frame, unanswered_rows] if unanswered_rows.height else [preferences.frame]
-    return pl.concat(verdict_frames, how="diagonal").drop(empty_column_names)
+    return pl.concat(
+        [preferences.frame, unanswered_rows] if unanswered_rows.height else [preferences.frame], how="diagonal"
+    ).drop(empty_column_names)
 
 
 def _with_role(first_rows: pl.DataFrame, second_rows: pl.DataFrame) -> pl.DataFrame:
@@ -116,27 +123,39 @@ def _with_labels(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
     """
     if not study.labels or not set(rating_rows["aspect"]) <= study.labels.keys():
         return rating_rows
-    word_of_code_rows = pl.DataFrame(
-        [
-            (aspect, float(code), word)
-            for aspect, scale in study.labels.items()
-            for code, word in enumerate(scale.words)
-        ],
-        schema={"aspect": pl.String, "score": pl.Float64, "label": pl.String},
-        orient="row",
-    )
-    is_score_expression = pl.any_horizontal(
-        (pl.col("aspect") == aspect) & pl.col("rater").is_in(list(scale.scores))
-        for aspect, scale in study.labels.items()
-    )
     label_rows = rating_rows.join(
-        word_of_code_rows, on=["aspect", "score"], how="left", maintain_order="left"
-    ).with_columns(label=pl.when(is_score_expression).then(pl.col("score").cast(pl.String)).otherwise("label"))
-    unlabelled_rows = study.unlabelled.join(
-        study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1), how="cross"
-    ).with_columns(repeat=pl.lit("0"))
+        pl.DataFrame(
+            [
+                (aspect, float(code), word)
+                for aspect, scale in study.labels.items()
+                for code, word in enumerate(scale.words)
+            ],
+            schema={"aspect": pl.String, "score": pl.Float64, "label": pl.String},
+            orient="row",
+        ),
+        on=["aspect", "score"],
+        how="left",
+        maintain_order="left",
+    ).with_columns(
+        label=pl.when(
+            pl.any_horizontal(
+                (pl.col("aspect") == aspect) & pl.col("rater").is_in(list(scale.scores))
+                for aspect, scale in study.labels.items()
+            )
+        )
+        .then(pl.col("score").cast(pl.String))
+        .otherwise("label")
+    )
     return (
-        pl.concat([label_rows, unlabelled_rows], how="diagonal_relaxed")
+        pl.concat(
+            [
+                label_rows,
+                study.unlabelled.join(
+                    study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1), how="cross"
+                ).with_columns(repeat=pl.lit("0")),
+            ],
+            how="diagonal_relaxed",
+        )
         .with_columns(invalid=pl.lit(""))
         .select("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", pl.col("^role$"))
     )

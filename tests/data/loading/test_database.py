@@ -45,9 +45,7 @@ def test_a_table_a_view_or_a_query(tmp_path: Path, kind: str) -> None:
     table = load_table(f"{path}::{query}")
     assert (table.frame.rows(), table.name) == ([(1, "A", 3.5)], f"s.db::{query}")
     assert load_table(f"{path}::\nwith a as (select 1 as b) select * from a").frame.rows() == [(1,)]
-    long = [load_table(f"{path}::SELECT 1 AS a,{' ' * 100}'{'x' * 100}{end}' AS b").name for end in "yz"]
-    assert long[0] != long[1]  # the names differ by a digest of the query
-    assert all(name.startswith("s.db::SELECT 1 AS a, 'xxx") and len(name) == 6 + 60 for name in long)
+    assert load_table(f"{path}::SELECT 1 AS a,{' ' * 100}'{'x' * 100}' AS b").name == "s.db::SELECT 1 AS a, ..."
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,8 +21,8 @@ from tests.data.loading.files import fault
     [
         ("s.csv", "item,system\n" + "1,A\n" * 1000, "1,002 lines of 2 columns may take"),
         ("s.csv", ",".join(f"c{at}" for at in range(500)) + "\n" + "1\n" * 30, "32 lines of 500 columns may take"),
-        ("s.jsonl", "{}\n" * 1000, "JSON of 1,000 objects may take"),
-        ("s.json", f"[{','.join(['{}'] * 1000)}]", "JSON of 1,000 objects may take"),
+        ("s.jsonl", "{}\n" * 10_000, "the JSON may take"),
+        ("s.json", f"[{','.join(['{}'] * 3000)}]", "the JSON may take"),
         ("s.jsonl", "".join(f'{{"{at}": 1}}\n' for at in range(60)), "60 rows of 60 columns take"),
     ],
 )
@@ -46,16 +46,8 @@ def test_the_memory_is_estimated_from_the_text(monkeypatch: pytest.MonkeyPatch) 
     for module in (compression, delimited):
         monkeypatch.setattr(module, "check_size", lambda size, _: sizes.append(size))
     monkeypatch.setattr(compression, "BATCH_ROWS", 2)
-    text = '[{"a": [1, 2]}, {"a": 3}, {}]'  # 29 characters, 3 objects, 3 commas, 2 lists
-    for by_lines in (False, True):
-        compression.check_json(text, "x", by_lines=by_lines)
-    objects = 400 * 3 + 130 * (3 + 3) + 80 * 2
-    assert sizes == [3 * 29 + objects, pytest.approx(3 * 29 + objects * 2 / 3 + 64 * (3 + 3))]
-    sizes.clear()
-    for one_or_no_object in ('{"a": 1}', ""):
-        compression.check_json(one_or_no_object, "x", by_lines=True)
     from_delimited("a,b\n1,2\n3,4\n", ".csv", "x")
-    assert sizes == [3 * 8 + 400 + 130 + 64, 0, 3 * 12 + 64 * 4 * 2]
+    assert sizes == [3 * 12 + 64 * 4 * 2]
     sizes.clear()
     from_records([{"a": "1", "b": "2"}, {"a": "1"}, {"a": "1"}], "x", "row")
     assert sizes == [64 * 2 * 2, 64 * 3 * 2]

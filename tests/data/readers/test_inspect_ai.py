@@ -122,7 +122,7 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
         ),
         (
             inspect_log([inspect_sample(1, float("inf"))]),
-            "a.json: score is infinite in row 1; a score must be finite (empty where not rated)",
+            "a.json: score is infinite or beyond 1e+100 in row 1; a score must be finite (empty where not rated)",
         ),
         (
             inspect_log([inspect_sample(1, input="\ud800")]),

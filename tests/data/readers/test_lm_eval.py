@@ -99,8 +99,8 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
         ),
         (
             [lm_eval_sample(0, acc=float("inf"))],
-            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: score is infinite in row 1; a score must be finite "
-            "(empty where not rated)",
+            "samples_gsm8k_2025-01-02T03-04-05.678901.jsonl: score is infinite or beyond 1e+100 in row 1; a score must "
+            "be finite (empty where not rated)",
         ),
         (
             [lm_eval_sample(0, acc=1), lm_eval_sample(0, acc=1)],

@@ -160,9 +160,14 @@ LINES = "lines, expected 2 (one per line of the source)"
         (
             BLEU,
             "S1\t1\nS1\tgood\n",
-            "score 'good' in row 2 is not a number; if nothing was rated, leave the cell empty",
+            "score 'good' in row 2 is not a number; write numbers with a decimal point and without thousands "
+            "separators; if nothing was rated, leave the cell empty",
         ),
-        (BLEU, "S1\t1\nS1\tinf\n", "score is infinite in row 2; a score must be finite (empty where not rated)"),
+        (
+            BLEU,
+            "S1\t1\nS1\tinf\n",
+            "score is infinite or beyond 1e+100 in row 2; a score must be finite (empty where not rated)",
+        ),
         ("system-outputs/en-de/S1.txt", "a\nb\nc\n", f"3 {LINES}"),
         ("references/en-de.refA.txt", "a\n", f"1 {LINES}"),
         ("documents/en-de.docs", "news\tx\n", f"1 {LINES}"),

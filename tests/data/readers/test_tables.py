@@ -113,7 +113,11 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
             "there is no column of scores, only item, system; give one column per rater",
         ),
         (WIDE | {"": [1]}, "a column has no name (perhaps a saved index); name it after its rater, or remove it"),
-        (WIDE | {"bleu": ["high"]}, "bleu 'high' in row 1 is not a number; if nothing was rated, leave the cell empty"),
+        (
+            WIDE | {"bleu": ["high"]},
+            "bleu 'high' in row 1 is not a number; write numbers with a decimal point and without thousands "
+            "separators; if nothing was rated, leave the cell empty",
+        ),
         (
             {name: values * 2 for name, values in WIDE.items()},
             "the same output occurs twice, in rows 1, 2 (item '1', system 'A'); one row per output; number the "

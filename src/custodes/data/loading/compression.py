@@ -100,8 +100,8 @@ TEXT_COPIES = 3
 CELL = 64
 """Overhead in bytes of a text cell, in the table and in the study."""
 
-OBJECT, VALUE, LIST = 400, 130, 80
-"""Sizes in bytes of a JSON object, of a value with its key, and of a list."""
+JSON_COPIES = 10
+"""The same for JSON that is parsed as a whole, with its objects."""
 
 BATCH_ROWS = 20_000
 """Number of JSON objects that are held in memory before conversion to columns."""
@@ -109,16 +109,6 @@ BATCH_ROWS = 20_000
 SIZE_ADVICE = (
     "select the columns and rows that you need, or count outcomes of pairs first (count_pairs on a Polars scan)"
 )
-
-
-def check_json(text: str, name: str, *, by_lines: bool) -> None:
-    """Raise `InputError` if the objects of a JSON text would not fit into memory. With JSON Lines, only a block of
-    objects is in memory at a time."""
-    n_objects, n_values, n_lists = text.count("{"), text.count(","), text.count("[")
-    n_required_bytes: float = OBJECT * n_objects + VALUE * (n_objects + n_values) + LIST * n_lists
-    if by_lines:
-        n_required_bytes = n_required_bytes * min(1.0, BATCH_ROWS / max(n_objects, 1)) + CELL * (n_objects + n_values)
-    check_size(TEXT_COPIES * len(text) + n_required_bytes, f"{name}: JSON of {n_objects:,} objects may take")
 
 
 def check_size(n_bytes: float, message_beginning: str) -> None:

@@ -75,9 +75,8 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
         if integrity_check_lines != ["ok"]:
             raise InputError(f"{name}: {DAMAGE_MESSAGE} ({integrity_check_lines[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
-        query = _query(table_names, part, name)
         try:
-            cursor = connection.execute(query)
+            cursor = connection.execute(_query(table_names, part, name))
             rows = _limited_rows(
                 iter(lambda: cursor.fetchmany(BATCH_ROWS), []),
                 lambda batch: sum(
@@ -120,9 +119,8 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
                 f"{name}: {DAMAGE_MESSAGE} ({_first_line(error).replace(str(path), path.name)}); copy or "
                 "download it again"
             ) from None
-        query = _query(table_names, part, name)
         try:
-            reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
+            reader = pyarrow.RecordBatchReader.from_stream(connection.sql(_query(table_names, part, name)))
             record_batches = _limited_rows(reader, lambda batch: int(batch.nbytes), name)
             frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(record_batches, reader.schema)))
         except InputError:

@@ -82,11 +82,10 @@ def check_sound(connection: sqlite3.Connection) -> None:
     if violated_reference is not None:
         table_name, parent_table_name = violated_reference[0], violated_reference[2]
         raise sqlite3.DatabaseError(f"rows of {table_name} refer to rows of {parent_table_name} that do not exist")
-    tables_with_text_columns = connection.execute(
+    for table_name, column_names_text in connection.execute(
         "SELECT m.name, group_concat('\"' || c.name || '\"') FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name"
-    ).fetchall()
-    for table_name, column_names_text in tables_with_text_columns:
+    ).fetchall():
         for _ in connection.execute(f'SELECT {column_names_text} FROM "{table_name}"'):
             pass  # fetching decodes the text
 
@@ -108,8 +107,7 @@ def _open_study(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
     """
     has_log = _log_size(path) > 0
     if not has_log or path.with_name(f"{path.name}-shm").exists():
-        uri_options = OPTIONS_WITH_WRITER if has_log else OPTIONS_WITHOUT_WRITER
-        with closing(_connect_to_file(path, uri_options)) as connection:
+        with closing(_connect_to_file(path, OPTIONS_WITH_WRITER if has_log else OPTIONS_WITHOUT_WRITER)) as connection:
             yield connection, has_log
     else:
         with TemporaryDirectory() as temporary_folder:

@@ -99,8 +99,13 @@ def load_table(source: str | Path) -> LoadedTable:
         if live_study.is_study(path)
         else read_file_bytes(path)
     )
-    suffix = "" if is_input_stream(path) else _suffix(without_compression_suffix(path.name))
-    frame, notes = _parse_content(decompress(file_bytes, source_name), path, suffix, part, source_name)
+    frame, notes = _parse_content(
+        decompress(file_bytes, source_name),
+        path,
+        "" if is_input_stream(path) else _suffix(without_compression_suffix(path.name)),
+        part,
+        source_name,
+    )
     reject(
         (
             frame.width > MOST_COLUMNS,

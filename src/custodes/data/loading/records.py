@@ -39,7 +39,7 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
 def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
     """A list of objects as a frame of text. If the JSON is a single object, the table is the list at the path `part`,
     or the longest list of objects."""
-    compression.check_json(text, name, by_lines=False)
+    compression.check_size(compression.JSON_COPIES * len(text), f"{name}: the JSON may take")
     parsed_json = parse_json(text, where=name)
     notes: list[Note] = []
     if isinstance(parsed_json, dict) and "resourceSpans" in parsed_json and part is None:
@@ -97,7 +97,7 @@ def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> di
 
 def from_lines(text: str, name: str) -> pl.DataFrame:
     """A frame of text from one object per line; blank lines are ignored."""
-    compression.check_json(text, name, by_lines=True)
+    compression.check_size(compression.TEXT_COPIES * len(text), f"{name}: the JSON may take")
     # One line at a time, since a list of all lines would take as much memory as the text.
     return from_records(
         (

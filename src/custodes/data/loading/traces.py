@@ -62,7 +62,6 @@ def with_spans(records: Iterable[Any], name: str) -> Iterator[Any]:
             raise InputError(f"{name}: not a trace export of OpenTelemetry (OTLP): {problem}") from None
         for resource_spans in traces.resource_spans:
             for span in (span for scope_spans in resource_spans.scope_spans for span in scope_spans.spans):
-                results = [event.values() for event in span.events if event.name == RESULT_EVENT]
                 yield {
                     "context.trace_id": span.trace_id,
                     "context.span_id": span.span_id,
@@ -73,7 +72,7 @@ def with_spans(records: Iterable[Any], name: str) -> Iterator[Any]:
                     **span.values(),
                     **{
                         f"eval.{result.get('gen_ai.evaluation.name')}.{column}": result[key]
-                        for result in results
+                        for result in [event.values() for event in span.events if event.name == RESULT_EVENT]
                         for column, key in (
                             ("label", "gen_ai.evaluation.score.label"),
                             ("score", "gen_ai.evaluation.score.value"),
