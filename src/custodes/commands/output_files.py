@@ -5,6 +5,7 @@ Sidecar files are written next to a file of scores or verdicts and are read toge
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from pathlib import Path
 import polars as pl
 
 from custodes.console import print_diagnostic
-from custodes.data.loading import RATERS, load_table, sidecar_tables
+from custodes.data.loading import PROBES, RATERS, files_of_sidecar, load_table, sidecar_tables
 from custodes.data.raters import Raters
+from custodes.data.reading import takes_raters
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.files import check_distinct_files, check_writable, is_stream
@@ -69,6 +71,8 @@ class OutputFiles:
         for output_path in output_paths:
             check_writable(output_path)
         check_distinct_files(output_paths, input_paths)
+        if self.tables:
+            check_raters(output_paths, self.tables[""])
 
     def write(self, frame_of_table: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
         """Write the tables and print their paths. If a table is absent, an earlier file of this table is removed."""
@@ -77,6 +81,19 @@ class OutputFiles:
                 print_output_path(write_table(frame_of_table[table_name], table_path, quote_formulas=quote_formulas))
             else:
                 table_path.unlink(missing_ok=True)
+
+
+def check_raters(output_paths: Iterable[str | Path], ratings_path: str | Path) -> None:
+    """Raise `OptionError` if a reader would take a path for the raters or probes table of a file other than the
+    output."""
+    for output_path in map(Path, output_paths):
+        table_kind_text = "probes" if PROBES in output_path.name else "raters table"
+        for data_file_path in files_of_sidecar(output_path):
+            if os.path.realpath(data_file_path) != os.path.realpath(ratings_path) and takes_raters(data_file_path):
+                raise OptionError(
+                    f"cannot write {output_path}: it would be read as the {table_kind_text} of {data_file_path.name} "
+                    f"in the same folder; give another output, or move {data_file_path.name}"
+                )
 
 
 def raters_sidecar(output: str, raters: Raters) -> Path | None:
@@ -102,6 +119,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
             "in the same folder would be read with the output, but describes the raters differently; give another "
             "output, or remove the existing file"
         )
+    check_raters([new_sidecar_path], output)
     return new_sidecar_path
 
 

@@ -179,6 +179,7 @@ class Raters:
         truncated (0 to 1).
         """
         side_frame = to_polars(table, where=where)
+        unused_column_notes = check_columns(side_frame, where=where, required=("rater",), optional=tuple(SCHEMA)[1:])
         declared_values_of_pattern = _checked_side_table(side_frame, where=where)
         rater_names = list(self.frame["rater"])
         unmatched_patterns = [
@@ -200,12 +201,7 @@ class Raters:
                 )
                 for pattern in unmatched_patterns
             ),
-            *check_columns(
-                side_frame,
-                where=where,
-                required=("rater",),
-                optional=[column_name for column_name in SCHEMA if column_name != "rater"],
-            ),
+            *unused_column_notes,
         ]
         rater_rows, directed_raters = [], set(self.directed)
         for rater_row in self.frame.iter_rows(named=True):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -265,6 +266,16 @@ def _with_probes(study: Study, file: Path) -> Study:
             )
         )
     return study
+
+
+def takes_raters(file: Path) -> bool:
+    """Whether a raters table in the folder of a file is read with it: true for tables of scores or verdicts."""
+    with suppress(CustodesError):
+        table = _open_source(file, reader=None, invalid="force")
+        if isinstance(table, LoadedTable):
+            study = _read_study(table, reader=None, invalid="force", columns=Columns.make({}))
+            return study.raters.frame.height > 0
+    return False
 
 
 def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:

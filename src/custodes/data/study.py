@@ -476,7 +476,7 @@ class Study:
         frames = (self.ratings.frame, self.raters.frame, self.items.frame, self.second_ratings.frame, *verdict_frames)
         text_frames = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
         return digest_of(
-            *(frame.write_csv() for frame in (*frames, self.probes, self.looks) if frame.height),
+            *(frame.write_csv() for frame in (*frames, self.probes, self.looks)),
             *(frame.write_ndjson() for frame in text_frames),
         )
 

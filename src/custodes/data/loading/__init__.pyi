@@ -8,6 +8,7 @@ from .source import PROBES as PROBES
 from .source import RATERS as RATERS
 from .source import check_exists as check_exists
 from .source import decode_text as decode_text
+from .source import files_of_sidecar as files_of_sidecar
 from .source import glob_files as glob_files
 from .source import is_input_stream as is_input_stream
 from .source import is_standard_input as is_standard_input

@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
 from custodes.data.loading.compression import LARGEST, check_content_size, check_size
@@ -135,6 +136,22 @@ def sidecar_tables(file: Path, sidecar_mark: str) -> list[Path]:
     """
     return list(
         filter(os.path.isfile, (file.parent / sidecar_name for sidecar_name in _sidecar_names(file.name, sidecar_mark)))
+    )
+
+
+def files_of_sidecar(sidecar_path: Path) -> list[Path]:
+    """The files to which a table of raters or probes belongs according to its name.
+
+    >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
+    []
+    """
+    return sorted(
+        candidate_path
+        for sidecar_mark in (RATERS, PROBES)
+        for candidate_path in sidecar_path.parent.glob(
+            f"{escape(sidecar_path.name.rpartition(f'{sidecar_mark}.')[0])}.*"
+        )
+        if sidecar_path.name in _sidecar_names(candidate_path.name, sidecar_mark) and candidate_path.is_file()
     )
 
 
