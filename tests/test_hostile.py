@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -183,60 +180,3 @@ def test_no_threads_are_one_line(custodes: Run, monkeypatch: pytest.MonkeyPatch)
     for value in ("0", "00", "+0"):
         monkeypatch.setenv("POLARS_MAX_THREADS", value)
         refused(custodes("check", "demo"), "POLARS_MAX_THREADS", "1 or more")
-
-
-STRIPPED = """
-import contextlib, io, json, sys
-from custodes import cli
-for command in json.load(sys.stdin):
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as told:
-        status = cli.run(command)
-    print(json.dumps([status, told.getvalue()]))
-"""
-
-
-def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
-    """`python -OO` removes docstrings, which Altair and XGBoost need: figures and trees give a one-line error."""
-    demo = ("demo", *QUICK)
-    write_table(outputs(), tmp_path / "texts.csv")
-    write_table(
-        outputs("human", "bleu")
-        .drop("text")
-        .unpivot(index=["item", "system"], variable_name="rater", value_name="score"),
-        tmp_path / "long.csv",
-    )
-    commands = [
-        *(command(question) for question in QUESTIONS if question not in ("combine", "validate")),
-        ["ceiling", *demo, "--model", "xgboost", "--aspect", "fluency", "--steps", "1"],
-        ["convert", "demo", "-o", "converted.csv"],
-        ["count", "long.csv", "--human", "human", "-o", "long.counts.json"],
-        [*command("combine"), "-o", "model.json"],
-        ["combine", "score", "demo", "--model", "model.json", "-o", "combined.csv"],
-        ["combine", "validate", "demo", "--model", "model.json"],
-        ["score", "texts.csv", "--metric", "length", "-o", "scores.csv"],
-        ["judge", "texts.csv", *MODEL, "--dry-run", "-o", "verdicts.csv"],
-        ["annotate", "new", "texts.csv", "-o", "study.db"],
-        ["annotate", "status", "study.db"],
-        ["annotate", "export", "study.db", "-o", "exported"],
-        ["annotate", "rehearse", "study.db", "--repetitions", "1"],
-        ["report", "long.csv", "--human", "human", *QUICK],
-        ["check", "--help"],
-    ]
-    done = subprocess.run(
-        [sys.executable, "-OO", "-c", STRIPPED],
-        input=json.dumps(commands),
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    for words, (status, errors) in zip(commands, answers, strict=True):
-        if words[0] == "report" or "xgboost" in words:
-            assert (status, errors.count("\n")) == (2, 1)
-            assert "docstrings, which python -OO removes; run python with -O" in errors
-        else:
-            assert status in (0, 1, 3), (words, errors)
-    assert {words[0] for words in commands} == set(cli.VERBS) - {"doctor"}

@@ -13,7 +13,6 @@ from custodes.console import print_line
 from custodes.errors import reject
 from custodes.files import check_distinct_files, is_folder, make_folder
 from custodes.options import InputOptions, Inputs, Output, input_files, progress
-from custodes.plots import alt
 from custodes.process import return_memory
 from custodes.progress import Progress
 from custodes.question_commands import OUTPUT, READING, DryRun, arguments_of, print_effort, reading_title, with_options
@@ -67,8 +66,6 @@ def report(
     if dry_run:
         print_effort(make_report, study, arguments_of(make_report, options))
         return
-    if figures is not None or output_format == "html":
-        alt.load()  # fails before any result is computed
     if figures is not None:
         make_folder(figures)
     report_arguments = arguments_of(make_report, options)

@@ -7,7 +7,6 @@ nodes can crash the process.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -15,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import MissingExtraError, OptionError
+from custodes.errors import MissingExtraError
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 
@@ -133,12 +132,6 @@ def fit_trees(
         import xgboost
     except ImportError as problem:
         raise MissingExtraError("boosted trees need XGBoost: pip install 'custodes[learn]'") from problem
-    except AttributeError:
-        if sys.flags.optimize < 2:
-            raise
-        raise OptionError(
-            "boosted trees need XGBoost, and XGBoost needs docstrings, which python -OO removes; run python with -O"
-        ) from None
     xgboost_options: dict[str, Any] = {"nthread": 1, "verbosity": 0, "seed": seed}
     xgboost_options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample}
     training_matrix = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=1)
