@@ -240,28 +240,22 @@ class Events:
             is_rated_pair & (is_human_tie | is_concordant_pair) & (item_weight_if_rated > 0)[:, np.newaxis]
         )
         event_weights, event_units = (
-            (item_weight_if_rated / np.maximum(n_pairs_of_item, 1))[event_item_indices],
-            units[event_item_indices],
+            values_of_item[event_item_indices]
+            for values_of_item in (item_weight_if_rated / np.maximum(n_pairs_of_item, 1), units)
         )
-        event_differences, is_gain_event = (
-            absolute_differences[event_item_indices, event_pair_indices],
-            is_human_tie[event_item_indices, event_pair_indices],
+        event_differences, event_slack = (
+            values_of_pair[event_item_indices, event_pair_indices] for values_of_pair in (absolute_differences, slack)
         )
+        is_gain_event = is_human_tie[event_item_indices, event_pair_indices]
         # correct at epsilon 0: common ties, and concordant pairs
         is_correct_at_zero = (event_differences == 0) | ~is_gain_event
         self.at_zero = np.bincount(
             event_units[is_correct_at_zero], event_weights[is_correct_at_zero], minlength=n_units
         )
-        sorted_event_indices = np.argsort(event_differences)
-        sorted_event_indices = sorted_event_indices[np.count_nonzero(event_differences == 0) :]
-        self.delta = _merge_near_equal(
-            event_differences[sorted_event_indices], slack[event_item_indices, event_pair_indices][sorted_event_indices]
-        )
-        self.share, self.unit, self.gain = (
-            event_weights[sorted_event_indices],
-            event_units[sorted_event_indices],
-            is_gain_event[sorted_event_indices],
-        )
+        sorted_event_indices = np.argsort(event_differences)[np.count_nonzero(event_differences == 0) :]
+        self.delta = _merge_near_equal(event_differences[sorted_event_indices], event_slack[sorted_event_indices])
+        self.share, self.unit = (values[sorted_event_indices] for values in (event_weights, event_units))
+        self.gain = is_gain_event[sorted_event_indices]
         self.segment = self._segments()
         make_read_only(self)
 
@@ -287,28 +281,18 @@ class Events:
             )
             present_units, unit_positions = np.unique(self.unit[first_event_index:end_event_index], return_inverse=True)
             resample_weights = weights_by_unit[present_units].astype(np.float64)
-            net_gain_by_unit = np.bincount(
-                unit_positions, event_gains[first_event_index:end_event_index], minlength=len(present_units)
-            )
-            positive_gain_by_unit = np.bincount(
-                unit_positions,
-                np.maximum(event_gains[first_event_index:end_event_index], 0.0),
-                minlength=len(present_units),
-            )
-            gain_at_end, largest_possible_gain = (
-                np.stack([net_gain_by_unit, positive_gain_by_unit]) @ resample_weights + gain_so_far
-            )
+            block_gains = event_gains[first_event_index:end_event_index]
+            net_and_positive_gains = [
+                np.bincount(unit_positions, gains) for gains in (block_gains, np.maximum(block_gains, 0.0))
+            ]
+            gain_at_end, largest_possible_gain = np.stack(net_and_positive_gains) @ resample_weights + gain_so_far
             if (
                 largest_possible_gain > best_gain + gain_tolerance
             ).any():  # otherwise, no threshold of this block is the best one in any resample
                 cell_of_event = (self.segment[first_event_index:end_event_index] - segment_slice.start - 1) * len(
                     present_units
                 ) + unit_positions
-                gain_by_cell = np.bincount(
-                    cell_of_event,
-                    event_gains[first_event_index:end_event_index],
-                    minlength=n_segments * len(present_units),
-                )
+                gain_by_cell = np.bincount(cell_of_event, block_gains, minlength=n_segments * len(present_units))
                 cumulative_gain_by_segment = (
                     np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0) @ resample_weights + gain_so_far
                 )

@@ -166,10 +166,8 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int) -> Floats:
             np.bincount(labels.task, weights=log_p_of_answers, minlength=labels.n_tasks)
             for log_p_of_answers in log_p_of_answer_by_label.T
         ]
-        former_posterior, posterior = (
-            posterior,
-            _softmax(np.stack(log_likelihoods_by_label, axis=1) + np.log(prior_counts / row_sums(prior_counts)))[0],
-        )
+        log_prior = np.log(prior_counts / row_sums(prior_counts))
+        former_posterior, posterior = posterior, _softmax(np.stack(log_likelihoods_by_label, axis=1) + log_prior)[0]
         if np.abs(posterior - former_posterior).max(initial=0.0) < _CONVERGED:
             break
     return posterior
@@ -272,12 +270,10 @@ def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator
             - digamma(row_sums(guess_counts_of_worker + _STRATEGY_PRIOR))
         )
     p_guessed_label = p_guessing[:, np.newaxis] * strategy
-    posterior, log_likelihood_ratio_of_task = compute_posterior(p_guessed_label, p_knowing)
-    log_likelihood = (log_likelihood_ratio_of_task * labels.weight).sum() + (
-        label_counts_of_worker * np.log(np.maximum(p_guessed_label, 1e-300))
-    ).sum()
+    posterior, log_likelihood_ratios = compute_posterior(p_guessed_label, p_knowing)
+    log_guessing = label_counts_of_worker * np.log(np.maximum(p_guessed_label, 1e-300))
     return Mace(
         posterior,
         np.where(label_counts_of_worker.sum(axis=1) > 0, p_knowing / (p_guessing + p_knowing), np.nan),
-        float(log_likelihood),
+        float((log_likelihood_ratios * labels.weight).sum() + log_guessing.sum()),
     )

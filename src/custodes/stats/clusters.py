@@ -368,9 +368,8 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     mean_cluster_size = (n_annotations_by_cluster**2).sum(axis=-1) / np.maximum(n_annotations, 1)
     if (mean_cluster_size <= 1).all():
         return np.ones(n_annotations.shape)
-    sign_sums = np.where(is_annotated, signs, 0).sum(axis=-1)
-    mean_sign_of_pair = (sign_sums / np.maximum(n_annotations, 1))[..., np.newaxis]
-    residuals = np.where(is_annotated, signs - mean_sign_of_pair, 0.0)
+    mean_sign_of_pair = np.where(is_annotated, signs, 0).sum(axis=-1) / np.maximum(n_annotations, 1)
+    residuals = np.where(is_annotated, signs - mean_sign_of_pair[..., np.newaxis], 0.0)
     # The mean of a pair is fitted to the same clusters, which makes both sums too small by the factor (n - 1) / n.
     residual_square_sums_by_cluster, squared_residual_sums_by_cluster = (
         sums_by_cluster * np.where(mean_cluster_size > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis]

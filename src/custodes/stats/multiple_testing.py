@@ -362,8 +362,7 @@ def bootstrap_tests(
 
     def bound_distances(critical_values: Floats) -> tuple[Floats, Floats]:
         critical_t = -stdtrit(degrees_of_freedom, ndtr(-critical_values))
-        half_width = np.where(standard_error > 0, critical_t * standard_error, 0.0 * critical_values)
-        return half_width, half_width
+        return (np.where(standard_error > 0, critical_t * standard_error, 0.0 * critical_values),) * 2
 
     return _family(
         np.where(is_defined, estimate, np.nan),

@@ -71,7 +71,7 @@ def rank_distance_influence(
     for pair_slice, unit_slice, pair_counts in _chunks(values, first_raters, second_raters):
         chunk_distances, coefficients_of_count = _distances_from_counts(pair_counts, rule=rule)
         distances[pair_slice, unit_slice] = chunk_distances.T
-        for count_index, count_coefficients in coefficients_of_count.items():
+        for count_index, count_coefficients in coefficients_of_count:
             derivative_sum_by_pair_and_thing[pair_slice] += np.einsum(
                 "unp,up->pn", pair_counts[count_index], count_coefficients
             )
@@ -100,7 +100,7 @@ def _chunks(values: Floats, first_raters: Ints, second_raters: Ints) -> Iterator
 _CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
 
 
-def _distances_from_counts(pair_counts: PairTable, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
+def _distances_from_counts(pair_counts: PairTable, *, rule: Rule) -> tuple[Floats, list[tuple[int, Floats]]]:
     """Distances (units, P), and coefficients of the counts by thing, which give the derivatives of the distances by w.
 
     The total of a count K over ordered pairs has the derivative 2 K_i with respect to w_i. Coefficients are 0 if the
@@ -112,21 +112,16 @@ def _distances_from_counts(pair_counts: PairTable, *, rule: Rule) -> tuple[Float
             tau_denominator = np.sqrt(untied_x * untied_y)
             tau = np.clip(concordance / tau_denominator, -1.0, 1.0)
             distances = (1 - tau) / 2
-            coefficients_of_count = {
-                _CONCORDANCE: -1 / tau_denominator,
-                _UNTIED_X: tau / (2 * untied_x),
-                _UNTIED_Y: tau / (2 * untied_y),
-            }
-        elif rule == "half":
-            distances = (n_pairs - concordance) / (2 * n_pairs)
-            coefficients_of_count = {_CONCORDANCE: -1 / n_pairs, _ALL: (1 - 2 * distances) / n_pairs}
+            coefficients = [
+                (_CONCORDANCE, -1 / tau_denominator),
+                (_UNTIED_X, tau / (2 * untied_x)),
+                (_UNTIED_Y, tau / (2 * untied_y)),
+            ]
         else:
-            distances = (untied_in_both - concordance) / (2 * n_pairs)
-            coefficients_of_count = {_CONCORDANCE: -1 / n_pairs, _UNTIED: 1 / n_pairs, _ALL: -2 * distances / n_pairs}
-    return distances, {
-        count_index: np.where(np.isnan(distances), 0.0, count_coefficients)
-        for count_index, count_coefficients in coefficients_of_count.items()
-    }
+            counted, n_counted = (_ALL, n_pairs) if rule == "half" else (_UNTIED, untied_in_both)
+            distances = (n_counted - concordance) / (2 * n_pairs)
+            coefficients = [(_CONCORDANCE, -1 / n_pairs), (counted, 1 / n_pairs), (_ALL, -2 * distances / n_pairs)]
+    return distances, [(count, np.where(np.isnan(distances), 0.0, values)) for count, values in coefficients]
 
 
 def _count_by_comparison(ranks: Floats, first_raters: Ints, second_raters: Ints) -> PairTable:

@@ -85,9 +85,11 @@ def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np
     is_run_start, is_run_end = np.ones((2, *sorted_values.shape), dtype=bool)
     is_run_start[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
     is_run_end[..., :-1] = is_run_start[..., 1:]
-    run_starts = np.maximum.accumulate(np.where(is_run_start, positions, np.int32(0)), axis=-1)
     run_ends = np.where(is_run_end, positions + np.int32(1), np.int32(n_values))
-    return run_starts, np.minimum.accumulate(run_ends[..., ::-1], axis=-1)[..., ::-1]
+    return (
+        np.maximum.accumulate(np.where(is_run_start, positions, np.int32(0)), axis=-1),
+        np.minimum.accumulate(run_ends[..., ::-1], axis=-1)[..., ::-1],
+    )
 
 
 def difference_signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.annotator_models import AnnotatorLabels
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, scaled_deviations
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 
@@ -63,12 +63,10 @@ def alpha(coincidences: NDArray[Any], *, scale: Scale) -> Floats:
 
 def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
     """Sums over the tasks of each unit for `interval_alpha`: task, value (n,), units (tasks,) -> (units, 4)."""
-    standard_scores = value - value.mean() if len(value) else value
-    score_sd = np.sqrt((standard_scores**2).mean()) if len(value) else 0.0
-    standard_scores = standard_scores / score_sd if score_sd > 0 else standard_scores
+    scores = scaled_deviations(value)  # alpha does not depend on the unit
     n_ratings_of_task, score_sum_of_task, score_square_sum_of_task = (
         np.bincount(task, weights=summands, minlength=len(units))
-        for summands in (np.ones(len(task)), standard_scores, standard_scores**2)
+        for summands in (np.ones(len(task)), scores, scores**2)
     )
     squared_differences_of_task = (
         2 * (n_ratings_of_task * score_square_sum_of_task - score_sum_of_task**2) / np.maximum(n_ratings_of_task - 1, 1)

@@ -75,12 +75,11 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     >>> tests.value.tolist(), tests.difference.tolist(), bool((tests.p_adjusted < 0.01).all())
     ([[1.0, 0.5]], [[0.5, -0.5]], True)
     """
-    n_slices = int(slices.max(initial=-1)) + 1
     part_order = np.argsort(slices, kind="stable")
     # number, numerator, denominator, and the products of numerator and denominator of each part: (6, ratios, parts)
     has_data, x, y = np.where(denominator > 0, [np.ones_like(numerator), numerator, denominator], 0.0)[..., part_order]
     part_moments = np.stack([has_data, x, y, x * x, x * y, y * y])
-    slice_starts = np.searchsorted(slices[part_order], np.arange(n_slices))
+    slice_starts = np.searchsorted(slices[part_order], np.arange(slices.max(initial=-1) + 1))
     overall_part_variance = _ratio_and_variance(part_moments.sum(axis=-1)[..., None])[1]
     n_parts, ratio_inside, ratio_outside, ratio_difference, standard_error = _differences(
         np.add.reduceat(part_moments, slice_starts, axis=-1), overall_part_variance

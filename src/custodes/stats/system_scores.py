@@ -146,9 +146,10 @@ def system_fit(
             "bs,brs->br", sum_units(shares_of_unit), system_effects
         )
         mean_item_effects = ratio(item_effect_sums, sum_units(weight_of_unit)[:, np.newaxis])
-        resampled_scores = system_effects + mean_item_effects[..., np.newaxis]
         is_rated_system = sum_units(cell_weights_of_unit) > 0
-        fitted_scores[resample_slice] = np.where(is_rated_system[:, np.newaxis], resampled_scores, np.nan)
+        fitted_scores[resample_slice] = np.where(
+            is_rated_system[:, np.newaxis], system_effects + mean_item_effects[..., np.newaxis], np.nan
+        )
     return np.asarray(np.rint(fitted_scores * 2.0**_GRID) / 2.0**_GRID * scale_of_rater[..., 0])
 
 

@@ -14,7 +14,7 @@ from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import influence_design_effect
 from custodes.stats.intervals import percentile_interval, wilson_interval
-from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, krippendorff, sensitivity, specificity
+from custodes.stats.rates.measures import BINARY, GENERAL, kappa, krippendorff, sensitivity, specificity
 from custodes.stats.rates.posterior import (
     NEUTRAL_PRIOR,
     PRIOR,
@@ -250,11 +250,10 @@ def measure_functions(
 
     Each measure is a function of joint proportions (..., labels, labels) of `n_outputs` outputs.
     """
-    weighting: Weighting = "quadratic" if ordered else "none"
     return {
         **GENERAL,
         **(BINARY if n_distinct_labels == 2 else {}),
-        "kappa": lambda table: kappa(table, weighting=weighting),
+        "kappa": lambda table: kappa(table, ordered=ordered),
         "alpha": lambda table: krippendorff(table, n_outputs, ordered=ordered),
     }
 

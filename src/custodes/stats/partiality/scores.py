@@ -179,11 +179,8 @@ def two_way(values: Floats, output_mask: Bools) -> Effects:
     centred_values = np.where(output_mask, values - values.sum(axis=-1, keepdims=True) / n_outputs_of_item, 0.0)
     laplacian_inverse = _laplacian_inverse(output_mask)
     system_effects = centred_values.sum(axis=-2) @ laplacian_inverse
-    fitted_values = (
-        system_effects[..., None, :]
-        - (system_effects[..., None, :] * output_mask).sum(axis=-1, keepdims=True) / n_outputs_of_item
-    )
-    residuals = np.where(output_mask, centred_values - fitted_values, 0.0)
+    effect_means = (system_effects[..., None, :] * output_mask).sum(axis=-1, keepdims=True) / n_outputs_of_item
+    residuals = np.where(output_mask, centred_values - system_effects[..., None, :] + effect_means, 0.0)
     return Effects(system_effects, residuals, residuals @ laplacian_inverse)
 
 

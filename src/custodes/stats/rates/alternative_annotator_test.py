@@ -63,10 +63,8 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> tuple[Flo
         mean_distances = ratio((distances_to_labels * is_other_label).sum(axis=1), is_other_label.sum(axis=1))
         return np.asarray(-np.sqrt(mean_distances) if ordered else -mean_distances)
 
-    judge_closeness = closeness(np.broadcast_to(judge, annotators.shape))
-    annotator_closeness = closeness(annotators)
-    is_compared_output = has_label & ~np.isnan(judge_closeness) & ~np.isnan(judge)
-    judge_margin = judge_closeness - annotator_closeness
+    judge_margin = closeness(np.broadcast_to(judge, annotators.shape)) - closeness(annotators)
+    is_compared_output = has_label & ~np.isnan(judge_margin) & ~np.isnan(judge)
     return (
         np.where(is_compared_output, judge_margin >= -1e-9, np.nan),
         np.where(is_compared_output, judge_margin <= 1e-9, np.nan),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from custodes.stats.arrays import Floats
 from custodes.stats.favi_score import sample_accuracy
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.reliability import alpha, pair_coincidences
-
-Weighting = Literal["none", "linear", "quadratic"]
-"""Weights of disagreements: equal, proportional to the distance of ordered labels, or to the squared distance."""
 
 
 def sensitivity(table: Floats) -> Floats:
@@ -61,8 +57,8 @@ def mcc(table: Floats) -> Floats:
     )
 
 
-def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
-    """Return Cohen's kappa for tables (..., k, k), weighted if labels are ordered.
+def kappa(table: Floats, *, ordered: bool = False) -> Floats:
+    """Return Cohen's kappa for tables (..., k, k), with quadratic weights of disagreements if labels are ordered.
 
     Kappa is NaN if judge and annotators always give the same single label.
 
@@ -73,10 +69,8 @@ def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
     ----------
     Cohen 1960, 1968.
     """
-    label_distances = np.abs(np.subtract.outer(np.arange(table.shape[-1]), np.arange(table.shape[-1])))
-    disagreement_weights = {"none": np.sign(label_distances), "quadratic": label_distances**2}.get(
-        weighting, label_distances
-    )
+    label_distances = np.subtract.outer(np.arange(table.shape[-1]), np.arange(table.shape[-1]))
+    disagreement_weights = label_distances**2 if ordered else label_distances != 0
     expected_table = ratio(
         table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], table.sum(axis=(-2, -1), keepdims=True)
     )
