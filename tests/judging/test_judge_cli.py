@@ -142,6 +142,10 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
         (("--scale", "1-5:0.3", "--mode", "pointwise"), "custodes: --scale '1-5:0.3' is not allowed; give LOW-HIGH"),
         (("--sampling", "temperature"), "custodes: --sampling 'temperature' is not allowed; give KEY=VALUE"),
         (("--price", "1"), "give two numbers"),
+        (
+            ("--examples", "texts.jsonl:2"),
+            "custodes: examples: there are no scores, verdicts or answers of annotators yet",
+        ),
         (("--dry-run", "--replies", "texts.jsonl"), "give one of these options"),
         (("--cache", "texts.jsonl"), "it is the input"),
         (("--orders", "abba"), "random"),

@@ -214,6 +214,7 @@ def test_aspects_without_labels() -> None:
         ),
         ({"labels": "pass,fail", "combine": "most", "aspects": "x,y"}, "majority"),
         ({"labels": "kept,lost", "logprobs": True}, "need exactly two labels of a known pair"),
+        ({"labels": "pass,fail", "examples": "people.csv:2"}, "cannot have examples"),
     ],
 )
 def test_what_is_refused(values: dict[str, Any], message: str) -> None:

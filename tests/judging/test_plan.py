@@ -1,8 +1,9 @@
-"""The plan of a judging run: pairs, orders, repeats, custom prompts and images."""
+"""The plan of a judging run: pairs, orders, repeats, custom prompts, images and examples."""
 
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 from collections import Counter
@@ -14,12 +15,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.judging.judge import Judge
 from custodes.judging.plan import JudgingPlan
 from custodes.judging.prompt import image_part
 from custodes.judging.run import judge
-from tests.judging.clients import completion, judging, longer, planned, prompt_of
+from tests.judging.clients import completion, judging, longer, outputs_of, planned, prompt_of
 
 ITEMS, SYSTEMS = [str(number) for number in range(12)], ["W", "X", "Y", "Z"]
 TEXTS = pl.DataFrame(
@@ -104,6 +106,7 @@ def test_pairs_that_cannot_be_asked(tmp_path: Path, pairs: str, message: str) ->
         ({"sampling": {"model": "x"}}, "sampling='model': must be set by a separate argument"),
         ({"sampling": {"temperature": object()}}, "cannot be written as JSON"),
         ({"sampling": 3}, "sampling=3: give values by name"),
+        ({"examples": "x:2", "reason": "first"}, "examples: the human verdicts have no reasons.*reason='none'"),
         ({"prompt": "feedback"}, "prompt='feedback' asks for a reason in the form of feedback; set reason='first'"),
         ({"references": -1}, "references=-1"),
         ({"logprobs": "yes"}, "logprobs='yes': must be True or False"),
@@ -191,6 +194,69 @@ def test_a_prompt_that_is_nested_too_deeply_is_one_line(
     assert len(str(error.value)) < 250
 
 
+PEOPLE = pl.DataFrame(
+    [
+        {"item": item, "system": system, "rater": "ann", "kind": "human", "score": (int(item) + place) % 5 + 1}
+        for item in ITEMS
+        for place, system in enumerate(SYSTEMS)
+    ]
+)
+
+
+def test_examples_are_shown_first_and_not_judged() -> None:
+    human_study = cu.read(PEOPLE)
+    config = configured(examples=(human_study, 3))
+    result = plan(config=config)
+    items = {question.item for question in result.questions}
+    assert len(items) == 9
+    note = next(note for note in result.notes if note.rule == "examples")
+    assert set(note.message.rpartition(": ")[2].split(", ")) == set(ITEMS) - items
+    heads = {json.dumps(question.body["messages"][:-1]) for question in result.requests}
+    assert len(heads) == 1  # identical, so that servers can cache the prefix
+    messages = json.loads(heads.pop())
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 3
+    verdicts = Counter(json.loads(message["content"])["verdict"] for message in messages[1::2])
+    assert max(verdicts.values()) == 1 + (len(verdicts) < 3)  # balanced
+    scores = {(row["item"], row["system"]): row["score"] for row in PEOPLE.iter_rows(named=True)}
+    texts = {row["text"]: (row["item"], row["system"]) for row in TEXTS.iter_rows(named=True)}
+    for prompt, answer in zip(messages[::2], messages[1::2], strict=True):
+        a, b = (scores[texts[text]] for text in outputs_of({"messages": [prompt]}))
+        assert json.loads(answer["content"])["verdict"] == ("tie" if a == b else "A" if a > b else "B")
+    assert result.options["judge"].examples == "table:3"
+    assert result.examples.startswith("3:")
+    assert result.examples == plan(config=config).examples != plan(config=config, rng=1).examples
+
+
+def test_examples_of_scores_by_aspect(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    both = [PEOPLE.with_columns(pl.lit(aspect).alias("aspect")) for aspect in ("wit", "sense")]
+    pl.concat(both).write_csv(path)
+    config = configured(mode="pointwise", aspects=("wit", "sense"), examples=f"{path}:5")
+    result = plan(config=config)
+    messages = result.requests[0].body["messages"]
+    assert sorted(json.loads(message["content"])["score"] for message in messages[1:-1:2]) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ("people.csv:0", "give STUDY:K"),
+        ("no.csv:3", "no such file"),
+        (3, "give STUDY:K"),
+        ((cu.read(PEOPLE.with_columns(kind=pl.lit("metric"))), 2), r"no human ratings, as every rater is a metric"),
+        ((cu.read(PEOPLE), 50), "50 items are requested, but .* has only 12 items with texts and human verdicts"),
+        ((cu.read(PEOPLE), 12), "examples use all 12 items"),
+        ((cu.read(PEOPLE.with_columns(item=pl.col("item") + "x")), 2), "has only 0 items"),
+    ],
+)
+def test_examples_that_cannot_be(examples: Any, message: str) -> None:
+    with pytest.raises((InputError, OptionError), match=message):
+        plan(config=configured(examples=examples))
+    scorer = configured(mode="pointwise", scale="1-3", examples=(cu.read(PEOPLE), 2))
+    with pytest.raises(InputError, match="examples: the human score 4 of system 'Z' lies outside scale='1-3'"):
+        plan(config=scorer)
+
+
 def test_references_are_shown_where_they_are_asked_for() -> None:
     texts = TEXTS.with_columns(references=pl.lit('["Ref one", "Ref two"]'))
     assert "Ref one" not in prompt_of(plan(texts).requests[0].body)
@@ -207,11 +273,7 @@ def test_without_an_address_or_a_client_nothing_is_asked() -> None:
     with pytest.raises(OptionError, match="base_url=''"):
         judge(TEXTS, Judge(model="m"))
     with pytest.raises(InputError, match="no texts to judge"):
-        judge(
-            pl.DataFrame({"item": ["1"], "system": ["X"], "rater": ["ann"], "score": [1]}),
-            Judge(model="m"),
-            client=judging(longer),
-        )
+        judge(PEOPLE, Judge(model="m"), client=judging(longer))
     with pytest.raises(OptionError, match="own_system='Q': no such system"):
         judge(TEXTS, Judge(model="m", own_system="Q"), client=judging(longer))
     with pytest.raises(OptionError, match="client=3"):

@@ -82,6 +82,7 @@ def judge(
     output_files = OutputFiles.make(output, cache, raters=".raters.csv", details=".details.jsonl", probes=".probes.csv")
     input_paths = [
         *reading.files,
+        (options.get("examples") or "").rpartition(":")[0],
         options.get("prompt"),
         options.get("pairs"),
         value_list("probe", options.get("probe") or ()),

@@ -69,6 +69,8 @@ class Judge:
         Labels that a pointwise judge can give to each output and aspect, such as pass,fail (default: scores).
     combine : {'all', 'any', 'majority'} or None
         Rule for a combined label over all aspects: positive if all labels, any label or more than half are positive.
+    examples : str or (study, int)
+        STUDY:K: the prompt shows human verdicts on K items of STUDY as examples; these items are not judged.
     reason : {'first', 'none'}
         Ask for a reason before the answer, or for none.
     structured : bool
@@ -98,6 +100,7 @@ class Judge:
     scale: str = "1-5"
     labels: Sequence[str] = ()
     combine: Combine | None = None
+    examples: Any = None
     reason: Reasons = "none"
     structured: bool = False
     logprobs: bool = False
@@ -156,6 +159,10 @@ class Judge:
                 "logprobs=True: probabilities of labels need exactly two labels of a known pair, such as pass,fail",
             ),
             (
+                self.labels and self.examples is not None,
+                "examples: a judge that gives labels cannot have examples; describe the aspects instead",
+            ),
+            (
                 is_pairwise and has_custom_scale,
                 f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie; "
                 "to ask about each output alone, set mode to pointwise",
@@ -163,6 +170,11 @@ class Judge:
             (
                 self.prompt == FEEDBACK and self.reason != "first",
                 "prompt='feedback' asks for a reason in the form of feedback; set reason='first'",
+            ),
+            (
+                self.examples is not None and self.reason == "first",
+                "examples: the human verdicts have no reasons, so the judge cannot be asked for reasons; set "
+                "reason='none'",
             ),
         )
         _ = self.answers  # raises for an invalid scale

@@ -61,13 +61,15 @@ class JudgeQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingPlan:
-    """All questions about the texts of a study."""
+    """All questions about the texts of a study. `examples` has the number and the hash of the examples in the
+    prompt."""
 
     study: Study
     prompt: Prompt
     address: str
     questions: Sequence[JudgeQuestion]
     identical_output_questions: Sequence[JudgeQuestion]
+    examples: str
     notes: tuple[Note, ...]
     options: Mapping[str, Any]
     seed: int | None
@@ -108,6 +110,14 @@ class JudgedTexts:
         }
         return cls(outputs=text_of_system_of_item, materials=item_texts_of_item)
 
+    def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
+        """These texts and the texts of `other`. If both have a text for an output, the text of `other` is used."""
+        items = (*self.outputs, *other.outputs)
+        return JudgedTexts(
+            outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in items},
+            materials={**self.materials, **other.materials},
+        )
+
     def material(self, item: str) -> ItemTexts:
         """Texts and images of an item."""
         return self.materials.get(item, ItemTexts())
@@ -122,16 +132,20 @@ def plan_questions(
     orders: Shown,
     repeats: int,
     seed: int,
+    example_messages_of_aspect: Mapping[str, Sequence[Mapping[str, Any]]],
     probes: Probes,
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
-    """All questions to send, the questions on identical outputs, and notes."""
+    """All questions to send, the questions on identical outputs, and notes. The examples are messages."""
     judge = prompt.judge
     questions, identical_output_questions = list[JudgeQuestion](), list[JudgeQuestion]()
     n_identical_comparisons, n_unchanged_of_probe = 0, Counter[str]()
 
     def with_request(question: JudgeQuestion, displayed_names: Sequence[str] = ("", "")) -> JudgeQuestion:
         request_body = judge.body(
-            messages(prompt, question.aspect, texts.material(question.item), question.texts, displayed_names)
+            [
+                *example_messages_of_aspect.get(question.aspect, ()),
+                *messages(prompt, question.aspect, texts.material(question.item), question.texts, displayed_names),
+            ]
         )
         return replace(question, request=Request.make(address, request_body, question.repeat))
 

@@ -18,12 +18,13 @@ from custodes.data.patterns import select_labels
 from custodes.data.probes import REPEAT
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, short_repr
+from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.judging.client import address, http_client
 from custodes.judging.clients import BY_NAME, asynchronous, client_identity
 from custodes.judging.cost import Budget
+from custodes.judging.examples import examples_of
 from custodes.judging.judge import Judge, positive_note
-from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, plan_questions
+from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, plan_questions
 from custodes.judging.probes import Probes
 from custodes.judging.prompt import Prompt
 from custodes.judging.querying import query, query_plan
@@ -91,7 +92,7 @@ def judge(
     price : sequence of float or None
         Price in US dollars per million tokens: input, output (default: from genai-prices).
     rng : int, Generator or None
-        Random seed of samples and orders.
+        Random seed of samples, orders and examples.
     progress : Progress
         A callable that wraps an iterable.
 
@@ -103,7 +104,7 @@ def judge(
     Raises
     ------
     InputError
-        For texts or pairs that cannot be judged.
+        For texts, pairs or examples that cannot be judged.
     OptionError
         If no request can be answered.
 
@@ -195,7 +196,14 @@ def prepare(
             f"{study.name}: references={judge.references}, but no item has a reference; add "
             f"references to the texts, or set references=0"
         )
-    judged_texts = JudgedTexts.make(replace(study.outputs, texts=text_rows))
+    shown_examples = examples_of(prompt, JudgedTexts.make(replace(study.outputs, texts=text_rows)), seed)
+    judged_rows = text_rows.filter(~pl.col("item").is_in(shown_examples.items))
+    if shown_examples.items and judged_rows.is_empty():
+        raise InputError(
+            f"examples use all {len(shown_examples.items)} items ({join_labels(shown_examples.items)}), so no item is "
+            "left to judge; use fewer examples"
+        )
+    judged_texts = JudgedTexts.make(replace(study.outputs, texts=judged_rows))
     probes = Probes.make(probe, judge, orders=orders, outputs=judged_texts.outputs)
     questions, identical_output_questions, notes = plan_questions(
         judged_texts,
@@ -205,17 +213,22 @@ def prepare(
         orders=orders,
         repeats=max(repeats, 2) if REPEAT in probes.names else repeats,
         seed=seed,
+        example_messages_of_aspect=shown_examples.before,
         probes=probes,
     )
+    recorded_judge = judge
+    if isinstance(judge.examples, tuple):
+        recorded_judge = replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}")
     return JudgingPlan(
         study=study,
         prompt=prompt,
         address=server_identity,
         questions=questions,
         identical_output_questions=identical_output_questions,
-        notes=(*study.notes, *notes, *positive_note(judge.labels)),
+        examples=f"{len(shown_examples.items)}:{lot(shown_examples.before)[:12]}" if shown_examples.items else "",
+        notes=(*study.notes, *shown_examples.notes, *notes, *positive_note(judge.labels)),
         options={
-            "judge": judge,
+            "judge": recorded_judge,
             "pairs": str(pairs) if isinstance(pairs, str | Path) else "table",
             "orders": orders,
             "repeats": repeats,

@@ -432,6 +432,7 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
         "labels": ",".join(judge.labels),
         "combine": judge.combine or "",
         "reason": judge.reason,
+        "examples": plan.examples,
         "structured": "yes" if judge.structured else "",
         **judge.sampling,
     }
