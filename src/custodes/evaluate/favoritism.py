@@ -305,19 +305,10 @@ def favoritism(
     """
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
+    slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
+    answer_aspect = partial(_answer, alpha=alpha, slicer=slicer, confidence=confidence, resamples=resamples)
     return merge_parts(
-        Favoritism,
-        partial(
-            _answer,
-            alpha=alpha,
-            slicer=partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None,
-            confidence=confidence,
-            resamples=resamples,
-        ),
-        counts_by_aspect(study, setting),
-        rng=rng,
-        progress=progress,
-        desc="favoritism",
+        Favoritism, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="favoritism"
     )
 
 
@@ -342,17 +333,13 @@ def _answer(
         "resamples", resamples, count_resample_values(resamples) if aspect_counts.comparison else 20 * resamples
     )
     favi_posterior = _posterior(aspect_counts, paired_tables, confidence=confidence, draws=resamples, rng=rng)
-    sign_agrees = np.where(
-        n_shared_items > 0,
-        np.equal(
-            *(
-                np.sign(outcome_counts[..., 0] - outcome_counts[..., 2])
-                for outcome_counts in (paired_tables.sum(axis=3), paired_tables.sum(axis=2))
-            )
-        ),
-        np.nan,
+    margin_signs = (
+        np.sign(outcome_counts[..., 0] - outcome_counts[..., 2])
+        for outcome_counts in (paired_tables.sum(axis=3), paired_tables.sum(axis=2))
     )
+    sign_agrees = np.where(n_shared_items > 0, np.equal(*margin_signs), np.nan)
     abs_favi = np.abs(favi_scores)
+    systems, favi_matrix = pair_matrix(counts.system_a, counts.system_b, favi_scores, -favi_scores)
     partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
     if aspect_counts.comparison is not None:
         partiality_table = partiality_columns([aspect_counts.comparison], alpha=alpha, confidence=confidence)
@@ -390,7 +377,12 @@ def _answer(
             },
         },
         correlations=correlation_columns(favi_scores, sign_agrees, favi_score.sample_accuracy(paired_tables)),
-        systems=_systems(counts, favi_scores),
+        # The second system of a pair scores -favi.
+        systems={
+            "metric": np.repeat(counts.metrics, len(systems)),
+            "system": systems * len(counts.metrics),
+            "favi": mean_of_defined(favi_matrix),
+        },
         partiality=partiality_table,
         slices=slice_table,
     )
@@ -444,16 +436,6 @@ def _posterior(
         )
     )
     return favi_posterior._replace(flip_probability=flip_posterior.flip_probability)
-
-
-def _systems(counts: OutcomeCounts, favi_scores: Floats) -> dict[str, Any]:
-    """Return the mean Favi-Score of each system over all other systems; the second system of a pair scores −favi."""
-    systems, favi_matrix = pair_matrix(counts.system_a, counts.system_b, favi_scores, -favi_scores)
-    return {
-        "metric": np.repeat(counts.metrics, len(systems)),
-        "system": systems * len(counts.metrics),
-        "favi": mean_of_defined(favi_matrix),
-    }
 
 
 def _slice_columns(

@@ -383,25 +383,9 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
 
 def _unpaired_note(comparison: RaterComparison, suffix: str) -> tuple[str, int, str]:
     """Return the note on the pairs of scored outputs that have no human preference, because no annotator rated both."""
-    scored_items, human_comparisons = comparison.scores.items, comparison.preferences.select_rater(0)
-    is_rated_output: Bools = np.asarray(np.isfinite(comparison.scores.persons).any(axis=0))
-    n_rated_outputs = is_rated_output.sum(axis=1)
-    n_unpaired = int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum())
-    if n_unpaired:
-        # Human preferences may also come from verdicts on outputs without scores.
-        score_row_indices = np.searchsorted(scored_items, human_comparisons.item).clip(max=len(scored_items) - 1)
-        n_unpaired -= int(
-            (
-                (scored_items[score_row_indices] == human_comparisons.item)
-                & is_rated_output[score_row_indices, human_comparisons.first]
-                & is_rated_output[score_row_indices, human_comparisons.second]
-            ).sum()
-        )
-    return (
-        "unpaired",
-        n_unpaired,
-        f"{n_unpaired} comparisons{suffix} are excluded, because no annotator rated both outputs",
-    )
+    n_unpaired = comparison.scores.count_unpaired(comparison.preferences.select_rater(0))
+    message = f"{n_unpaired} comparisons{suffix} are excluded, because no annotator rated both outputs"
+    return "unpaired", n_unpaired, message
 
 
 def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
@@ -440,9 +424,8 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         if metric in comparison.preferences.active_raters and np.isnan(metric_scores).all()
     ]
     has_only_human_verdicts = bool(np.isnan(comparison.scores.human).all())
-    uncompared_systems = np.delete(
-        comparison.systems, np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
-    ).tolist()
+    compared_system_indices = np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
+    uncompared_systems = np.delete(comparison.systems, compared_system_indices).tolist()
     n_uncompared_items = len(comparison.items) - len(np.unique(human_comparisons.item))
     design_notes = build_notes(
         (

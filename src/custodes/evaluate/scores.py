@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import Ties
-from custodes.data.comparisons import MOST_CELLS
+from custodes.data.comparisons import MOST_CELLS, Comparisons
 from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
 from custodes.data.raters import Scale
@@ -79,6 +79,22 @@ class ItemScores(ReadOnlyArrays):
         expanded_values = np.full(expanded_shape, np.nan)
         expanded_values[..., self.items, :] = values
         return make_read_only(expanded_values)
+
+    def count_unpaired(self, human_comparisons: Comparisons) -> int:
+        """Return the number of pairs of rated outputs of an item without a preference in `human_comparisons`.
+
+        Human preferences may also come from verdicts on outputs without scores.
+        """
+        row_of_item = np.full(self.n_items, -1)
+        row_of_item[self.items] = np.arange(len(self.items))
+        # The last row stands for all items without scores.
+        is_rated_output = np.pad(np.isfinite(self.persons).any(axis=0), ((0, 1), (0, 0)))
+        n_rated_outputs, compared_rows = is_rated_output.sum(axis=1), row_of_item[human_comparisons.item]
+        is_rated_pair = (
+            is_rated_output[compared_rows, human_comparisons.first]
+            & is_rated_output[compared_rows, human_comparisons.second]
+        )
+        return int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum() - is_rated_pair.sum())
 
     def on(self, item_positions: NDArray[np.intp]) -> ItemScores:
         """Return the scores of the items at these positions, which are in ascending order."""

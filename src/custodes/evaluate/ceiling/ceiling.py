@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Literal, Unpack
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, label, labels, score, share, table
 from custodes.data.notes import Note, build_notes
-from custodes.data.patterns import Patterns, select_labels
+from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.ceiling import predictions
@@ -27,7 +25,10 @@ from custodes.evaluate.ceiling.prediction_target import (
     MODELS,
     Folds,
     Model,
+    count_clusters,
+    match_metrics,
     target_of,
+    without_lone_items,
 )
 from custodes.evaluate.ceiling.system_level import system_target_of
 from custodes.evaluate.parallel import map_parts
@@ -274,7 +275,7 @@ def ceiling(
             "folds and in_use are for level='output', but level='system' is set; omit folds and in_use, or set "
             "level='output'"
         )
-    raters = _without_lone_items(rater_scores(study, variants=variants, **selection))
+    raters = without_lone_items(rater_scores(study, variants=variants, **selection))
     target_positions, metric_positions = raters.select_kind("human").tolist(), raters.select_kind(METRIC)
     for is_input_missing, message in (
         (
@@ -293,7 +294,7 @@ def ceiling(
     ):
         if is_input_missing:
             raise InputError(f"{study.name}: {message}")
-    positions_in_use = metric_positions[:0] if in_use is None else _match_metrics(raters, in_use)
+    positions_in_use = metric_positions[:0] if in_use is None else match_metrics(raters, in_use)
 
     def answer_aspect(target_index: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
         model_generator, human_generator = rng.spawn(2)  # estimates do not depend on the number of resamples
@@ -358,55 +359,6 @@ def ceiling(
             ),
         ),
     )
-
-
-def _without_lone_items(raters: RaterScores) -> RaterScores:
-    """Return the raters without the human aspects that were rated on only one item or cluster."""
-    aspect_of_unusable_rater = {
-        raters.names[rater_index]: raters.rater_aspects[rater_index]
-        for rater_index in raters.select_kind("human")
-        if _count_clusters(raters, rater_index) < 2
-    }
-    return replace(
-        raters,
-        scores=np.where(
-            np.array([rater in aspect_of_unusable_rater for rater in raters.names])[:, np.newaxis, np.newaxis],
-            np.nan,
-            raters.scores,
-        ),
-        annotators=np.where(
-            np.array([aspect in aspect_of_unusable_rater.values() for aspect in raters.aspects])[
-                :, np.newaxis, np.newaxis, np.newaxis
-            ],
-            np.nan,
-            raters.annotators,
-        ),
-        constant=(*raters.constant, *aspect_of_unusable_rater),
-        left_out=(
-            *raters.left_out,
-            *(
-                (rater, "annotators rated only one item or cluster, but cross-validation needs two")
-                for rater in aspect_of_unusable_rater
-            ),
-        ),
-    )
-
-
-def _count_clusters(raters: RaterScores, rater_index: int) -> int:
-    """Return the number of clusters of items that a rater rated."""
-    return len(np.unique(raters.design.units[np.isfinite(raters.scores[rater_index]).any(axis=1)]))
-
-
-def _match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
-    """Return the positions (among the metrics) of the metrics that match the patterns.
-
-    If a pattern matches the name of a rater, the scores of this rater under all aspects match.
-    """
-    aspect_and_rater_names = [(raters.names[index], raters.raters[index]) for index in raters.select_kind(METRIC)]
-    selected_names = select_labels(
-        patterns, list(dict.fromkeys(chain(*zip(*aspect_and_rater_names, strict=True)))), option="in_use", what="metric"
-    )
-    return np.flatnonzero([not {*name_pair}.isdisjoint(selected_names) for name_pair in aspect_and_rater_names])
 
 
 def _system_level_tables(
@@ -483,7 +435,7 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         ),
         (
             "two-clusters",
-            level == "output" and min(_count_clusters(raters, rater_index) for rater_index in human_positions) == 2,
+            level == "output" and min(count_clusters(raters, rater_index) for rater_index in human_positions) == 2,
             "annotators rated only two items or clusters; the forward path needs at least three, so it has no values",
         ),
         (

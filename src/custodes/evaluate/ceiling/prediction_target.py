@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.data.patterns import Patterns, select_labels
 from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.stats import split_half
 from custodes.stats.arrays import Floats
@@ -166,3 +168,52 @@ def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: i
         whole=folds == "item",
         times=raters.design.draw_weights(resamples, rng, dtype=np.uint8),
     )
+
+
+def without_lone_items(raters: RaterScores) -> RaterScores:
+    """Return the raters without the human aspects that were rated on only one item or cluster."""
+    aspect_of_unusable_rater = {
+        raters.names[rater_index]: raters.rater_aspects[rater_index]
+        for rater_index in raters.select_kind("human")
+        if count_clusters(raters, rater_index) < 2
+    }
+    return replace(
+        raters,
+        scores=np.where(
+            np.array([rater in aspect_of_unusable_rater for rater in raters.names])[:, np.newaxis, np.newaxis],
+            np.nan,
+            raters.scores,
+        ),
+        annotators=np.where(
+            np.array([aspect in aspect_of_unusable_rater.values() for aspect in raters.aspects])[
+                :, np.newaxis, np.newaxis, np.newaxis
+            ],
+            np.nan,
+            raters.annotators,
+        ),
+        constant=(*raters.constant, *aspect_of_unusable_rater),
+        left_out=(
+            *raters.left_out,
+            *(
+                (rater, "annotators rated only one item or cluster, but cross-validation needs two")
+                for rater in aspect_of_unusable_rater
+            ),
+        ),
+    )
+
+
+def count_clusters(raters: RaterScores, rater_index: int) -> int:
+    """Return the number of clusters of items that a rater rated."""
+    return len(np.unique(raters.design.units[np.isfinite(raters.scores[rater_index]).any(axis=1)]))
+
+
+def match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
+    """Return the positions (among the metrics) of the metrics that match the patterns.
+
+    If a pattern matches the name of a rater, the scores of this rater under all aspects match.
+    """
+    aspect_and_rater_names = [(raters.names[index], raters.raters[index]) for index in raters.select_kind(METRIC)]
+    selected_names = select_labels(
+        patterns, list(dict.fromkeys(chain(*zip(*aspect_and_rater_names, strict=True)))), option="in_use", what="metric"
+    )
+    return np.flatnonzero([not {*name_pair}.isdisjoint(selected_names) for name_pair in aspect_and_rater_names])

@@ -16,7 +16,7 @@ from custodes.data.outcome_counts import SIGNS
 from custodes.data.panel import label_codes
 from custodes.errors import join_labels
 from custodes.evaluate.design import Design
-from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
+from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate, order_matters
 from custodes.memory import check_memory
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -30,11 +30,6 @@ from custodes.stats.strength.ranks import Ranks, ranks
 from custodes.stats.strength.removal import Removal, smallest_removal
 from custodes.stats.strength.strengths import Strengths, TieModel, strengths
 from custodes.stats.strength.win_rates import PairRates, pair_rates, system_intervals, system_rates, unexplained_share
-
-KNOWN_ORDERS = 0.1
-"""Strengths are adjusted for the presentation order only if at least this proportion of comparisons has a known order.
-
-Comparisons that are merged over both orders carry no information on the effect of the order."""
 
 NOT_RANDOM = 0.01
 """Level of the tests of three assumptions of a correction. If a p-value is below this level, no correction is made.
@@ -493,18 +488,6 @@ def _identified_covariates(
         "unvaried": tuple(compress(battle_covariates, ~is_identified_covariate)),
         "missing": 0,
     }
-
-
-def order_matters(pair_codes: Ints, presentation_orders: Floats, n_comparisons: Ints | None = None) -> bool:
-    """Whether the presentation order of enough comparisons is known, and some pair was shown in both orders.
-
-    `pair_codes` and `presentation_orders` (n,) describe the rows. `n_comparisons` (n,) is the number of comparisons in
-    each row; None means 1.
-    """
-    is_known_order = np.abs(presentation_orders) == 1
-    if not is_known_order.any() or np.average(is_known_order, weights=n_comparisons) < KNOWN_ORDERS:
-        return False
-    return bool(np.intersect1d(pair_codes[presentation_orders == 1], pair_codes[presentation_orders == -1]).size)
 
 
 def match_comparisons(human: Comparisons, metric: Comparisons) -> tuple[Ints, Bools]:

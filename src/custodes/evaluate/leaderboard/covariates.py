@@ -12,7 +12,7 @@ from custodes.data.comparisons import Comparisons
 from custodes.data.panel import label_codes
 from custodes.data.study import Study, select_aspect_rows
 from custodes.errors import OptionError, join_labels, suggestion
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 
 LENGTH = "length"
 """The covariate computed from texts: log ratio of the numbers of words of two outputs."""
@@ -20,6 +20,10 @@ LENGTH = "length"
 SHOWN_FIRST = "shown first"
 """The covariate for the presentation order; it is used if the order is known and varies."""
 
+KNOWN_ORDERS = 0.1
+"""Strengths are adjusted for the presentation order only if at least this proportion of comparisons has a known order.
+
+Comparisons that are merged over both orders carry no information on the effect of the order."""
 
 TIES = "ties"
 """Name of the tie parameter of the Davidson model in the table `effects`."""
@@ -96,3 +100,15 @@ def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
     return Covariate(
         name=name, rows=mean_score_table.with_columns(pl.col("value") / (mean_score_table["value"].std() or 1.0))
     )
+
+
+def order_matters(pair_codes: Ints, presentation_orders: Floats, n_comparisons: Ints | None = None) -> bool:
+    """Whether the presentation order of enough comparisons is known, and some pair was shown in both orders.
+
+    `pair_codes` and `presentation_orders` (n,) describe the rows. `n_comparisons` (n,) is the number of comparisons in
+    each row; None means 1.
+    """
+    is_known_order = np.abs(presentation_orders) == 1
+    if not is_known_order.any() or np.average(is_known_order, weights=n_comparisons) < KNOWN_ORDERS:
+        return False
+    return bool(np.intersect1d(pair_codes[presentation_orders == 1], pair_codes[presentation_orders == -1]).size)

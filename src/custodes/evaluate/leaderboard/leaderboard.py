@@ -366,20 +366,15 @@ def leaderboard(
         notes = [*study.notes, *count_notes]
     # A model that is fitted to overall scores occurs once for each aspect.
     fitter_of_label = {label: fitter for _, _, label, fitter in reversed(model_specs)}
-    fit_of_label = dict(
-        zip(
-            fitter_of_label,
-            map_parts(
-                lambda label, generator: fitter_of_label[label](generator),
-                list(fitter_of_label),
-                rng=np.random.default_rng(rng),
-                progress=progress,
-                desc="leaderboard",
-                label=str,
-            ),
-            strict=True,
-        )
+    fitted_models = map_parts(
+        lambda label, generator: fitter_of_label[label](generator),
+        list(fitter_of_label),
+        rng=np.random.default_rng(rng),
+        progress=progress,
+        desc="leaderboard",
+        label=str,
     )
+    fit_of_label = dict(zip(fitter_of_label, fitted_models, strict=True))
     model_of_label = {
         label: model
         for label, fit in fit_of_label.items()
@@ -433,18 +428,12 @@ def leaderboard(
         )
     preference_raters = {rater for comparison in comparisons for rater in comparison.preferences.active_raters}
     rater_covariate_names = [rater for rater in covariate_names if rater in preference_raters]
+    message = f"the model adjusts for {join_labels(rater_covariate_names)}, so there is no ranking by these raters"
     return Leaderboard.from_parts(
         tables_of_aspects,
         [
             *notes,
-            *build_notes(
-                (
-                    "rater-held-equal",
-                    len(rater_covariate_names),
-                    f"the model adjusts for {join_labels(rater_covariate_names)}, so there is no ranking by these "
-                    "raters",
-                )
-            ),
+            *build_notes(("rater-held-equal", len(rater_covariate_names), message)),
             *model_notes,
         ],
     )
