@@ -112,9 +112,15 @@ class Columns:
                 "columns: score is empty; leave score out, or give at least one column or pattern",
             ),
         )
-        for role, name in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
-            if not isinstance(name, str) or not name.strip():
-                raise OptionError(f"columns: {role}={name!r}; the name of a column must be text")
+        reject(
+            *(
+                (
+                    not isinstance(name, str) or not name.strip(),
+                    f"columns: {role}={name!r}; the name of a column must be text",
+                )
+                for role, name in (*column_of_role.items(), *(("score", pattern) for pattern in patterns))
+            )
+        )
         pattern_with_order = next(
             (
                 pattern

@@ -212,8 +212,8 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
             .any()
         )
 
-    metric_and_text_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
-    candidate_key_tuples = chain(
+    output_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
+    candidate_keys = chain(
         (
             key_columns
             for must_have_one_cluster in (True, False)
@@ -223,11 +223,11 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         (
             (reviewer_column, "", likely_item_column)
             for reviewer_column, likely_item_column in product(reviewer_columns, likely_item_columns)
-            if _are_reviews(frame, reviewer_column, [likely_item_column, *fixed_key_columns], metric_and_text_columns)
+            if _are_reviews(frame, reviewer_column, [likely_item_column, *fixed_key_columns], output_columns)
         ),
         [("", "", item_column)],
     )
-    reviewer_column, repeat_column, item_column = next(candidate_key_tuples)
+    reviewer_column, repeat_column, item_column = next(candidate_keys)
     return replace(
         layout,
         item=item_column,

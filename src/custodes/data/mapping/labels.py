@@ -159,17 +159,15 @@ def _wide_layout(
         )
     # The confidence in a label is no label.
     judge_columns = [name for name in judge_columns if not CONFIDENCES & set(split_name(name))] or judge_columns
-    if any(name in binary_columns for name in human_columns):
-        human_columns = [name for name in human_columns if name in binary_columns]
-    elif human_columns and not _has_only_words(words_of_column[name] for name in human_columns):
-        has_judge_words = any(
-            name in binary_columns and _has_only_words([words_of_column[name]]) for name in judge_columns
-        )
-        has_score_columns = any(
-            is_number(frame[name]) and looks_like_score(name) for name in frame.columns if name not in human_columns
-        )
-        if has_score_columns or not has_judge_words:
-            return None  # ratings
+    binary_human_columns = [name for name in human_columns if name in binary_columns]
+    has_judge_words = any(name in binary_columns and _has_only_words([words_of_column[name]]) for name in judge_columns)
+    has_score_columns = any(
+        is_number(frame[name]) and looks_like_score(name) for name in frame.columns if name not in human_columns
+    )
+    are_ratings = not binary_human_columns and not _has_only_words(words_of_column[name] for name in human_columns)
+    if are_ratings and (has_score_columns or not has_judge_words):
+        return None
+    human_columns = binary_human_columns or human_columns
     has_binary_judge = any(name in binary_columns for name in judge_columns)
     judge_columns = [
         name
@@ -186,12 +184,10 @@ def _wide_layout(
     has_human_labels = are_human_columns_labels or (
         len(human_columns) > 1 and _has_only_words(words_of_column[name] for name in human_columns)
     )
-    if not judge_columns and (may_be_text_table or not has_human_labels):
+    judge_columns = [name for name in judge_columns if human_columns or name in binary_columns]
+    has_only_reviewer = reviewer_column and not human_columns
+    if has_only_reviewer or (not judge_columns and (may_be_text_table or not has_human_labels)):
         return None
-    if not human_columns:
-        judge_columns = [name for name in judge_columns if name in binary_columns]
-        if reviewer_column or not judge_columns:
-            return None
     return LabelLayout(
         human=tuple(human_columns),
         metrics=tuple(judge_columns),
