@@ -236,7 +236,7 @@ COLUMNS = "item, system, rater, score"
         (
             "s.csv",
             {"engine": "duckdb", "memory_limit": "1 gb!"},
-            "--memory-limit, --spill: Parser Error: Memory cannot be negative; give a size such as 2GB",
+            "--memory-limit '1 gb!': not a size; give one such as 500MB or 2GB",
         ),
     ],
 )

@@ -44,7 +44,7 @@ from custodes.data.table_engines import (
     resolve_names,
 )
 from custodes.data.ties_and_orders import OUTPUTS, Orders, combine_annotators, merge_orders, merging_notes
-from custodes.errors import InputError, OptionError, join_labels
+from custodes.errors import InputError, OptionError, join_labels, reject
 
 WHERE = "count_battles"
 
@@ -273,22 +273,27 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
     if not verdict_count_rows.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
     label_expression = pl.col("rater", "aspect", "a", "b")
-    for is_invalid_row, problem_text in (
-        (pl.col("empty"), "have no item"),
-        ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
-        (pl.col("rater") == "", "name no rater"),
-        (pl.col("a") == pl.col("b"), "compare a system with itself"),
-        (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
-        (
-            pl.any_horizontal(label_expression != label_expression.str.strip_chars()),
-            "have a label with a space before or after it",
+    condition_of_problem = {
+        "have no item": pl.col("empty"),
+        "name no system": (pl.col("a") == "") | (pl.col("b") == ""),
+        "name no rater": pl.col("rater") == "",
+        "compare a system with itself": pl.col("a") == pl.col("b"),
+        "have a kind that is neither human nor metric": ~pl.col("kind").is_in(["human", "metric", ""]),
+        "have a label with a space before or after it": pl.any_horizontal(
+            label_expression != label_expression.str.strip_chars()
         ),
-        (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
-    ):
-        if n_invalid_rows := int(verdict_count_rows.filter(is_invalid_row)["n"].sum()):
-            raise InputError(
-                f"{WHERE}: {n_invalid_rows} rows {problem_text}; correct them, or remove them from the table"
-            )
+        "have both a verdict and a reason in 'invalid'": pl.col("invalid"),
+    }
+    n_rows_of_problem = verdict_count_rows.select(
+        pl.col("n").filter(condition).sum().alias(problem) for problem, condition in condition_of_problem.items()
+    ).row(0, named=True)
+    reject(
+        *(
+            (n_rows, f"{WHERE}: {n_rows} rows {problem}; correct them, or remove them from the table")
+            for problem, n_rows in n_rows_of_problem.items()
+        ),
+        error=InputError,
+    )
     return verdict_count_rows.drop("empty", "invalid")
 
 

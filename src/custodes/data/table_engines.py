@@ -212,8 +212,8 @@ def scan_sources(
                 if value is not None
             }
         )
-    except duckdb.Error as problem:
-        raise OptionError(f"--memory-limit, --spill: {str(problem).splitlines()[0]}; give a size such as 2GB") from None
+    except duckdb.Error:
+        raise OptionError(f"--memory-limit {memory_limit!r}: not a size; give one such as 500MB or 2GB") from None
     with connection:
         with convert_engine_errors("count"):
             _check_equal_columns(files, file_type)
