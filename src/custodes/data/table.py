@@ -431,7 +431,7 @@ def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
 def shorten_part(part: str) -> str:
     """A part, such as a long query, as one short line for use in names.
 
-    >>> shorten_part("SELECT item,\n  system FROM ratings")
+    >>> shorten_part("SELECT item,   system FROM ratings")
     'SELECT item, system FROM ratings'
     """
     return textwrap.shorten(part, 60, placeholder=" ...")
