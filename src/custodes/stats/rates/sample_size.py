@@ -56,7 +56,8 @@ def rate_shares(stratum_shares: Floats, rates: Floats) -> Floats:
     >>> rate_shares(np.array([0.5, 0.5]), np.array([0.5, 0.9])).round(3).tolist()
     [0.625, 0.375]
     """
-    return _shares(stratum_shares * np.sqrt(rates * (1 - rates)))
+    weights = stratum_shares * np.sqrt(rates * (1 - rates))
+    return np.nan_to_num(ratio(weights, weights.sum()), nan=1 / len(weights))
 
 
 def error_rate_shares(stratum_shares: Floats, rates: Floats, *, positive: bool) -> Floats:
@@ -69,11 +70,7 @@ def error_rate_shares(stratum_shares: Floats, rates: Floats, *, positive: bool) 
     [0.1, 0.9]
     """
     label_proportions = stratum_shares * (rates if positive else 1 - rates)
-    return _shares(label_proportions[::-1] * stratum_shares * np.sqrt(rates * (1 - rates)))
-
-
-def _shares(weights: Floats) -> Floats:
-    return np.nan_to_num(ratio(weights, weights.sum()), nan=1 / len(weights))
+    return rate_shares(label_proportions[::-1] * stratum_shares, rates)
 
 
 def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n_labels: float) -> Floats:
