@@ -125,7 +125,10 @@ def test_rules_of_two_kinds_and_wrong_relations_are_refused() -> None:
         cu.gate(data, require="consistency>=0.8", sampling="by-judge")
     words = np.array(["bad", "fair", "fine"])[np.arange(60) % 3]
     three = pl.DataFrame({"id": range(60), "judge": words, "human": np.roll(words, 1)})
-    with pytest.raises(InputError, match="judge_rate needs two labels; name one of bad, fair, fine with positive"):
+    with pytest.raises(
+        InputError,
+        match="judge_rate needs to know which label is positive; give positive=LABEL, such as positive='bad'",
+    ):
         cu.gate(three, require="judge_rate>=0.5")
     (rule,) = rows(three, require="judge_rate>=0.1", positive="fine")
     assert (rule["value"], rule["outcome"]) == (pytest.approx(1 / 3), "holds")

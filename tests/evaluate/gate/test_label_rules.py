@@ -167,12 +167,6 @@ def test_notes_of_rates_are_notes_of_the_gate(tmp_path: Path) -> None:
         assert ("judge-equals-human" in rules) == is_noted
 
 
-def test_more_labels_are_advised_only_if_they_help() -> None:
-    (row,) = rows(labels_of_fails(only=True), metric="judge_new", require="corrected_rate>=0.4", sampling="by-judge")
-    assert row["reason"].endswith("that no human-labelled output has; label some of these outputs")
-    assert "times as many" not in row["reason"]
-
-
 @pytest.mark.parametrize("rule", ["corrected_rate>=0.2", "tpr>=0.2"])
 def test_an_unknown_positive_label_decides_no_rule(rule: str) -> None:
     names = {"pass": "blue", "fail": "red"}
@@ -187,8 +181,7 @@ def test_an_unknown_positive_label_decides_no_rule(rule: str) -> None:
     with pytest.raises(
         InputError,
         match=exactly(
-            "gate: judge_rate needs a positive label, but it is unknown which label is positive; give "
-            "positive='red' or name the other label"
+            "gate: judge_rate needs to know which label is positive; give positive=LABEL, such as positive='red'"
         ),
     ):
         cu.gate(data, require="judge_rate>=0.2")
@@ -210,10 +203,10 @@ def test_rates_of_two_versions_are_compared() -> None:
     with pytest.raises(OptionError, match="write .*>=SYSTEM-0.02; systems: v0, v1, v2"):
         cu.gate(versions, metric="judge_new", require="corrected_rate>=v9")
     with pytest.raises(OptionError, match="'v2' has no selected outputs; systems: v0, v1"):
-        cu.gate(versions, metric="judge_new", systems=["v0", "v1"], require="corrected_rate>=v2")
+        cu.gate(versions, metric="judge_new", systems=["v0", "v1"], require="corrected_rate>=v2-0")
     with pytest.raises(OptionError, match="there is no other system; systems: v1"):
         cu.gate(versions, metric="judge_new", systems="v1", require="corrected_rate>=v1-0.3")
-    with pytest.raises(OptionError, match="is a system, not a metric; .* give require='corrected_rate>=v1-0.02'"):
+    with pytest.raises(OptionError, match="not_worse_than='v1': no such metric"):
         cu.gate(versions, metric="judge_new", not_worse_than="v1")
     assert "status" not in str(result.provenance)
 
@@ -262,15 +255,6 @@ def test_outputs_left_out_of_one_version_may_prevent_a_decision_on_a_difference(
             "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa",
         ),
         ({"require": "tpr>=0.9", "sampling": "some"}, "sampling='some'; allowed: random, by-judge, by-label"),
-        (
-            {"require": "tpr>=0,9"},
-            "require='tpr>=0,9': a comma separates requirements; write tpr>=0.9 with a decimal point",
-        ),
-        (
-            {"require": "corrected_rate>=v1-0,02"},
-            "require='corrected_rate>=v1-0,02': a comma separates requirements; write corrected_rate>=v1-0.02 with a "
-            "decimal point",
-        ),
     ],
 )
 def test_bad_rules_have_one_clear_line(options: dict[str, Any], message: str) -> None:
@@ -407,7 +391,7 @@ def test_tests_of_proportions_have_their_counts_and_the_influence_of_each_output
         expected = np.where(mask, is_right - is_right[mask].mean(), 0) / mask.sum()
         np.testing.assert_allclose(test.influence[:120], expected, rtol=0.15, atol=0.002)
         assert not test.influence[120:].any()
-        assert (test.n, test.objection, test.advice, test.extremes) == (120, "", "", ())
+        assert (test.n, test.objection, test.extremes) == (120, "", ())
     assert found.tests[-1].counts is None
     assert [test.label for test in found.tests] == ["", "pass", "pass", "pass", "pass", ""]
     assert rule_tests(data, "accuracy>=0.5", sampling="by-judge").tests[0].counts is None
@@ -439,26 +423,6 @@ def test_the_error_of_a_difference_is_by_clusters() -> None:
     assert (missing.reason, missing.n) == ("there are no labels by judge_old", 0)
     (standard,) = rule_tests(data, not_worse()).tests
     assert standard.statistic == "kappa"
-
-
-def shown(n_unseen: int, *, n: int = 500) -> pl.DataFrame:
-    """Return outputs of which the judge fails some, none of them labelled."""
-    data = labels(n, n_labelled=n).select("id", "judge_new", "expert")
-    is_unseen = pl.col("id") < n_unseen
-    return data.with_columns(
-        judge_new=pl.when(is_unseen).then(pl.lit("fail")).otherwise(pl.lit("pass")),
-        expert=pl.when(~is_unseen & (pl.col("id") % 3 == 0)).then("expert"),
-    )
-
-
-@pytest.mark.parametrize(("n_unseen", "text"), [(0, ""), (4, "under 1%"), (5, "1%"), (52, "10%")])
-def test_advice_says_which_outputs_lack_human_labels(n_unseen: int, text: str) -> None:
-    (test,) = rule_tests(shown(n_unseen), "corrected_rate>=0.5", sampling="by-judge").tests
-    expected = (
-        f"; {text} of the outputs have a label of judge_new that no human-labelled output has; label some of these "
-        "outputs"
-    )
-    assert test.advice == (expected if text else "")
 
 
 def test_corrected_rates_have_a_test_per_system_and_their_influences() -> None:

@@ -76,11 +76,9 @@ def test_a_row_has_the_fields_of_the_rule_and_a_reason_only_if_undecided() -> No
     ("text", "statistic", "relation", "threshold"),
     [
         (" tpr >= 0.9 ", "tpr", ">=", 0.9),
-        ("tpr>0.9", "tpr", ">=", 0.9),
-        ("kappa≥-.2", "kappa", ">=", -0.2),
+        ("kappa>=-.2", "kappa", ">=", -0.2),
         ("first_rate<=.6", "first_rate", "<=", 0.6),
-        ("first_rate<.6", "first_rate", "<=", 0.6),
-        ("failure_rate≤0.01", "failure_rate", "<=", 0.01),
+        ("failure_rate<=0.01", "failure_rate", "<=", 0.01),
         ("mcc>=-0.999", "mcc", ">=", -0.999),
         ("corrected_rate>=1e-3", "corrected_rate", ">=", 0.001),
     ],
@@ -103,13 +101,11 @@ def test_a_rule_is_a_statistic_a_relation_and_a_number(
         ("judge_rate>=1", "judge_rate lies between 0 and 1"),
         ("corrected_rate>=v1-1", "a difference from the corrected rate of v1 lies between -1 and 1"),
         ("corrected_rate>=v1+1", "a difference from the corrected rate of v1 lies between -1 and 1"),
-        ("tpr=0.9", "for tpr, higher is better; write tpr>=0.9"),
-        ("tpr==0.9", "for tpr, higher is better; write tpr>=0.9"),
-        ("tpr<= <0.9", "for tpr, higher is better; write tpr>=0.9"),
+        ("tpr<= 0.9", "for tpr, higher is better; write tpr>=0.9"),
         ("flip_rate>=0.2", "for flip_rate, lower is better; write flip_rate<=0.2"),
         ("tprr>=0.9", "unknown statistic 'tprr'; did you mean 'tpr'"),
         ("tpr>=v1", "'v1' is not a number; write for example tpr>=0.3"),
-        ("corrected_rate>=v2-0.1", "'v2-0.1' is neither a number nor a system with a margin; .* systems: v1"),
+        ("corrected_rate>=v2-0.1", "'v2-0.1' is not a number; .* systems: v1"),
     ],
 )
 def test_rules_outside_the_notation_are_refused(text: str, message: str) -> None:
@@ -148,14 +144,6 @@ def test_a_metric_is_a_name_or_a_glob_of_one_metric() -> None:
     assert select_metric(study, "o*", option="metric") == "other"
     with pytest.raises(OptionError, match=r"metric='m\*' matches 2 metrics; name one of m1, m2"):
         select_metric(study, "m*", option="metric")
-    with pytest.raises(
-        OptionError,
-        match=exactly(
-            "not_worse_than='v1' is a system, not a metric; to compare the corrected rates of systems, give "
-            "require='corrected_rate>=v1-0.02'"
-        ),
-    ):
-        select_metric(study, "v1", option="not_worse_than")
     with pytest.raises(OptionError, match=exactly("metric='v1': no such metric; metrics: m1, m2, other")):
         select_metric(study, "v1", option="metric")
 
@@ -163,26 +151,17 @@ def test_a_metric_is_a_name_or_a_glob_of_one_metric() -> None:
 def test_a_name_of_a_system_may_end_like_a_margin() -> None:
     systems = ["gpt-4", "llama-3.1", "2024-06-01", "v", "v-0.5", "0.7", "0", "1"]
     for text, expected in {
-        "gpt-4": ("gpt-4", 0.0),
+        "gpt-4-0": ("gpt-4", 0.0),
         "llama-3.1 - .02": ("llama-3.1", -0.02),
         "2024-06-01+0.1": ("2024-06-01", 0.1),
-        "v-0.5": ("v-0.5", 0.0),
+        "v-0.5+0": ("v-0.5", 0.0),
         "v-0.4": ("v", -0.4),
         "0.7-0": ("0.7", 0.0),
-        "0": ("0", 0.0),  # no threshold can be 0 or 1
-        "1": ("1", 0.0),
+        "0.7": (None, 0.7),
         "+0.7": (None, 0.7),
     }.items():
         rule = requirement(f"corrected_rate>={text}", systems)
         assert (rule.reference, rule.threshold) == expected
-    with pytest.raises(
-        OptionError,
-        match=exactly(
-            "require='corrected_rate>=0.7': '0.7' is a number and the name of a system; write "
-            "corrected_rate>=+0.7 for the number, or corrected_rate>=0.7-0 for the system"
-        ),
-    ):
-        requirement("corrected_rate>=0.7", systems)
     with pytest.raises(OptionError, match=">=SYSTEM-0.02; systems: v1"):
         requirement("corrected_rate>=v-0.5", ["v1"])
 

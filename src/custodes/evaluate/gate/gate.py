@@ -36,7 +36,7 @@ from custodes.evaluate.gate.rules import (
     estimate_rule,
     judge_rows,
     kind_of_rules,
-    requirements,
+    requirement,
     select_metric,
 )
 from custodes.evaluate.parallel import map_parts
@@ -248,7 +248,7 @@ def gate(
     if statistic is not None:
         check_one_of("statistic", statistic, (*STATISTICS, *OF_LABELS))
     study = study.with_cache()
-    rules = requirements(require or (), study.systems)
+    rules = [requirement(text, study.systems) for text in value_list("require", require or ())]
     rule_kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
         refuse_ignored_argument(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
@@ -266,29 +266,27 @@ def gate(
     metric_name = (
         selected_study.metrics[0] if metric is None else select_metric(selected_study, metric, option="metric")
     )
-    for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected_study.metrics):
-        comparator_metric = select_metric(selected_study, pattern, option="not_worse_than")
-        reject(
-            (
-                comparator_metric == metric_name,
-                f"not_worse_than={pattern!r} is the tested metric; name another metric",
-            )
+    rules += [
+        GateRule(
+            text=f"not worse than {comparator_metric}",
+            statistic=statistic,
+            threshold=0.0 - margin,
+            against=comparator_metric,
         )
-        rules.append(
-            GateRule(
-                text=f"not worse than {comparator_metric}",
-                statistic=statistic,
-                threshold=0.0 - margin,
-                against=comparator_metric,
-            )
-        )
+        for pattern in value_list("not_worse_than", not_worse_than or (), labels=selected_study.metrics)
+        for comparator_metric in [select_metric(selected_study, pattern, option="not_worse_than")]
+    ]
     rules = list(dict.fromkeys(rules))
     reject(
         (
             not rules,
             "gate: no rule to test; give require='kendall_item>=0.3' or not_worse_than=METRIC (--require,"
             " --not-worse-than)",
-        )
+        ),
+        (
+            metric_name in [rule.against for rule in rules],
+            f"not_worse_than names the tested metric {metric_name}; name another metric",
+        ),
     )
     selection_options = selection_arguments(setting) | {
         "metrics": [metric_name, *(rule.against for rule in rules if rule.against is not None)]
@@ -364,7 +362,7 @@ def gate(
                     rule_estimate.statistic,
                     rule_estimate.n,
                     (estimate, low, high, p_value),
-                    reason=_inconclusive_reason(rule_estimate, rule.threshold, low, high, level),
+                    reason=_inconclusive_reason(rule_estimate, rule.threshold, low, high),
                 )
                 for rule, rule_estimate, (estimate, low, high, p_value) in zip(
                     rules, aspect_estimates, estimates_bounds_and_p, strict=True
@@ -389,7 +387,7 @@ def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: st
         objection = test.objection_at(adjusted_confidence)
         # The interval of a corrected rate also depends on the number of outputs with a label of the judge.
         unit_name = "outputs and human labels" if test.statistic == CORRECTED_RATE else "human labels"
-        advice_text = test.advice or more_data(estimate, low, high, test.rule.threshold, unit_name)
+        advice_text = more_data(estimate, low, high, test.rule.threshold, unit_name)
         return test.rule.row(
             metric,
             test.statistic,
@@ -464,23 +462,16 @@ def _shared_weights(
     ]
 
 
-def _inconclusive_reason(
-    rule_estimate: RuleEstimate, threshold: float, low: float, high: float, interval_level: float
-) -> str:
+def _inconclusive_reason(rule_estimate: RuleEstimate, threshold: float, low: float, high: float) -> str:
     """Return the reason for an inconclusive rule: there is no interval, or the interval contains the threshold."""
     resampled_estimate = rule_estimate.estimate
     if resampled_estimate is None:
         return rule_estimate.reason
-    if not np.isnan(low):
-        # More items would not make a simulated interval narrower.
-        is_simulated = resampled_estimate.population is not None
-        return CONTAINED + ("" if is_simulated else more_data(resampled_estimate.value, low, high, threshold, "items"))
-    n_clusters, is_defined_draw = resampled_estimate.n_units, np.isfinite(resampled_estimate.correlation_draws)
-    is_too_small = bootstrap.smallest_p_value(n_clusters) > 1 - interval_level
-    if is_too_small or resampled_estimate.correlation_draws.size == 0:
-        return f"{plural(n_clusters, 'cluster')} of items: too few for an interval"
-    return (
-        "the statistic is undefined in most resamples"
-        if 2 * is_defined_draw.sum() < is_defined_draw.size
-        else "too few resamples for joint intervals of this number of rules"
-    )
+    if np.isnan(low):
+        return (
+            f"too few for an interval: {plural(resampled_estimate.n_units, 'cluster')} of items, or resamples in which "
+            "the statistic is defined"
+        )
+    # More items would not make a simulated interval narrower.
+    is_simulated = resampled_estimate.population is not None
+    return CONTAINED + ("" if is_simulated else more_data(resampled_estimate.value, low, high, threshold, "items"))

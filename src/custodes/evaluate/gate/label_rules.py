@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
 from typing import NamedTuple
@@ -72,8 +72,7 @@ class LabelTest:
     has no draws, but a standard error (`error`) and a number of clusters. `influence` (n,) is the influence of each
     output on the estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and
     trials if the statistic is a proportion of outputs that were selected at random. `objection` says why the interval
-    must not decide the rule; it is empty if the interval may decide. `advice` is empty if more data of the same kind
-    would make the interval shorter; otherwise it says which data would. If outputs were left out of a corrected rate,
+    must not decide the rule; it is empty if the interval may decide. If outputs were left out of a corrected rate,
     `extremes` has the smallest and the largest values that labels of these outputs permit. `influence` is then the
     influence on the smallest value, and `left_out` says why the left-out outputs may prevent a decision. `label` is the
     positive label if the statistic depends on it.
@@ -88,7 +87,6 @@ class LabelTest:
     clusters: int = 0
     reason: str = ""
     objection: str = ""
-    advice: str = ""
     label: str = ""
     influence: Floats = field(default_factory=lambda: np.zeros(0))
     unit: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
@@ -162,14 +160,13 @@ class LabelTest:
 class LabelTests(NamedTuple):
     """Tests of one aspect, with the human label of each output (item, system), the first item of each unit, and notes.
 
-    `tested_labels` has the labels that the tests use: two labels if a positive label is named, otherwise the same as
-    `labels`. If the input names no system, the name of the system is empty here instead of the name of the file.
+    A tie of annotators is no label. If the input names no system, the name of the system is empty here instead of the
+    name of the file.
     """
 
     aspect: str
     tests: list[LabelTest]
     labels: dict[tuple[str, str], str]
-    tested_labels: dict[tuple[str, str], str]
     units: list[str]
     notes: list[Note]
 
@@ -214,18 +211,10 @@ def label_tests(
             for test in _tests(rule, metric, binarised_outputs, positive, judge_of_name, estimate_settings)
         ]
         first_item_rows = outputs.table.group_by(pl.Series("unit", outputs.unit)).agg(pl.col("item").min()).sort("unit")
-        # Annotators without a majority may have a majority for the positive label. A tie is no label yet.
-        tested_labels = np.array(binarised_outputs.words)[binarised_outputs.gold.argmax(axis=1)]
-        human_labels = np.where(
-            outputs.has_decided_label, np.array(outputs.words)[outputs.gold.argmax(axis=1)], tested_labels
-        )
+        human_labels = np.array(outputs.words)[outputs.gold.argmax(axis=1)].tolist()
         keys_of_outputs = [
             (item, "" if study.unnamed_system else system) for item, system in outputs.table.select(KEY).iter_rows()
         ]
-        label_of_output, tested_label_of_output = (
-            dict(compress(zip(keys_of_outputs, labels, strict=True), binarised_outputs.has_decided_label))
-            for labels in (human_labels.tolist(), tested_labels.tolist())
-        )
         judges = [judge_of_name[judge_name] for judge_name in outputs.metrics if judge_name in judge_of_name]
         has_corrected_rate_rule = any(rule.statistic == CORRECTED_RATE for rule in rules)
         omitted_note_rules = (
@@ -235,8 +224,7 @@ def label_tests(
         yield LabelTests(
             outputs.aspect,
             tests,
-            label_of_output,
-            tested_label_of_output,
+            dict(compress(zip(keys_of_outputs, human_labels, strict=True), outputs.has_decided_label)),
             first_item_rows["item"].to_list(),
             [note for note in notes if note.rule not in omitted_note_rules],
         )
@@ -277,17 +265,6 @@ def _objection(
     )
 
 
-def _advice(judge_rates: JudgeRates, metric: str) -> str:
-    """Return which outputs lack human labels; empty if each label of the judge has human labels."""
-    if not judge_rates.unlabelled > 0:
-        return ""
-    proportion_text = "under 1%" if judge_rates.unlabelled < 0.01 else format(judge_rates.unlabelled, ".0%")
-    return (
-        f"; {proportion_text} of the outputs have a label of {metric} that no human-labelled output has; label some of "
-        "these outputs"
-    )
-
-
 def _tests(
     rule: GateRule,
     metric: str,
@@ -299,21 +276,23 @@ def _tests(
     """Return the tests of a rule: one test or, for corrected rates, a test for each system."""
     statistic = rule.statistic or STANDARD
     is_binary = len(outputs.words) == 2
-    positive_label = outputs.words[1] if is_binary and statistic in OF_POSITIVE_LABEL else ""
-    make_test = partial(LabelTest, rule=rule, statistic=statistic, label=positive_label)
-    missing_judge_names = [
-        judge_name
-        for judge_name in (metric, rule.against)
-        if judge_name is not None and judge_name not in judge_of_name
-    ]
-    if missing_judge_names:
-        return [make_test(n=0, reason=f"there are no labels by {join_labels(missing_judge_names)}")]
-    if not outputs.has_human_label.any():
-        return [make_test(n=0, reason="there are no human labels")]
-    if positive_label and positive is None and not has_known_positive(outputs.words):
-        first_label, second_label = outputs.words
-        reason = f"it is unknown which label is positive; give positive={second_label!r} or positive={first_label!r}"
-        return [make_test(n=int(outputs.has_human_label.sum()), label="", reason=reason)]
+    depends_on_positive = is_binary and statistic in OF_POSITIVE_LABEL
+    is_positive_known = positive is not None or has_known_positive(outputs.words)
+    missing_judge_names = [name for name in (metric, rule.against) if name is not None and name not in judge_of_name]
+    label_name = outputs.words[1] if depends_on_positive and is_positive_known else ""
+    make_test = partial(LabelTest, rule=rule, statistic=statistic, label=label_name)
+    conditions_and_reasons = (
+        (missing_judge_names, f"there are no labels by {join_labels(missing_judge_names)}"),
+        (not outputs.has_human_label.any(), "there are no human labels"),
+        (
+            depends_on_positive and not is_positive_known,
+            f"it is unknown which label is positive; give positive={outputs.words[-1]!r} or "
+            f"positive={outputs.words[0]!r}",
+        ),
+    )
+    for is_applicable, reason in conditions_and_reasons:
+        if is_applicable:
+            return [make_test(n=0, reason=reason)]
     two_labels_text = f"{statistic} needs two labels; name one of {join_labels(outputs.words)} with positive=LABEL"
     judge = judge_of_name[metric]
     if statistic == CORRECTED_RATE:
@@ -323,11 +302,11 @@ def _tests(
             _difference(make_test, outputs, (judge, judge_of_name[rule.against]), settings, statistic, two_labels_text)
         ]
     judge_rates = judge.threshold_judge.rates(outputs, **settings)
-    n_both_labels = judge_rates.n_both_labels
+    n_both_labels, stratified_labels = judge_rates.n_both_labels, judge_rates.pairs
     measure = measure_functions(len(outputs.words), n_both_labels, ordered=outputs.ordered).get(statistic)
     if measure is None:
         return [make_test(n=n_both_labels, reason=two_labels_text)]
-    estimate_and_draws, stratified_labels = judge_rates.values(measure), judge_rates.pairs
+    estimate_and_draws = judge_rates.values(measure)
     if stratified_labels is None or not np.isfinite(estimate_and_draws[0]):
         return [make_test(n=n_both_labels, reason=f"{statistic} is undefined for these labels")]
     output_influence = stratified_labels.influence(measure)
@@ -341,7 +320,6 @@ def _tests(
             values=estimate_and_draws[np.isfinite(estimate_and_draws)],
             n=n_both_labels,
             objection=_objection(outputs, [judge], settings),
-            advice=_advice(judge_rates, metric),
             influence=output_influence,
             unit=stratified_labels.outputs.unit,
             counts=successes_and_trials,
@@ -403,9 +381,6 @@ def _rate_tests(
                 system=system,
                 reason=reason,
                 objection=objection,
-                advice=next(
-                    filter(None, (_advice(rates, judge.name) for rates in rates_of_compared_system.values())), ""
-                ),
                 influence=lowest_rates.influence
                 - sum(highest_reference.influence for _, highest_reference in reference_bounds),
                 unit=outputs.unit,
@@ -435,35 +410,31 @@ def _difference(
     """
     threshold_judges = [judge.threshold_judge for judge in judge_pair]
     is_common_output = outputs.has_human_label & ~np.isnan([judge.labels for judge in threshold_judges]).any(axis=0)
-    n_common_outputs = int(is_common_output.sum())
-    measure = measure_functions(len(outputs.words), n_common_outputs, ordered=outputs.ordered).get(statistic)
+    make_test = partial(make_test, n=int(is_common_output.sum()))
+    measure = measure_functions(len(outputs.words), int(is_common_output.sum()), ordered=outputs.ordered).get(statistic)
     if measure is None:
-        return make_test(n=n_common_outputs, reason=two_labels_text)
-    if not n_common_outputs:
-        return make_test(
-            n=n_common_outputs,
-            reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}",
-        )
-    estimated_difference, influence_differences = 0.0, np.zeros(n_common_outputs)
-    for difference_sign, threshold_judge in zip((1, -1), threshold_judges, strict=True):
-        stratified_labels = threshold_judge.rates(outputs, is_common_output, **settings).pairs
-        if stratified_labels is not None:
-            estimated_difference += difference_sign * float(measure(stratified_labels.estimate))
-            influence_differences += difference_sign * stratified_labels.influence(measure)
+        return make_test(reason=two_labels_text)
+    if not is_common_output.any():
+        return make_test(reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}")
+    first_labels, second_labels = (
+        stratified_labels
+        for judge in threshold_judges
+        if (stratified_labels := judge.rates(outputs, is_common_output, **settings).pairs)
+    )
+    estimated_difference = float(measure(first_labels.estimate) - measure(second_labels.estimate))
+    influence_differences = first_labels.influence(measure) - second_labels.influence(measure)
     if not np.isfinite(estimated_difference):
-        return make_test(n=n_common_outputs, reason=f"{statistic} is undefined for these labels")
+        return make_test(reason=f"{statistic} is undefined for these labels")
     cluster_codes = outputs.unit[is_common_output]
     n_clusters = len(np.unique(cluster_codes))
     influence_sum_of_cluster = unit_sums(
         influence_differences, units=cluster_codes, n_units=int(cluster_codes.max()) + 1
     )
     standard_error = float(np.sqrt((influence_sum_of_cluster**2).sum() * n_clusters / max(n_clusters - 1, 1)))
-    test = make_test(values=np.array([estimated_difference]), n=n_common_outputs)
-    if not standard_error:
-        return replace(test, reason="the labels of the two metrics do not differ, so there is no interval")
-    return replace(
-        test,
-        objection=_objection(outputs, judge_pair, settings),
+    return make_test(
+        values=np.array([estimated_difference]),
+        reason="" if standard_error else "the labels of the two metrics do not differ, so there is no interval",
+        objection=_objection(outputs, judge_pair, settings) if standard_error else "",
         error=standard_error,
         clusters=n_clusters,
         influence=influence_differences,

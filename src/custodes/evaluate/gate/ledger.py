@@ -155,27 +155,18 @@ class Ledger:
         earlier_labels_of_system, current_labels_of_system = _by_system(self.labels), _by_system(label_of_output)
         earlier_name_of_system = dict[str, str]()
         for system in sorted(current_labels_of_system.keys() - earlier_labels_of_system.keys()):
-            shared_items_of_name = {
-                earlier_name: current_labels_of_system[system].keys() & earlier_labels_of_system[earlier_name].keys()
-                for earlier_name in sorted(
-                    earlier_labels_of_system.keys()
-                    - current_labels_of_system.keys()
-                    - set(earlier_name_of_system.values())
+            free_names = earlier_labels_of_system.keys() - current_labels_of_system.keys()
+            current_labels = current_labels_of_system[system]
+            n_equal_of_name = {
+                earlier_name: len(current_labels.items() & earlier_labels_of_system[earlier_name].items())
+                for earlier_name in sorted(free_names - set(earlier_name_of_system.values()))
+                if all(
+                    earlier_labels_of_system[earlier_name].get(item, label) == label
+                    for item, label in current_labels.items()
                 )
             }
-            equal_earlier_names = [
-                earlier_name
-                for earlier_name, shared_items in shared_items_of_name.items()
-                if shared_items
-                and all(
-                    current_labels_of_system[system][item] == earlier_labels_of_system[earlier_name][item]
-                    for item in shared_items
-                )
-            ]
-            if equal_earlier_names:
-                earlier_name_of_system[system] = max(
-                    equal_earlier_names, key=lambda earlier_name: len(shared_items_of_name[earlier_name])
-                )
+            if any(n_equal_of_name.values()):
+                earlier_name_of_system[system] = max(n_equal_of_name, key=n_equal_of_name.__getitem__)
         return {
             item + earlier_name_of_system.get(system, system): label
             for system, label_of_item in current_labels_of_system.items()

@@ -34,9 +34,6 @@ threshold to the upper bound of the statistic if that is less."""
 POWER = 0.5
 """If the power is below this value, a gate that does not open is inconclusive."""
 
-ADDED = 60
-"""Number of new labels for which `status` states the effect on the power."""
-
 HORIZON = 100
 """Maximum number of further candidates for which power is computed."""
 
@@ -66,9 +63,8 @@ class LedgerTests:
     precisions : tuple of Precision
     gains : tuple of float
         For each test, the assumed difference between the true value and the threshold, for which power is computed.
-    labels, tested_labels, outputs : dict
-        For each labelled output (see `LabelEntry`), the digests of its label and of the label that the tests use, and
-        the name of the output.
+    labels, outputs : dict
+        For each labelled output (see `LabelEntry`), the digest of its label, and the name of the output.
     undefined : str
         Why a test is undefined or not valid (the candidate is then not tested); empty if there is no such test.
     """
@@ -81,7 +77,6 @@ class LedgerTests:
     precisions: tuple[Precision, ...]
     gains: tuple[float, ...]
     labels: dict[str, str]
-    tested_labels: dict[str, str]
     outputs: dict[str, str]
     undefined: str
 
@@ -102,14 +97,12 @@ class LedgerTests:
         has_several_systems = (
             len({system for aspect_tests in tests_of_aspects for _, system in aspect_tests.labels}) > 1
         )
-        labels, tested_labels, name_of_output_digest = dict[str, str](), dict[str, str](), {}
+        labels, name_of_output_digest = dict[str, str](), {}
         for aspect_tests in tests_of_aspects:
             for (item, system), label in aspect_tests.labels.items():
                 item_digest = digest([aspect_tests.aspect, item])[:LENGTH]
                 output_digest = item_digest + digest([system])[:LENGTH]
-                labels[output_digest], tested_labels[output_digest] = (
-                    digest([item_digest, word])[:LENGTH] for word in (label, aspect_tests.tested_labels[item, system])
-                )
+                labels[output_digest] = digest([item_digest, label])[:LENGTH]
                 name_of_output_digest[output_digest] = " of ".join(filter(None, (item, system)))
         return cls(
             metric=metric,
@@ -129,7 +122,6 @@ class LedgerTests:
             precisions=tuple(test.precision() for _, test in aspect_test_pairs),
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in aspect_test_pairs),
             labels=labels,
-            tested_labels=tested_labels,
             outputs=name_of_output_digest,
             undefined=next(
                 (
@@ -147,10 +139,10 @@ class LedgerTests:
         thresholds = [test_precision.threshold for test_precision in self.precisions]
         return digest([self.rules, thresholds, self.units, _rounded(self.results, digits=9)])[:LENGTH]
 
-    def power(self, critical_values: Sequence[float], *, label_factor: float = 1.0) -> float:
+    def power(self, critical_values: Sequence[float]) -> float:
         """Return the power of the least powerful test, if true values exceed the thresholds by `gains`."""
         return min(
-            test_precision.with_labels(label_factor).power(gain, critical_value)
+            test_precision.power(gain, critical_value)
             for test_precision, gain, critical_value in zip(self.precisions, self.gains, critical_values, strict=True)
         )
 
@@ -208,13 +200,8 @@ def _with_labels(
         (not tests.labels, "ledger: the study has no human labels; add human labels, or omit the ledger"),
         error=InputError,
     )
-    # A tie of annotators may have been recorded by the label that the tests used. A later majority is no change of it.
-    label_of_output = {
-        output: tested_label if ledger.labels.get(output) == (tested_label := tests.tested_labels[output]) else label
-        for output, label in tests.labels.items()
-    }
     return ledger, ledger.with_labels(
-        label_of_output, name_of_output_digest=tests.outputs, level=level, file_name=file_name
+        tests.labels, name_of_output_digest=tests.outputs, level=level, file_name=file_name
     )
 
 
@@ -294,7 +281,7 @@ class _Sequence:
             influence_blocks.append(aligned_influence)
         return np.concatenate(influence_blocks)
 
-    def count_further_candidates(self, tests: LedgerTests, *, label_factor: float = 1.0) -> int:
+    def count_further_candidates(self, tests: LedgerTests) -> int:
         """Return the number of further candidates that can be tested with enough power.
 
         All tests are assumed to have the mean correlation of the tests so far, or `TYPICAL_CORRELATION`.
@@ -313,10 +300,10 @@ class _Sequence:
                 equal_correlations,
                 critical_scores,
                 next_level(self.level, spent_levels),
-                [test_precision.with_labels(label_factor) for test_precision in tests.precisions],
+                tests.precisions,
                 seed=self.seed,
             )
-            if tests.power(next_critical_scores, label_factor=label_factor) <= POWER:
+            if tests.power(next_critical_scores) <= POWER:
                 return n_further_candidates
             critical_scores, spent_levels = (
                 critical_scores + next_critical_scores,
@@ -374,38 +361,15 @@ def _gain(tests: LedgerTests) -> str:
 
 def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     """Return the state of the ledger, with sentences about the remaining power."""
-    candidate_sequence, n_labels = _Sequence(ledger, level), len(tests.labels)
-
-    def until_text(n_more_candidates: int) -> str:
-        return f"until candidate {len(ledger.candidates) + n_more_candidates}" + (
-            " or later" if n_more_candidates == HORIZON else ""
-        )
-
-    n_further_candidates = candidate_sequence.count_further_candidates(tests)
+    n_further_candidates = _Sequence(ledger, level).count_further_candidates(tests)
     event_text = f"true value {_gain(tests)} above the threshold"
-    sentences = [
-        f"A {event_text} is detected with a probability above {POWER} {until_text(n_further_candidates)}, if no "
-        "further candidate opens the gate."
+    horizon_text = " or later" if n_further_candidates == HORIZON else ""
+    power_text = (
+        f"A {event_text} is detected with a probability above {POWER} until candidate "
+        f"{len(ledger.candidates) + n_further_candidates}{horizon_text}, if no further candidate opens the gate."
         if n_further_candidates
         else f"The power is too low for a further candidate: a {event_text} would be detected with a probability of at "
         f"most {POWER}."
-    ]
-    if n_labels <= ADDED:
-        sentences.append(f"With {ADDED} new labels, a new generation starts.")
-    else:
-        n_further_with_added_labels = candidate_sequence.count_further_candidates(
-            tests, label_factor=(n_labels + ADDED) / n_labels
-        )
-        power_text = (
-            f"the probability is above {POWER} {until_text(n_further_with_added_labels)}"
-            if n_further_with_added_labels
-            else "the power is still too low"
-        )
-        sentences.append(f"With {ADDED} new labels, {power_text}. {n_labels} new labels start a new generation.")
-    total_spent_level = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
-    if total_spent_level > level:
-        sentences.append(
-            f"The merged branches together have used a significance level of {total_spent_level:.3f}, more than the "
-            f"allowed {level:.3g}."
-        )
-    return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences))
+    )
+    reason = f"{power_text} {len(tests.labels)} new labels start a new generation."
+    return _build_answer(ledger, tests, outcome=UNTESTED, reason=reason)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from custodes.arguments import value_list
 from custodes.data.notes import Note
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 from custodes.evaluate.agreement.choices import Ground, grounds_of
 from custodes.evaluate.agreement.differences import CHOOSING, ORDERING, difference, ranking_statistic, used_item_mask
-from custodes.evaluate.agreement.statistic import FEWEST, Sample, Statistic
+from custodes.evaluate.agreement.statistic import FEWEST, Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.consistency.missing import ALL
@@ -60,13 +58,10 @@ FAMILIES: Mapping[str, Collection[str]] = {
 }
 """Statistics by kind of rule. All rules of a gate must be of one kind."""
 
-WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S.*?)\s*")
+WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=)\s*(?P<threshold>\S.*?)\s*")
 OF_SYSTEM = re.compile(r"(?P<system>\S.*?)\s*(?P<margin>[+-]\s*\d*\.?\d+)")
 """Pattern of a threshold that names a system and a margin: the corrected rate of the system, plus or minus the
 margin."""
-
-RELATIONS = {">=": ">=", ">": ">=", "≥": ">=", "<=": "<=", "<": "<=", "≤": "<="}
-"""Relations in rules. A rule tests whether the interval lies above (`>=`) or below (`<=`) the threshold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,18 +133,6 @@ class RuleEstimate:
     reason: str = ""
 
 
-def requirements(texts: str | Iterable[str], systems: Collection[str] = ()) -> list[GateRule]:
-    """Return the rules of texts, each with one requirement or a comma list; see `requirement`."""
-    rule_texts = value_list("require", texts)
-    for text, next_text in pairwise(rule_texts):
-        if next_text.isdecimal():
-            raise OptionError(
-                f"require='{text},{next_text}': a comma separates requirements; write {text}.{next_text} with a "
-                "decimal point"
-            )
-    return [requirement(text, systems) for text in rule_texts]
-
-
 def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
     """Return the rule that a text such as STATISTIC>=NUMBER or corrected_rate>=SYSTEM-NUMBER describes.
 
@@ -164,10 +147,9 @@ def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
     rule_match = WRITTEN.fullmatch(text) if isinstance(text, str) else None
     if rule_match is None:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
-    statistic_name, relation_text, threshold_text = rule_match.groups()
+    statistic_name, relation, threshold_text = rule_match.groups()
     allowed_statistics = (*STATISTICS, *OF_LABELS, *WITHOUT_HUMANS)
     allowed_relations = WITHOUT_HUMANS.get(statistic_name, HIGH)
-    suggested_rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
     reject(
         (
             statistic_name not in allowed_statistics,
@@ -176,62 +158,41 @@ def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
             f"{', '.join(WITHOUT_HUMANS)}",
         ),
         (
-            RELATIONS.get(relation_text) not in allowed_relations,
+            relation not in allowed_relations,
             f"require={text!r}: for {statistic_name}, {'higher' if allowed_relations == HIGH else 'lower'} is better; "
-            f"write {suggested_rule_text}",
+            f"write {statistic_name}{allowed_relations[0]}{threshold_text}",
         ),
     )
-    reference_system, threshold = _reference_and_threshold(text, statistic_name, threshold_text, systems)
+    system_match = OF_SYSTEM.fullmatch(threshold_text) if statistic_name == CORRECTED_RATE else None
+    reference_system = system_match["system"] if system_match and system_match["system"] in systems else None
+    number_text = system_match["margin"].replace(" ", "") if system_match and reference_system else threshold_text
+    try:
+        threshold = float(number_text)
+    except ValueError:
+        system_hint = f" or {CORRECTED_RATE}>=SYSTEM-0.02; systems: {join_labels(systems)}"
+        raise OptionError(
+            f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic_name}"
+            f"{allowed_relations[0]}0.3{system_hint if statistic_name == CORRECTED_RATE else ''}"
+        ) from None
     smallest_possible_value, largest_possible_value = (
         STATISTICS[statistic_name].bounds if statistic_name in STATISTICS else OF_LABELS.get(statistic_name, (0.0, 1.0))
     )
     if reference_system is not None:
         smallest_possible_value = -1.0
     if not smallest_possible_value < threshold < largest_possible_value:
-        bounded_value_text = (
-            statistic_name
-            if reference_system is None
-            else f"a difference from the corrected rate of {reference_system}"
-        )
+        difference_text = f"a difference from the corrected rate of {reference_system}"
         raise OptionError(
-            f"require={text!r}: {bounded_value_text} lies between {smallest_possible_value:g} and "
-            f"{largest_possible_value:g}; give a threshold strictly between these bounds"
+            f"require={text!r}: {difference_text if reference_system else statistic_name} lies between "
+            f"{smallest_possible_value:g} and {largest_possible_value:g}; give a threshold strictly between these "
+            "bounds"
         )
     return GateRule(
         text=text.strip(),
         statistic=statistic_name,
         threshold=threshold,
         reference=reference_system,
-        relation=RELATIONS[relation_text],
+        relation=relation,
     )
-
-
-def _reference_and_threshold(
-    text: str, statistic: str, threshold_text: str, systems: Collection[str]
-) -> tuple[str | None, float]:
-    """Return the system and the number in the threshold of a rule; the system is None for a threshold NUMBER."""
-    try:
-        threshold = float(threshold_text)
-    except ValueError:
-        threshold = np.nan
-    if statistic == CORRECTED_RATE and threshold_text in systems:
-        if 0 < threshold < 1:
-            raise OptionError(
-                f"require={text!r}: {threshold_text!r} is a number and the name of a system; write "
-                f"{statistic}>=+{threshold_text} for the number, or {statistic}>={threshold_text}-0 for the system"
-            )
-        return threshold_text, 0.0
-    if not np.isnan(threshold):
-        return None, threshold
-    if statistic != CORRECTED_RATE:
-        raise OptionError(f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic}>=0.3")
-    system_match = OF_SYSTEM.fullmatch(threshold_text)
-    if system_match is None or system_match["system"] not in systems:
-        raise OptionError(
-            f"require={text!r}: {threshold_text!r} is neither a number nor a system with a margin; write "
-            f"{statistic}>=0.85 or {statistic}>=SYSTEM-0.02; systems: {join_labels(systems)}"
-        )
-    return system_match["system"], float(system_match["margin"].replace(" ", ""))
 
 
 def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None, not_worse_than: object) -> str:
@@ -239,15 +200,13 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
 
     The statistics of the rules determine the kind. If no rule names a statistic, the study determines the kind.
     `statistic` and `not_worse_than` belong to a test of non-inferiority."""
-    statistic_names = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
+    statistic_names = {rule.statistic for rule in rules} | {statistic}
     statistics_of_kind = {
-        kind: sorted(statistic_names & set(kind_statistic_names))
-        for kind, kind_statistic_names in FAMILIES.items()
-        if statistic_names & set(kind_statistic_names)
+        kind: sorted(statistic_names.intersection(family))
+        for kind, family in FAMILIES.items()
+        if statistic_names.intersection(family)
     }
-    kinds_text = " and ".join(
-        f"on {kind} ({join_labels(kind_statistic_names)})" for kind, kind_statistic_names in statistics_of_kind.items()
-    )
+    kinds_text = " and ".join(f"on {kind} ({join_labels(names)})" for kind, names in statistics_of_kind.items())
     reject(
         (
             len(statistics_of_kind) > 1,
@@ -263,11 +222,6 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
 
 def select_metric(study: Study, pattern: str, *, option: str) -> str:
     """Return the only metric of a selected study that matches an exact name or a glob."""
-    if option == "not_worse_than" and pattern in study.systems and pattern not in study.metrics:
-        raise OptionError(
-            f"{option}={pattern!r} is a system, not a metric; to compare the corrected rates of systems, give "
-            f"require='{CORRECTED_RATE}>={pattern}-0.02'"
-        )
     matching_metrics = select_labels(pattern, study.metrics, option=option, what="metric")
     if len(matching_metrics) > 1:
         raise OptionError(
@@ -307,7 +261,9 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
             statistic=statistic_name,
             n=n_comparisons,
             estimate=None,
-            reason=_undefined_reason(statistic, common_sample, metric_names),
+            reason=f"{statistic_name} is undefined for these data, for example because ratings are verdicts or constant"
+            if any(ground.any for ground in grounds_of(common_sample.comparison))
+            else _no_common_output(metric_names),
         )
     smallest_possible_value, largest_possible_value = statistic.bounds
     cluster_sizes = _cluster_sizes(common_sample, is_used_item)
@@ -339,15 +295,6 @@ def _cluster_sizes(sample: Sample, is_used_item: Bools) -> Floats:
     has_system_scores = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
     used_item_weights = design.weights * (is_used_item | has_system_scores)
     return np.bincount(design.units, weights=used_item_weights, minlength=design.n_units).astype(np.float64)
-
-
-def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:
-    grounds = grounds_of(sample.comparison)
-    if not any(ground.any for ground in grounds):
-        return _no_common_output(metric_names)
-    if not any(ground.scored is not None and ground.scored.any() for ground in grounds):
-        return f"{statistic.name} is undefined, because the ratings are verdicts, not scores"
-    return f"{statistic.name} is undefined for these data"
 
 
 def _no_common_output(metric_names: Sequence[str]) -> str:
@@ -416,18 +363,12 @@ def _rows(
     if JUDGE_RATE in statistic_names:
         rates_result = rates(study, positive=positive, confidence=confidence)
         label_names = rates_result.rates["label"].unique().sort().to_list()
-        reject(
-            (
-                len(label_names) > 1,
-                f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(label_names)} with positive=LABEL",
-            ),
-            (
-                any(note.rule == "positive-by-order" for note in rates_result.notes),
-                f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
-                f"positive={label_names[0]!r} or name the other label",
-            ),
-            error=InputError,
-        )
+        is_order_guessed = any(note.rule == "positive-by-order" for note in rates_result.notes)
+        if len(label_names) > 1 or is_order_guessed:
+            raise InputError(
+                f"gate: {JUDGE_RATE} needs to know which label is positive; give positive=LABEL, such as "
+                f"positive={label_names[0]!r}"
+            )
         table_of_name |= rates_result.tables()
         notes += [note for note in rates_result.notes if note.rule == "no-human-labels"]
     if statistic_names - {JUDGE_RATE}:
