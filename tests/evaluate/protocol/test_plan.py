@@ -118,10 +118,6 @@ def test_a_pilots_metric_answers_alike_in_both_orders_of_a_pair() -> None:
             "estimator='pooled' needs the items of a study, which a plan does not simulate; use estimator='human'",
         ),
         ({"human": "x"}, "human selects from a pilot study, but there is none; omit it, or give a pilot"),
-        (
-            {"margins": [0.1], "items": 1_000_000, "stopping": Stopping(batch=1)},
-            "items=1000000: 1000000 rounds would take minutes; at most 50000 are allowed, so use batch=20 or more",
-        ),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
@@ -246,28 +242,6 @@ def test_the_saving_compares_rules_with_themselves() -> None:
     assert (
         table.select(pl.sum_horizontal("correct", "inversion", "omission", "insertion")) - 1
     ).to_series().abs().max() < 1e-9
-
-
-@pytest.mark.parametrize(
-    ("stopping", "n_rounds", "advice"),
-    [
-        (Stopping(batch=2), 50, "batch=3 or more"),
-        (Stopping(batch=3), 34, None),
-        (Stopping(looks=tuple(range(1, 36))), 35, "fewer looks"),
-        (Stopping(looks=tuple(range(1, 35))), 34, None),
-    ],
-)
-def test_a_plan_has_a_limited_number_of_rounds(
-    stopping: Stopping, n_rounds: int, advice: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("custodes.evaluate.protocol.plan.MOST_ROUNDS", 34)
-    options = {"margins": [0.5], "items": 100, "replications": 2, "stopping": stopping}
-    if advice is None:
-        assert plan(**options).plan["stopping"].to_list() == [str(stopping)]
-    else:
-        message = f"items=100: {n_rounds} rounds would take minutes; at most 34 are allowed, so use {advice}"
-        with pytest.raises(OptionError, match=exactly(message)):
-            plan(**options)
 
 
 @pytest.mark.parametrize(

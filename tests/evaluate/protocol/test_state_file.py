@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.data.comparisons import Comparisons
-from custodes.errors import InputError, OptionError, short_repr
+from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
 from custodes.evaluate.protocol.live import _FILE, State
 from custodes.evaluate.protocol.stopping import Stopping
@@ -192,7 +192,7 @@ def test_what_is_no_state_at_all_is_refused(content: bytes) -> None:
 
 @pytest.mark.parametrize("version", [1, 3])
 def test_another_version_says_so(version: int) -> None:
-    with pytest.raises(InputError, match=f"version {version} of the format, but 2 is required"):
+    with pytest.raises(InputError, match=f"version {version}, not 'custodes-protocol', version 2"):
         State.from_json(as_json({**FILES[0], "version": version}))
 
 
@@ -208,14 +208,13 @@ def test_a_preference_of_any_library_is_a_whole_number(preference: Any) -> None:
 @pytest.mark.parametrize("preference", [True, False, np.bool_(True), "1", 2, 0.5, float("nan"), float("inf"), [1], 1j])
 def test_a_preference_that_is_none_is_refused(preference: Any) -> None:
     state = live.start(["A", "B"], ["i0"])
-    message = f"preference {short_repr(preference)} for 'i0' is not allowed; allowed: 1, 0, -1, or None if the "
-    with pytest.raises(InputError, match=exactly(f"{message}comparison cannot be judged")):
+    with pytest.raises(InputError, match="give item, system_a, system_b and 1, 0, -1, or None if the comparison"):
         live.record(state, [("i0", "A", "B", preference)])
 
 
 @pytest.mark.parametrize("row", ["i0AB", None, 3, (), ("i0", "A", "B"), ("i0", "A", "B", 1, 1), ({}, "A", "B", 1), {}])
 def test_a_verdict_of_another_shape_is_refused(row: Any) -> None:
-    with pytest.raises(InputError, match="give item, system_a, system_b and 1, 0, -1 or None"):
+    with pytest.raises(InputError, match="give item, system_a, system_b and 1, 0, -1, or None"):
         live.record(live.start(["A", "B"], ["i0"]), [row])
 
 

@@ -36,7 +36,7 @@ DRAWS = np.random.default_rng(0).normal(0.1, 0.05, 999)
 
 @pytest.mark.parametrize(("confidence", "n_outside"), [(0.95, 25), (0.9, 50), (0.998, 1), (0.996, 2)])
 def test_bounds_are_order_statistics(confidence: float, n_outside: int) -> None:
-    test = DifferenceTest.from_draws(np.append(0.1, DRAWS), 0.89)
+    test = DifferenceTest.from_draws(np.append(0.1, DRAWS))
     found = test.interval(confidence - 1e-9)
     ordered = np.sort(DRAWS)
     assert found == (0.1, ordered[n_outside - 1], ordered[-n_outside])
@@ -45,24 +45,24 @@ def test_bounds_are_order_statistics(confidence: float, n_outside: int) -> None:
 
 
 def test_few_draws_have_the_tail_of_a_normal_distribution() -> None:
-    test = DifferenceTest.from_draws(np.append(0.1, DRAWS), 0.95)
+    test = DifferenceTest.from_draws(np.append(0.1, DRAWS))
     low, high = test.interval(1 - 1e-6)[1:]
     half = stats.norm.ppf(1 - 5e-7) * DRAWS.std()
     assert (low, high) == pytest.approx((min(DRAWS.min(), DRAWS.mean() - half), max(DRAWS.max(), DRAWS.mean() + half)))
     assert low < DRAWS.min()
-    far = DifferenceTest.from_draws(np.append(0.9, DRAWS), 0.9).interval(0.95)
+    far = DifferenceTest.from_draws(np.append(0.9, DRAWS)).interval(0.95)
     assert far == (0.9, np.sort(DRAWS)[24], 0.9)  # the interval contains the estimate
-    assert DifferenceTest.from_draws(np.append(0.1, 10 * DRAWS), 0.9).interval(0.95)[1:] == (
+    assert DifferenceTest.from_draws(np.append(0.1, 10 * DRAWS)).interval(0.95)[1:] == (
         pytest.approx(max(-1, 10 * np.sort(DRAWS)[24])),
         1.0,
     )
-    assert np.isnan(DifferenceTest.from_draws(np.array([np.nan, np.nan]), 0.95).interval(0.95)).all()
+    assert np.isnan(DifferenceTest.from_draws(np.array([np.nan, np.nan])).interval(0.95)).all()
 
 
 @pytest.mark.parametrize("shift", [-0.22, -0.19, -0.1, 0.0])
 def test_intervals_exclude_0_if_and_only_if_the_test_is_significant(shift: float) -> None:
     for confidence in (0.9, 0.95, 0.99):
-        _, low, high = DifferenceTest.from_draws(np.append(0.1 + shift, DRAWS + shift), 0.9).interval(confidence)
+        _, low, high = DifferenceTest.from_draws(np.append(0.1 + shift, DRAWS + shift)).interval(confidence)
         assert (not low <= 0 <= high) == (two_sided_p(DRAWS + shift) <= 1 - confidence)
 
 
@@ -94,7 +94,6 @@ def rates_of(value: float, *, n_labels: tuple[float, float] = (20, 20), seed: in
     fields: dict[str, Any] = {
         "rate_draws": rng.normal(value, 0.02, N_DRAWS),
         "rate_variance": 0.0004,
-        "unjudged": np.zeros((1, 2)),
         "pairs": SimpleNamespace(
             counts=LabelCounts(np.array([[n / 4, n * 3 / 4] for n in n_labels]).T, np.ones(2)),
             values=lambda statistic: {sensitivity: TPR, specificity: TNR}[statistic] + seed / 50,
@@ -110,7 +109,6 @@ def rates_of(value: float, *, n_labels: tuple[float, float] = (20, 20), seed: in
         "n_unjudged": 0,
         "n_left_out": 0,
         "rarer": 20.0,
-        "judge_n": 50.0,
         "human_n": 40.0,
         "unlabelled": 0.0,
     }
@@ -125,30 +123,29 @@ def test_error_rates_are_tested_with_a_correction_for_continuity(
 ) -> None:
     first = rates_of(0.5, n_labels=(30, labels[0]), seed=3)
     second = rates_of(0.5, n_labels=(40, labels[1]))
-    tests = error_tests(first, second, confidence=0.95)
+    tests = error_tests(first, second)
     assert list(tests) == ["tpr", "tnr"]
     tpr, tnr = tests.values()
     assert (np.isfinite(tpr.p_value), np.isfinite(tnr.p_value)) == (is_tested, True)
     assert tpr.correction == pytest.approx(0.3 / labels[0] + 0.3 / labels[1])
     assert tnr.correction == pytest.approx(0.3 / 30 + 0.3 / 40)
     assert tnr.value == pytest.approx(3 / 50)
-    none = error_tests(first, rates_of(0.5, n_labels=(0, 20)), confidence=0.95)["tnr"]
+    none = error_tests(first, rates_of(0.5, n_labels=(0, 20)))["tnr"]
     assert (none.correction, np.isnan(none.p_value)) == (1, True)
-    human = error_tests(rates_of(0.5, pairs=None), rates_of(0.5, pairs=None), confidence=0.95)["tpr"]
+    human = error_tests(rates_of(0.5, pairs=None), rates_of(0.5, pairs=None))["tpr"]
     assert human.correction == 1
     assert np.isnan([human.p_value, human.value]).all()
-    no_labels = error_tests(first, rates_of(0.5, n_both_labels=0), confidence=0.95)["tpr"]
+    no_labels = error_tests(first, rates_of(0.5, n_both_labels=0))["tpr"]
     assert np.isnan(no_labels.value)
 
 
 @pytest.mark.parametrize("shift", [-0.12, -0.03, 0.03, 0.12])
 def test_draws_of_a_difference_are_moved_towards_0_by_at_most_the_correction(shift: float) -> None:
-    test = DifferenceTest.from_draws(np.append(0.3, DRAWS - 0.1 + shift), 0.9, continuity_correction=0.05)
+    test = DifferenceTest.from_draws(np.append(0.3, DRAWS - 0.1 + shift), continuity_correction=0.05)
     median = np.median(DRAWS - 0.1 + shift)
     moved = DRAWS - 0.1 + shift - np.sign(median) * min(abs(median), 0.05)
     assert test.p_value == pytest.approx(float(two_sided_p(moved)))
     assert (test.value, test.correction) == (0.3, 0.05)
-    assert test.mean == pytest.approx((DRAWS - 0.1 + shift).mean())
 
 
 def decided(
@@ -166,7 +163,7 @@ def decided(
 
 def error_test(p_value: float, value: float) -> DifferenceTest:
     draws = np.append(value, value + np.linspace(-0.05, 0.05, 999))
-    return DifferenceTest.from_draws(draws, 0.9, continuity_correction=0.01)._replace(p_value=p_value)
+    return DifferenceTest.from_draws(draws, continuity_correction=0.01)._replace(p_value=p_value)
 
 
 def test_decisions_are_adjusted_for_their_family_and_name_the_favoured_system() -> None:

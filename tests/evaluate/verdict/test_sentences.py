@@ -559,36 +559,6 @@ def test_the_metric_for_all_aspects_has_the_best_mean_rank_and_no_partiality_if_
     assert overall.candidate(nowhere) == ""
 
 
-def test_findings_on_every_aspect_come_with_top_metrics_first_and_by_size() -> None:
-    def rows(*sizes: float) -> list[tuple[str, str, str, float]]:
-        return [(f"m{k + 1}", "favoured" if size > 0 else "disfavoured", "A", size) for k, size in enumerate(sizes)]
-
-    names = ["m1", "m2", "m3", "m4", "m5"]
-    first = aspect_view("x", "A", metrics=names, leaders=["m2"], partial=rows(5, 5, -5, 5, 5))
-    second = aspect_view("y", "A", metrics=names, leaders=["m2"], partial=rows(8, 1, -9, 7, 6))
-    texts = [*overall.favours([first, second])]
-    assert texts[:3] == [
-        "m2 over-rates A on both aspects.",
-        "m3 under-rates A on both aspects.",
-        "m1 over-rates A on both aspects.",
-    ]
-    assert texts[3:] == ["In all, 5 metrics over-rate or under-rate some system on every aspect."]
-    for copies, text in (
-        (["m4"], "m1 and m4 over-rate A on both aspects."),
-        (["m4", "m5"], "m1, m4 and m5 over-rate A on both aspects."),
-    ):
-        for row in second.partial:
-            row["near_copies"] = copies if row["metric"] == "m1" else []
-        near = [*overall.favours([first, second])]
-        assert near[:3] == [*texts[:2], text]
-        assert near[3:] == texts[3:] * (len(copies) == 1)  # more than three groups
-    other = aspect_view("y", "A", metrics=names, leaders=["m2"], partial=rows(8, -1, -9))
-    assert [*overall.favours([first, other])] == [
-        "m3 under-rates A on both aspects.",
-        "m1 over-rates A on both aspects.",
-    ]
-
-
 def test_systems_that_a_metric_over_rates_and_under_rates_are_named_by_verb() -> None:
     findings = [
         {"system": "A", "finding": "favoured"},

@@ -343,7 +343,7 @@ def gate(
         return [estimate_rule(rule, metric_name, sample) for rule in rules]
 
     rule_estimates_of_aspects = map_parts(estimate_rules, comparisons, rng=generator, progress=progress, desc="gate")
-    simultaneous_tests, level = simultaneous_intervals(
+    simultaneous_tests, _ = simultaneous_intervals(
         [
             rule_estimate.estimate
             for aspect_estimates in rule_estimates_of_aspects

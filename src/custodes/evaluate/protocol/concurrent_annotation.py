@@ -182,28 +182,24 @@ class ConcurrentAnnotation:
     def answer(self, pair: int, position: int, preference: int) -> Ruling | None:
         """Record a preference, or `ABSENT` for a refusal, at an unsettled position of the current interim analysis.
 
-        If the answer completes the analysis, the ruling is returned.
+        If the answer completes the analysis, the ruling is returned. A refusal means that annotators cannot judge the
+        comparison. The next usable position replaces the refused position. Without such a position, the analysis has
+        one answer fewer. The preference is unknown, so refusals never count as ties.
         """
-        if preference == ABSENT:
-            return self.impossible(pair, position)
-        require(preference in (1, 0, -1), f"preference {preference} is not allowed; allowed: 1, 0, -1 and {ABSENT}")
+        require(preference in (1, 0, -1, ABSENT), f"preference {preference} is not 1, 0, -1 or {ABSENT} (refused)")
         self._set_position(pair, position, preference, (FREE,))
-        self.n[pair] += 1
-        return self._analyse_pairs(pair)
-
-    def impossible(self, pair: int, position: int) -> Ruling | None:
-        """Record that annotators cannot judge a comparison.
-
-        The next usable position replaces the refused position. Without such a position, the analysis has one answer
-        fewer. The preference is unknown, so refusals never count as ties.
-        """
-        self._set_position(pair, position, ABSENT, (FREE,))
         pair_state = self._pairs[pair]
-        if len(usable_later_positions := pair_state.usable_places(pair_state.end)):
+        if preference != ABSENT:
+            self.n[pair] += 1
+        elif len(usable_later_positions := pair_state.usable_places(pair_state.end)):
             pair_state.end = int(usable_later_positions[0]) + 1
         else:
             self.target[pair] -= 1
         return self._analyse_pairs(pair)
+
+    def impossible(self, pair: int, position: int) -> Ruling | None:
+        """Record a refusal; see `answer`."""
+        return self.answer(pair, position, ABSENT)
 
     def possible(self, pair: int, positions: Sequence[int], *, begun_positions: Collection[int] = ()) -> list[int]:
         """Reopen refused positions, and return the reopened positions.

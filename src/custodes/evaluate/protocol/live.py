@@ -129,15 +129,14 @@ class State:
         """Read a state that `to_json` wrote; raise `InputError` for other files, and for edited files."""
         try:
             json_bytes = text.encode() if isinstance(text, str) else bytes(memoryview(text))
-            file_header = decode(json_bytes, _HEAD)
-            reject(
-                (file_header.format != FORMAT, f"the format is {short_repr(file_header.format)}, not {FORMAT!r}"),
-                (
-                    file_header.version != VERSION,
-                    f"the file has version {file_header.version} of the format, but {VERSION} is required",
-                ),
-            )
             decoded_file = decode(json_bytes, _FILE)
+            reject(
+                (
+                    (decoded_file.format, decoded_file.version) != (FORMAT, VERSION),
+                    f"the format is {short_repr(decoded_file.format)}, version {decoded_file.version}, not {FORMAT!r}, "
+                    f"version {VERSION}",
+                )
+            )
             if not is_lossless(json_bytes, decoded_file):
                 raise InputError("fields are missing, or unknown fields are present")
             check(decoded_file.state)
@@ -156,13 +155,6 @@ class State:
         return cls.from_json(read_file_bytes(Path(path)))
 
 
-class _Head(msgspec.Struct):
-    """Fields that all versions of the file have."""
-
-    format: str = ""
-    version: int = 0
-
-
 class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     format: str
     version: int
@@ -170,8 +162,7 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     state: State
 
 
-# The decoders are created on import: if several threads look up a type for the first time, the process can crash.
-_HEAD = msgspec.json.Decoder(_Head)
+# The decoder is created on import: if several threads look up a type for the first time, the process can crash.
 _FILE = msgspec.json.Decoder(_File)
 
 
@@ -318,7 +309,7 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     (1, [])
     """
     index_of_pair = {system_pair: pair_index for pair_index, system_pair in enumerate(state.pairs)}
-    answers_of_pairs, new_pair_position_signs = list(state.answers), []
+    answers_of_pairs, new_pair_position_signs = [dict(answers) for answers in state.answers], []
     for item, system_a, system_b, preference in _verdicts(verdicts):
         for label_kind, label, allowed_labels in (
             ("item", item, state.numbers),
@@ -334,23 +325,24 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
         first_system, second_system = sorted((system_a, system_b))
         signed_preference = ABSENT if preference is None else preference if system_a == first_system else -preference
         pair_index = index_of_pair[first_system, second_system]
-        if item in answers_of_pairs[pair_index]:
-            if answers_of_pairs[pair_index][item] != signed_preference:
-                raise InputError(
-                    f"{first_system!r} against {second_system!r} on {item!r} already has a different answer; "
-                    "omit this answer"
-                )
-            continue
         position = int(state.places[pair_index, state.numbers[item]])
-        if not state.live_annotation.is_in_current_look(pair_index, position):
-            raise InputError(
-                f"{first_system!r} against {second_system!r} on {item!r} is not requested now; answer only "
-                "questions of next_annotations"
-            )
-        if answers_of_pairs[pair_index] is state.answers[pair_index]:
-            answers_of_pairs[pair_index] = dict(answers_of_pairs[pair_index])
-        answers_of_pairs[pair_index][item] = signed_preference
-        new_pair_position_signs.append((pair_index, position, signed_preference))
+        is_known = item in answers_of_pairs[pair_index]
+        reject(
+            (
+                answers_of_pairs[pair_index].get(item, signed_preference) != signed_preference,
+                f"{first_system!r} against {second_system!r} on {item!r} already has a different answer; omit this "
+                "answer",
+            ),
+            (
+                not is_known and not state.live_annotation.is_in_current_look(pair_index, position),
+                f"{first_system!r} against {second_system!r} on {item!r} is not requested now; answer only questions "
+                "of next_annotations",
+            ),
+            error=InputError,
+        )
+        if not is_known:
+            answers_of_pairs[pair_index][item] = signed_preference
+            new_pair_position_signs.append((pair_index, position, signed_preference))
     live_annotation = state.live_annotation.copy()
     for pair_position_sign in new_pair_position_signs:
         live_annotation.answer(*pair_position_sign)
@@ -384,21 +376,16 @@ def decisions(state: State) -> list[Decision]:
 
 def _verdicts(answers: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
     """Yield the answers with labels and preferences as Python objects, for input from any library."""
-    expected_text = "give item, system_a, system_b and 1, 0, -1 or None"
+    expected_text = "give item, system_a, system_b and 1, 0, -1, or None if the comparison cannot be judged"
     if not is_collection(answers):
         raise InputError(f"verdicts {short_repr(answers)}: {expected_text}, one entry per answer")
     for answer in answers:
-        if len(answer_fields := tuple(answer) if is_collection(answer) else ()) != 4 or not all(
-            isinstance(label, str) for label in answer_fields[:3]
-        ):
+        *labels, preference = tuple(answer) if is_collection(answer) and len(answer) == 4 else (None,)
+        has_labels = len(labels) == 3 and all(isinstance(label, str) for label in labels)
+        if not has_labels or not (preference is None or (is_whole(preference) and preference in (1, 0, -1))):
             raise InputError(f"verdict {short_repr(answer)}: {expected_text}")
-        item, system_a, system_b, preference = answer_fields
-        if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
-            raise InputError(
-                f"preference {short_repr(preference)} for {item!r} is not allowed; allowed: 1, 0, -1, or None "
-                "if the comparison cannot be judged"
-            )
-        yield str(item), str(system_a), str(system_b), None if preference is None else int(preference)
+        item, system_a, system_b = map(str, labels)
+        yield item, system_a, system_b, None if preference is None else int(preference)
 
 
 def _labels(argument_name: str, labels: Sequence[str]) -> tuple[str, ...]:

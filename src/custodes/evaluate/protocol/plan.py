@@ -17,7 +17,7 @@ from custodes.answers.views import number, split_by_aspect, title_with_aspect
 from custodes.arguments import check_at_least
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import OptionError, reject
+from custodes.errors import reject
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.protocol import ESTIMATOR, STOPPING, error_columns, errors_of
@@ -32,8 +32,6 @@ from custodes.stats.stopping.pilot import drawn_kinds
 from custodes.stats.stopping.power import human_power, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay
 
-MOST_ROUNDS = 50_000
-"""Maximum number of rounds. Every round takes time, whatever the number of studies, because all pairs are analysed."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 """Numbers of annotations per pair in the power curve. Numbers above the number of items are left out."""
 
@@ -217,7 +215,6 @@ def plan(
             for single_estimator in estimators
         )
     )
-    _check_rounds(items, stopping_rules)
     plan_tables: list[dict[str, pl.DataFrame]] = []
     # Simulated draws do not depend on the order of aspects or metrics.
     study_generators = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], root_generator)
@@ -262,18 +259,6 @@ def _check_size(n_items: int, replications: int, *, n_pairs: int) -> None:
     """Check the memory for the outcome of each annotation (smallest integer type) and the estimates of each pair."""
     option_name, option_value = max(("items", n_items), ("replications", replications), key=lambda option: option[1])
     check_memory(option_name, option_value, n_pairs * (n_items * (replications / 3 + 10.0) + 60.0 * replications))
-
-
-def _check_rounds(n_items: int, rules: Iterable[Stopping]) -> None:
-    """Check the number of rounds: every pair is analysed after each round, so many rounds would take long."""
-    for rule in rules:
-        n_rounds = len(rule.looks) if rule.looks else -(-n_items // rule.batch)
-        if n_rounds > MOST_ROUNDS:
-            advice_text = "fewer looks" if rule.looks else f"batch={-(-n_items // MOST_ROUNDS)} or more"
-            raise OptionError(
-                f"items={n_items}: {n_rounds} rounds would take minutes; at most {MOST_ROUNDS} are allowed, so "
-                f"use {advice_text}"
-            )
 
 
 def _simulate_answers(world: World, n_items: int, n_metric_items: int, rng: np.random.Generator) -> Answers:

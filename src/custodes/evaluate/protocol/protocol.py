@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -252,11 +252,7 @@ def protocol(
     all_tables = [frame_of_table for tables_of_task in tables_by_task for frame_of_table in tables_of_task]
     all_tables += [_reference(comparison, root_seed, rules[0].gamma, resamples) for comparison in comparisons]
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
-    protocol_rows = [
-        row for frame_of_table in all_tables for row in frame_of_table.get("protocol", pl.DataFrame()).rows(named=True)
-    ]
     max_n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
-    notes += [*_infinite_notes(protocol_rows), *_savings(protocol_rows, rules[0].gamma, replications)]
     return Protocol.from_parts(all_tables, [*notes, *_notes(estimators, rules, max_n_pairs)])
 
 
@@ -363,44 +359,6 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
             aspect=comparison.aspect,
         ),
     ]
-
-
-def _infinite_notes(protocol_rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
-    """Yield a note for each aspect with an infinite divergence from the posterior mode."""
-    for aspect in dict.fromkeys(
-        protocol_row["aspect"] for protocol_row in protocol_rows if protocol_row["kld_mode"] == np.inf
-    ):
-        yield Note(
-            rule="infinite-kld",
-            message=f"kld_mode is infinite{label_of(aspect)} (null in JSON), because a pair has an outcome that "
-            "annotators never chose; use kld",
-            aspect=aspect,
-        )
-
-
-def _savings(protocol_rows: Sequence[dict[str, Any]], gamma: float, replications: int) -> Iterator[Note]:
-    """Yield notes on rows that decide more pairs correctly than a fixed design with the same number of annotations.
-
-    The difference must exceed two standard errors over replications (which share the data), and false decisions must
-    not be significantly more frequent than the level.
-    """
-    two_se_factor = 2 / np.sqrt(replications)
-    for protocol_row in protocol_rows:
-        if protocol_row["null_error_sd"] is None or protocol_row["gain_sd"] is None:
-            continue
-        if (
-            protocol_row["gain"] > two_se_factor * protocol_row["gain_sd"]
-            and protocol_row["null_error"] - two_se_factor * protocol_row["null_error_sd"] <= gamma
-        ):
-            fixed_design_correct_rate = protocol_row["correct"] - protocol_row["gain"]
-            message = (
-                f"{protocol_row['estimator']}, {protocol_row['stopping']}{label_of(protocol_row['aspect'])}: with "
-                f"{protocol_row['share']:.0%} of the annotations, {protocol_row['correct']:.0%} of the pairs are "
-                "decided as with all annotations. With a fixed design of equally many annotations, the proportion is "
-                f"{fixed_design_correct_rate:.0%} (difference {protocol_row['gain']:.2f}, standard error "
-                f"{two_se_factor / 2 * protocol_row['gain_sd']:.3f} over {replications} orders of these annotations)"
-            )
-            yield Note(rule="saving", message=message, aspect=protocol_row["aspect"])
 
 
 def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> list[Note]:

@@ -22,8 +22,6 @@ from custodes.stats.rates.posterior import DRAWS, PRIOR, correlate_draws, two_si
 from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
-EQUIVALENCE_MARGIN = 0.05
-"""Two systems may share error rates if both the TPR and the TNR of the systems differ by less than this value."""
 FEWEST_OF_LABEL = 10
 """Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3
@@ -43,49 +41,27 @@ def estimate_with_bounds(column_name: str, estimate: Interval) -> dict[str, floa
 
 
 class DifferenceTest(NamedTuple):
-    """Estimate of a difference with its most extreme draws, and the test of the hypothesis that the difference is 0.
+    """Estimate of a difference with ascending draws, and the test of the hypothesis that the difference is 0.
 
-    `lowest` and `highest` (k,) are ascending draws, and `mean` and `sd` are those of all `n_draws` draws. These values
-    need little memory and suffice for intervals at high levels. A `correction` for continuity moves the draws towards 0
-    in the test. `value` is NaN if the difference is undefined, and `p_value` is NaN if the difference is undefined or
-    not tested.
+    A `correction` for continuity moves the draws towards 0 in the test. `value` is NaN if the difference is undefined,
+    and `p_value` is NaN if the difference is undefined or not tested.
     """
 
     value: float
-    lowest: Floats
-    highest: Floats
-    n_draws: int
-    mean: float
-    sd: float
+    draws: Floats
     correction: float
     p_value: float
 
     @classmethod
     def from_draws(
-        cls,
-        estimate_and_draws: Floats,
-        least_confidence: float,
-        *,
-        continuity_correction: float = 0.0,
-        is_tested: bool = True,
+        cls, estimate_and_draws: Floats, *, continuity_correction: float = 0.0, is_tested: bool = True
     ) -> DifferenceTest:
-        """Return the test, with draws for intervals at the level `least_confidence` or higher."""
-        sorted_draws = np.sort(estimate_and_draws[1:])
-        n_draws_per_tail = max(int((1 - least_confidence) / 2 * (len(sorted_draws) + 1)), 1)
+        """Return the test."""
+        draws = np.sort(estimate_and_draws[1:])
         has_p_value = is_tested and np.isfinite(estimate_and_draws).all()
-        shifted_draws = estimate_and_draws[1:] - np.clip(
-            np.median(sorted_draws), -continuity_correction, continuity_correction
-        )
-        return cls(
-            float(estimate_and_draws[0]),
-            sorted_draws[:n_draws_per_tail].copy(),
-            sorted_draws[-n_draws_per_tail:].copy(),
-            len(sorted_draws),
-            float(sorted_draws.mean()),
-            float(sorted_draws.std()),
-            continuity_correction,
-            float(two_sided_p(shifted_draws)) if has_p_value else np.nan,
-        )
+        shift = np.clip(np.median(draws), -continuity_correction, continuity_correction)
+        p_value = float(two_sided_p(draws - shift)) if has_p_value else np.nan
+        return cls(float(estimate_and_draws[0]), draws, continuity_correction, p_value)
 
     def interval(self, confidence: float) -> Interval:
         """Return the interval that excludes 0 if and only if `p_value` is at most 1 - `confidence`.
@@ -97,11 +73,11 @@ class DifferenceTest(NamedTuple):
 
         if not np.isfinite(self.value):
             return UNDEFINED
-        n_draws_outside = int((1 - confidence) / 2 * (self.n_draws + 1))
-        low, high = self.lowest[max(n_draws_outside - 1, 0)], self.highest[-max(n_draws_outside, 1)]
+        n_draws_outside = int((1 - confidence) / 2 * (len(self.draws) + 1))
+        low, high = self.draws[[max(n_draws_outside - 1, 0), -max(n_draws_outside, 1)]]
         if not n_draws_outside:
-            half_width = ndtri((1 + confidence) / 2) * self.sd
-            low, high = min(low, self.mean - half_width), max(high, self.mean + half_width)
+            mean, half_width = self.draws.mean(), ndtri((1 + confidence) / 2) * self.draws.std()
+            low, high = min(low, mean - half_width), max(high, mean + half_width)
         low, high = min(low, self.value) - self.correction, max(high, self.value) + self.correction
         return Interval(self.value, float(max(low, -1.0)), float(min(high, 1.0)))
 
@@ -113,7 +89,7 @@ def _error_rate_difference(first_rates: JudgeRates, second_rates: JudgeRates, ra
     return first_rates.error_rates[rate_name] - second_rates.error_rates[rate_name]
 
 
-def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence: float) -> dict[str, DifferenceTest]:
+def error_tests(first_rates: JudgeRates, second_rates: JudgeRates) -> dict[str, DifferenceTest]:
     """Return the tests of equal TPR and of equal TNR.
 
     The human labels of one system are treated as independent of the human labels of the other system.
@@ -126,7 +102,6 @@ def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence
         )
         test_of_rate[rate_name] = DifferenceTest.from_draws(
             _error_rate_difference(first_rates, second_rates, rate_name),
-            confidence,
             continuity_correction=CONTINUITY * (1 / n_first_human_labels + 1 / n_second_human_labels)
             if n_first_human_labels and n_second_human_labels
             else 1.0,
@@ -233,7 +208,7 @@ def difference_rows(
     )
     for (system_a, rates_a), (system_b, rates_b) in combinations(rates_of_system.items(), 2):
         corrected_test, human_test = (
-            DifferenceTest.from_draws(difference_function(rates_a, rates_b, outputs, rng), joint_confidence)
+            DifferenceTest.from_draws(difference_function(rates_a, rates_b, outputs, rng))
             for difference_function in (rate_difference, human_difference)
         )
         yield {
@@ -244,7 +219,7 @@ def difference_rows(
             **estimate_with_bounds("human_difference", human_test.interval(joint_confidence)),
             **estimate_with_bounds("corrected_difference", corrected_test.interval(joint_confidence)),
             "p_value": corrected_test.p_value,
-            "errors": error_tests(rates_a, rates_b, confidence=confidence),
+            "errors": error_tests(rates_a, rates_b),
         }
 
 
@@ -282,18 +257,6 @@ def add_decisions(
         }
 
 
-def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
-    """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    difference_intervals = (
-        estimate_interval(_error_rate_difference(*rates_pair, rate_name), 1 - 2 * alpha)
-        for rates_pair in combinations(system_rates, 2)
-        for rate_name in ERROR_RATES
-    )
-    return all(
-        interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in difference_intervals
-    )
-
-
 def slice_row(
     outputs: LabelledOutputs,
     metric: str,
@@ -306,9 +269,8 @@ def slice_row(
 ) -> dict[str, Any]:
     """Return a row of the table `slices`, with the unadjusted p-values of the differences from all other slices;
     `signs` are these differences."""
-    test_of_error_rate = error_tests(slice_rates, other_rates, confidence=confidence)
-    rate_test = DifferenceTest.from_draws(rate_difference(slice_rates, other_rates, outputs, rng), confidence)
-    test_of_rate = {"rate": rate_test, **test_of_error_rate}
+    rate_test = DifferenceTest.from_draws(rate_difference(slice_rates, other_rates, outputs, rng))
+    test_of_rate = {"rate": rate_test, **error_tests(slice_rates, other_rates)}
     return {
         "metric": metric,
         "slice": slice_name,

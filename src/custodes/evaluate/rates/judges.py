@@ -15,7 +15,7 @@ from custodes.answers.tables import count, label, score, share, table
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
-from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_with_bounds
+from custodes.evaluate.rates.comparisons import estimate_with_bounds
 from custodes.evaluate.rates.estimates import EstimateSettings, JudgeRates
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, values_of_codes
@@ -51,9 +51,6 @@ NO_COMMON_OUTPUT = "no output has both a label of the metric and a human label"
 
 PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
-
-MOST_OUTSIDE = 0.05
-"""A metric has the scale of the labels if at most this proportion of its scores lies outside the range of labels."""
 
 FEW_LABELS = 3
 """Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""
@@ -242,8 +239,8 @@ def replacement_rows(
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Yield a row of `replacement`, and the rows of `replacement_annotators`, for each metric.
 
-    A metric that gives scores is left out if the labels have no order, or if more than `MOST_OUTSIDE` of its scores are
-    outside the range of the labels. Nothing is yielded if no output has labels of two annotators.
+    A metric that gives scores is left out if the labels have no order. Nothing is yielded if no output has labels of
+    two annotators.
     """
     is_multiply_labelled = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
     if not is_multiply_labelled.any():
@@ -256,9 +253,7 @@ def replacement_rows(
         multiply_labelled_outputs.is_score,
         strict=True,
     ):
-        if is_score and not (
-            multiply_labelled_outputs.ordered and _on_scale(multiply_labelled_outputs, labels_or_scores)
-        ):
+        if is_score and not multiply_labelled_outputs.ordered:
             continue
         judge_label_numbers = labels_or_scores if is_score else _numbers(multiply_labelled_outputs, labels_or_scores)
         test_replacement = partial(
@@ -279,13 +274,6 @@ def replacement_rows(
             _judge_row(metric, test_by_output, test_by_cluster, multiply_labelled_outputs, epsilon, confidence),
             _annotator_rows(metric, test_by_cluster, multiply_labelled_outputs, alpha),
         )
-
-
-def _on_scale(outputs: LabelledOutputs, scores: Floats) -> bool:
-    """Return whether scores may be on the scale of the ordered labels, so that their distances to labels are errors."""
-    label_numbers = _numbers(outputs, np.arange(len(outputs.words), dtype=np.float64))
-    is_outside = (scores < label_numbers.min()) | (scores > label_numbers.max())
-    return bool(is_outside.sum() <= MOST_OUTSIDE * np.isfinite(scores).sum())
 
 
 def _numbers(outputs: LabelledOutputs, label_codes: Floats) -> Floats:
@@ -451,13 +439,8 @@ def judge_notes(
     judge: JudgeLabels,
     overall_rates: JudgeRates,
     sampling: Sampling,
-    *,
-    is_sharing_rejected: bool = False,
 ) -> list[Note]:
-    """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs.
-
-    `is_sharing_rejected` tells whether systems should share error rates that are not shown to be equivalent.
-    """
+    """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
     sampling_p, _, system_text = sampling_test(outputs, [judge], sampling, by_system=True)
     estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False, names=("accuracy", "mcc"))
     scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
@@ -489,12 +472,6 @@ def judge_notes(
             estimate_of_measure["mcc"].high < 0,
             f"the labels of {judge.name} contradict the human labels (MCC {estimate_of_measure['mcc'].value:.2f}); "
             "check which label is positive and whether higher scores are better",
-        ),
-        (
-            "error-rates-not-shared",
-            is_sharing_rejected and len(outputs.systems) > 1,
-            f"{judge.name}: no test shows that TPR and TNR of the systems differ by less than {EQUIVALENCE_MARGIN}, so "
-            "each system is corrected by the human labels of its outputs alone",
         ),
         aspect=outputs.aspect,
     )

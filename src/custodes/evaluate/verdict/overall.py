@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from custodes.answers.wording import names, number, percent, plural, subject_with_verb
+from custodes.answers.wording import names, number, subject_with_verb
 from custodes.evaluate.verdict.annotators import BY_CHANCE, UNCLEAR, grades
-from custodes.evaluate.verdict.favoritism import near_copy_groups
-from custodes.evaluate.verdict.systems import (
-    candidates_text,
-    forecast_text,
-    forecasts,
-    lacks_forecast,
-    more_ratings_text,
-    pair_forecast_text,
-    top_pairs,
-)
-from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, applicable, grouped
+from custodes.evaluate.verdict.view import RATES, AspectResults, applicable, grouped
 from custodes.evaluate.verdict.weaknesses import (
     decisions_of,
     inconclusive_systems,
@@ -83,29 +73,13 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
     if metrics_in_every_top and all(view.ordered for view in views):
         agreement_values = [row["value"] for view in views for row in view.standing if row["metric"] == chosen_metric]
         yield (
-            f"For {chosen_metric}, Kendall's τ within items is {_range(agreement_values, number)}, depending on the "
-            "aspect (0: chance, 1: the order of the annotators)."
+            f"For {chosen_metric}, Kendall's τ within items is {number(min(agreement_values))} to "
+            f"{number(max(agreement_values))}, depending on the aspect (0: chance, 1: the order of the annotators)."
         )
     aspects_of_metric = grouped((metric, view.aspect) for view in views for metric in view.leaders[:1])
     best_texts = [f"{metric} on {names(aspects)}" for metric, aspects in aspects_of_metric.items()]
     if len(best_texts) > 1:
         yield f"On single aspects, the metrics with the highest agreement are {names(best_texts)}."
-
-
-def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield a sentence on the decisions of the metric that `trust` names, on each aspect."""
-    metric = candidate(views)
-    decision_texts = [
-        f"{view.aspect} {percent(error_row['correct'])} ({percent(error_row['undecided'])})"
-        for view in _of_systems(views)
-        if (error_row := decisions_of(view, metric))
-    ]
-    if decision_texts:
-        yield (
-            f"{metric} reaches the same decision as the annotators (better, worse or undecided) on these proportions "
-            "of the pairs of systems (in brackets: the proportion for a metric that decides no pair): "
-            f"{names(decision_texts)}."
-        )
 
 
 def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -132,37 +106,6 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
         (
             metric and not any(is_length_tested(view, metric) for view in views),
             f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs.",
-        ),
-    )
-
-
-def labels(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Return sentences on the comparisons that would decide which system is best."""
-    views_with_ranking = [view for view in _of_systems(views) if view.board and not view.not_random]
-    decided_aspects = [view.aspect for view in views_with_ranking if len(view.top) == 1 and not top_pairs(view)]
-    ranked_forecasts = [
-        (
-            view.board[0]["system"] not in (system_a, system_b),
-            n_comparisons,
-            f"{pair_forecast_text(system_a, system_b, n_comparisons)} ({view.aspect})",
-        )
-        for view in views_with_ranking
-        for system_a, system_b, n_comparisons in forecasts(view)
-    ]  # pairs with the system that ranks first come first
-    views_without_forecast = [view for view in views_with_ranking if lacks_forecast(view)]
-    candidates_texts = [candidates_text(view) for view in views_without_forecast]
-    return applicable(
-        (
-            decided_aspects,
-            f"On {_aspects_text(decided_aspects, views)}, more comparisons are not needed to name the best system.",
-        ),
-        (ranked_forecasts, forecast_text([text for *_, text in sorted(ranked_forecasts)[:MOST_NAMED]])),
-        (
-            views_without_forecast,
-            more_ratings_text(
-                candidates_texts[0] if len(candidates_texts) == 1 else "the candidates",
-                f" on {_aspects_text([view.aspect for view in views_without_forecast], views)}",
-            ),
         ),
     )
 
@@ -206,12 +149,6 @@ def _of_systems(views: Sequence[AspectResults]) -> list[AspectResults]:
     return [view for view in views if not view.sided]
 
 
-def _range(values_of_aspects: Sequence[float], write: Callable[[float], str]) -> str:
-    """Return the smallest and the largest value as text; one number if both have the same text."""
-    low_text, high_text = write(min(values_of_aspects)), write(max(values_of_aspects))
-    return low_text if low_text == high_text else f"{low_text} to {high_text}"
-
-
 def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
     """Return the metrics that are in the top group and better than chance on every aspect, by their mean rank."""
     leaders_of_views = [{*view.leaders} & {*view.metrics_on_side("above")} for view in views]
@@ -222,35 +159,6 @@ def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
         set.intersection(*leaders_of_views),
         key=lambda metric: (sum(rank_of_metric[metric] for rank_of_metric in ranks_of_views), metric),
     )
-
-
-def favours(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield findings of partiality that occur on every aspect, for metrics that are above chance on some aspect.
-
-    Metrics in the top group of every aspect come first. Within the top group, and within all other metrics, larger
-    partiality (on the last aspect) comes first. Near copies with the same finding share a sentence.
-    """
-    metrics_in_every_top = leaders_everywhere(views)
-    metrics_above_chance = {metric for view in views for metric in view.metrics_on_side("above")}
-    system_views = _of_systems(views)
-    rows_of_finding = grouped(
-        ((row["metric"], row["system"], row["finding"]), row) for view in system_views for row in view.partial
-    )
-    common_findings = [
-        finding_rows[-1]
-        for (metric, *_), finding_rows in rows_of_finding.items()
-        if metric in metrics_above_chance and len(finding_rows) == len(system_views)
-    ]
-    all_aspects_text = _aspects_text([view.aspect for view in system_views], system_views)
-    common_findings.sort(key=lambda row: (row["metric"] not in metrics_in_every_top, -abs(row["partiality"])))
-    finding_groups = near_copy_groups(common_findings)
-    for finding_rows in finding_groups[:MOST_NAMED]:
-        verb = RATES[finding_rows[0]["finding"]]
-        metrics_text = subject_with_verb([row["metric"] for row in finding_rows], verb, verb.removesuffix("s"))
-        yield f"{metrics_text} {finding_rows[0]['system']} on {all_aspects_text}."
-    if len(finding_groups) > MOST_NAMED:
-        n_metrics_text = plural(len({row["metric"] for row in common_findings}), "metric")
-        yield f"In all, {n_metrics_text} over-rate or under-rate some system on every aspect."
 
 
 def _aspects_text(aspects: Sequence[str], views: Sequence[AspectResults]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 from math import comb, exp
 
@@ -118,90 +118,48 @@ def _top_group_text(view: AspectResults) -> str:
     return f"{leading_system} is best{lead_text}. {rate_text}."
 
 
-def _undecided_pairs(view: AspectResults) -> list[tuple[Row, Row]]:
-    """Return the undecided pairs of connected systems (all pairs tested together)."""
-    return [
+def labels(view: AspectResults) -> Iterator[str]:
+    """Yield sentences on undecided pairs, and on further comparisons that would decide which system is best.
+
+    There is no forecast for a corrected leaderboard, for many systems, and for a system whose strength has an unknown
+    bound. Pairs with a system that ranks first come first, then smaller numbers.
+    """
+    undecided_pairs = [
         (first_row, second_row)
         for first_row, second_row in combinations(view.board, 2)
         if first_row["part"] == second_row["part"] and view.is_undecided(first_row, second_row)
     ]
-
-
-def top_pairs(view: AspectResults) -> list[frozenset[str]]:
-    """Return the undecided pairs of systems that concern which system is best."""
-    return [
+    if view.not_random or not undecided_pairs:
+        return
+    top_pairs = [
         frozenset((first_row["system"], second_row["system"]))
-        for first_row, second_row in _undecided_pairs(view)
+        for first_row, second_row in undecided_pairs
         if 1 in (first_row["rank"], second_row["rank"]) or (first_row["may_be_first"] and second_row["may_be_first"])
     ]
-
-
-def forecasts(view: AspectResults) -> list[tuple[str, str, float]]:
-    """Return undecided pairs that concern which system is best, each with the number of comparisons that would give
-    50 % power if the true difference equals the observed difference.
-
-    Pairs with a system that ranks first come first, then smaller numbers. There is no forecast for a corrected
-    leaderboard, for many systems, and for a system whose strength has an unknown bound.
-    """
-    rank_of_system = {system_row["system"]: system_row["rank"] for system_row in view.board}
-    pair_rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().rows()
-    undecided_top_pairs = top_pairs(view)
-    pair_forecasts = [
-        (*sorted(row[:2], key=lambda system: rank_of_system[system]), row[2])
-        for row in pair_rows
-        if frozenset(row[:2]) in undecided_top_pairs
-    ]
-    return sorted(pair_forecasts, key=lambda forecast: (rank_of_system[forecast[0]] > 1, forecast[2]))
-
-
-def labels(view: AspectResults) -> Iterator[str]:
-    """Yield sentences on undecided pairs, and on further comparisons that would decide which system is best."""
-    n_undecided, n_top = len(_undecided_pairs(view)), len(top_pairs(view))
-    if view.not_random or not n_undecided:
-        return
     n_pairs = sum(comb(n_systems, 2) for n_systems in Counter(row["part"] for row in view.board).values())
     yield (
-        f"{n_undecided} of {plural(n_pairs, 'pair')} of systems {'is' if n_undecided == 1 else 'are'} undecided (all "
-        f"pairs tested together); {n_top or 'none'} of them {'concern' if n_top > 1 else 'concerns'} which system is "
-        f"best{'' if n_top else ', so more comparisons are not needed to name the best system'}."
+        f"{len(undecided_pairs)} of {plural(n_pairs, 'pair')} of systems "
+        f"{'is' if len(undecided_pairs) == 1 else 'are'} undecided (all pairs tested together); "
+        f"{len(top_pairs) or 'none'} of them {'concern' if len(top_pairs) > 1 else 'concerns'} which system is "
+        f"best{'' if top_pairs else ', so more comparisons are not needed to name the best system'}."
     )
-    if lacks_forecast(view):
-        yield more_ratings_text(candidates_text(view))
-    if pair_forecasts := forecasts(view):
-        yield forecast_text([pair_forecast_text(*forecast) for forecast in pair_forecasts[:MOST_NAMED]])
-
-
-def pair_forecast_text(system_a: str, system_b: str, n_more: float) -> str:
-    """Return the number of further comparisons of a pair as text, rounded to two significant digits.
-
-    >>> pair_forecast_text("A", "B", 2345)
-    'about 2300 of A vs B'
-    """
-    return f"about {float(f'{n_more:.2g}'):.0f} of {system_a} vs {system_b}"
-
-
-def forecast_text(pair_texts: Sequence[str]) -> str:
-    """Return a sentence on the numbers of further comparisons with 50 % power to decide each pair."""
-    return (
-        "If the true differences are as large as in these data, the following further human comparisons, each on a new "
-        f"item, give 50 % power to show which system of a pair is better: {names(pair_texts)}. These comparisons do "
-        "not decide other pairs."
-    )
-
-
-def lacks_forecast(view: AspectResults) -> bool:
-    """Whether it is undecided which of several systems is best, and no pair has a forecast."""
-    return bool(len(view.top) > 1 and not view.split and top_pairs(view) and not forecasts(view))
-
-
-def candidates_text(view: AspectResults) -> str:
-    """Return the names or the number of the systems of the top group."""
-    return names(view.top) if len(view.top) <= MOST_LISTED else f"the {len(view.top)} candidates"
-
-
-def more_ratings_text(candidates: str, aspects: str = "") -> str:
-    """Return the advice to rate the candidates again; `aspects` begins with " on "."""
-    return (
-        f"To learn which of {candidates} is best{aspects}, collect more human ratings of these systems. These data do "
-        "not show how many ratings are needed."
-    )
+    rank_of_system = {system_row["system"]: system_row["rank"] for system_row in view.board}
+    pair_rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().rows()
+    forecasts = [
+        (*sorted(row[:2], key=lambda system: rank_of_system[system]), row[2])
+        for row in pair_rows
+        if frozenset(row[:2]) in top_pairs
+    ]
+    forecasts.sort(key=lambda forecast: (rank_of_system[forecast[0]] > 1, forecast[2]))
+    if forecasts:
+        forecast_texts = [f"about {float(f'{n_more:.2g}'):.0f} of {a} vs {b}" for a, b, n_more in forecasts]
+        yield (
+            "If the true differences are as large as in these data, the following further human comparisons, each on a "
+            "new item, give 50 % power to show which system of a pair is better: "
+            f"{names(forecast_texts[:MOST_NAMED])}. These comparisons do not decide other pairs."
+        )
+    elif top_pairs and len(view.top) > 1 and not view.split:
+        yield (
+            f"To learn which of {names(view.top, limit=MOST_LISTED)} is best, collect more human ratings of these "
+            "systems. These data do not show how many ratings are needed."
+        )

@@ -70,10 +70,7 @@ ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "design": overall.design,
     "best": overall.best,
     "trust": overall.trust,
-    "decisions": overall.decisions,
     "weaknesses": overall.weaknesses,
-    "favours": overall.favours,
-    "labels": overall.labels,
 }
 """Functions that yield the sentences on all aspects, by heading."""
 OF_SYSTEMS = ("design", "best", "annotators", "labels")
