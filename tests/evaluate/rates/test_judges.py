@@ -340,3 +340,21 @@ def test_rates_of_people_alone_have_no_judge() -> None:
         assert judge.threshold_judge.strata is None
     (plain,) = judges_of(labelled(human, np.ones(50)), None)
     assert judge_rates(labelled(human, np.ones(50)), plain.labels, **settings()).judge.value == 1
+
+
+@pytest.mark.parametrize(("n_outside", "is_tested"), [(4, True), (5, False)])
+def test_scores_are_on_the_scale_of_labels_if_few_are_outside(n_outside: int, *, is_tested: bool) -> None:
+    rng = np.random.default_rng(0)
+    people = rng.integers(0, 3, (3, 100)).astype(float)
+    scores = np.append(rng.uniform(2, 8, 80), np.full(20, NAN))
+    scores[:n_outside] = [1.9, 8.1, 9, 0, -1][:n_outside]
+    outputs = labelled(
+        np.eye(3)[people[0].astype(int)],
+        scores,
+        is_score=True,
+        annotated=people,
+        annotators=("p", "q", "r"),
+        words=("2", "4", "8"),
+        ordered=True,
+    )
+    assert len(list(replacement_rows(outputs, epsilon=0.2, alpha=0.05, confidence=0.9))) == is_tested

@@ -200,7 +200,7 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
 
     The statistics of the rules determine the kind. If no rule names a statistic, the study determines the kind.
     `statistic` and `not_worse_than` belong to a test of non-inferiority."""
-    statistic_names = {rule.statistic for rule in rules} | {statistic}
+    statistic_names = {name for name in (statistic, *(rule.statistic for rule in rules)) if name}
     statistics_of_kind = {
         kind: sorted(statistic_names.intersection(family))
         for kind, family in FAMILIES.items()

@@ -380,7 +380,7 @@ def _verdicts(answers: Iterable[tuple[str, str, str, int | None]]) -> Iterator[t
     if not is_collection(answers):
         raise InputError(f"verdicts {short_repr(answers)}: {expected_text}, one entry per answer")
     for answer in answers:
-        *labels, preference = tuple(answer) if is_collection(answer) and len(answer) == 4 else (None,)
+        *labels, preference = tuple(answer) if is_collection(answer) and tuple(answer) else (None,)
         has_labels = len(labels) == 3 and all(isinstance(label, str) for label in labels)
         if not has_labels or not (preference is None or (is_whole(preference) and preference in (1, 0, -1))):
             raise InputError(f"verdict {short_repr(answer)}: {expected_text}")

@@ -269,8 +269,9 @@ def slice_row(
 ) -> dict[str, Any]:
     """Return a row of the table `slices`, with the unadjusted p-values of the differences from all other slices;
     `signs` are these differences."""
+    test_of_error_rate = error_tests(slice_rates, other_rates)
     rate_test = DifferenceTest.from_draws(rate_difference(slice_rates, other_rates, outputs, rng))
-    test_of_rate = {"rate": rate_test, **error_tests(slice_rates, other_rates)}
+    test_of_rate = {"rate": rate_test, **test_of_error_rate}
     return {
         "metric": metric,
         "slice": slice_name,

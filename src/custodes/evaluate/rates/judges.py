@@ -52,6 +52,9 @@ NO_COMMON_OUTPUT = "no output has both a label of the metric and a human label"
 PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
+MOST_OUTSIDE = 0.05
+"""A metric has the scale of the labels if at most this proportion of its scores lies outside the range of labels."""
+
 FEW_LABELS = 3
 """Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""
 
@@ -239,8 +242,8 @@ def replacement_rows(
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Yield a row of `replacement`, and the rows of `replacement_annotators`, for each metric.
 
-    A metric that gives scores is left out if the labels have no order. Nothing is yielded if no output has labels of
-    two annotators.
+    A metric that gives scores is left out if the labels have no order, or if more than `MOST_OUTSIDE` of its scores are
+    outside the range of the labels. Nothing is yielded if no output has labels of two annotators.
     """
     is_multiply_labelled = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
     if not is_multiply_labelled.any():
@@ -253,7 +256,9 @@ def replacement_rows(
         multiply_labelled_outputs.is_score,
         strict=True,
     ):
-        if is_score and not multiply_labelled_outputs.ordered:
+        if is_score and not (
+            multiply_labelled_outputs.ordered and _on_scale(multiply_labelled_outputs, labels_or_scores)
+        ):
             continue
         judge_label_numbers = labels_or_scores if is_score else _numbers(multiply_labelled_outputs, labels_or_scores)
         test_replacement = partial(
@@ -274,6 +279,13 @@ def replacement_rows(
             _judge_row(metric, test_by_output, test_by_cluster, multiply_labelled_outputs, epsilon, confidence),
             _annotator_rows(metric, test_by_cluster, multiply_labelled_outputs, alpha),
         )
+
+
+def _on_scale(outputs: LabelledOutputs, scores: Floats) -> bool:
+    """Return whether scores may be on the scale of the ordered labels, so that their distances to labels are errors."""
+    label_numbers = _numbers(outputs, np.arange(len(outputs.words), dtype=np.float64))
+    is_outside = (scores < label_numbers.min()) | (scores > label_numbers.max())
+    return bool(is_outside.sum() <= MOST_OUTSIDE * np.isfinite(scores).sum())
 
 
 def _numbers(outputs: LabelledOutputs, label_codes: Floats) -> Floats:
