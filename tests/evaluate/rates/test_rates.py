@@ -86,12 +86,12 @@ def test_a_judge_that_errs_differently_is_named_and_does_not_decide() -> None:
     assert pair["decision"] == "="
     assert abs(pair["corrected_difference"]) < 0.1
     text = "\n".join(cu.verdict(versions(0.5, 0.5, 0.2)).lines())
-    assert "judge over-rates v2 relative to v1: its TNR differs" in text
+    assert "judge over-rates v2 in the comparison of v1 and v2 by the rate of pass: its TNR differs" in text
     assert "v1 and v2 do not differ significantly" in text
     swapped = {"pass": "fail", "fail": "pass"}  # so that TPR and TNR are exchanged
     relabelled = versions(0.5, 0.5, 0.2).with_columns(pl.col("judge", "expert").replace(swapped))
     text = "\n".join(cu.verdict(relabelled).lines())
-    assert "judge over-rates v1 relative to v2: its TPR differs" in text
+    assert "judge over-rates v1 in the comparison of v1 and v2 by the rate of pass: its TPR differs" in text
 
 
 def test_the_better_version_is_found_and_swapping_versions_swaps_signs() -> None:
@@ -577,9 +577,9 @@ def test_replacement_needs_three_annotators_and_is_told_in_the_verdict() -> None
         "judge_bad": False,
     }
     assert result.replacement_annotators.height == 6
-    text = str(cu.verdict(data))
-    assert "judge_good (100 %) may replace an annotator" in text
-    assert "judge_bad (0 %) is not shown to be able to replace" in " ".join(text.split())
+    text = "\n".join(cu.verdict(data).lines())
+    assert "Judges that may replace an annotator: judge_good (100 %)" in text
+    assert "Judges that are not shown to be able to replace an annotator: judge_bad (0 %)" in text
     two = row(cu.rates(data.drop("expert_2", "judge_bad")).replacement)
     assert (two["winning_rate"], two["may_replace"]) == (None, None)
     assert "fewer than 3 annotators" in two["reason"]
