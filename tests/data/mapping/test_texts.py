@@ -202,7 +202,7 @@ def test_facts_of_items_beside_texts() -> None:
             "columns: text='reply_{system}' matches no column that is still without a role; columns: id, same, "
             "out_A, out_B",
         ),
-        ({"item": "id", "output_a": "out_A"}, "columns: output_a is mapped without output_b; map both"),
+        ({"item": "id", "output_a": "out_A"}, "columns: only one of output_a and output_b is mapped; map both"),
         (
             {"item": "same", "text": "out_A"},
             "table: the same output occurs twice, in rows 1, 2 (item 's', system 'table'); one row per output",

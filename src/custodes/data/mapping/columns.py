@@ -254,7 +254,7 @@ class Columns:
         reject(
             (
                 len(self.roles.keys() & set(PAIR)) == 1,
-                f"columns: {' and '.join(PAIR)} belong together; map both",
+                f"columns: only one of {' and '.join(PAIR)} is mapped; map both",
             ),
             (
                 not column_name_lists,
