@@ -18,7 +18,7 @@ from custodes.stats.correction.draw_sums import (
 def test_sums_of_batches_are_weighted_moments_of_all_draws(*, cautious: bool) -> None:
     rng = np.random.default_rng(0)
     p, log_weights = rng.dirichlet([2, 1, 1], (3, 50)).transpose(2, 0, 1), 3 * rng.normal(size=(3, 50)) + 700
-    sums = DrawSums.empty(4)
+    sums = DrawSums(np.full(4, -np.inf), np.zeros((8, 4)))
     rows = np.array([0, 1, 3])
     for part in (slice(0, 10), slice(10, 35), slice(35, 50)):
         sums.add(rows, DrawSums.from_draws(p[..., part], log_weights[:, part]))
@@ -75,7 +75,7 @@ def test_bounds_are_tails_of_equal_weights_and_ignore_draws_without_weight() -> 
 
 def test_precision_is_enough_up_to_its_limit_or_far_from_the_thresholds() -> None:
     p, log_weights = np.tile(np.array([[0.5], [0.1], [0.4]]), (2, 1, 40)).transpose(1, 0, 2), np.zeros((2, 40))
-    sums = DrawSums.empty(2)
+    sums = DrawSums(np.full(2, -np.inf), np.zeros((8, 2)))
     sums.add(np.arange(2), DrawSums.from_draws(p, log_weights))
     estimate = sums.estimate(np.arange(2))
     assert estimate.theta_error == pytest.approx(1 / 40)

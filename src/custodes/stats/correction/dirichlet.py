@@ -38,6 +38,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     n_ratings = distinct_tables.sum(axis=1, keepdims=True)
     p = (distinct_tables + 1) / (n_ratings + 3)
     margin = p[:, 0] - p[:, 2]
+    sd = np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (n_ratings[:, 0] + 4))
     p_low, p_high = np.full((2, *p.shape), np.nan)
     margin_low, margin_high = np.full((2, *margin.shape), np.nan)
     if confidence is not None:
@@ -46,9 +47,9 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
             betaincinv(distinct_tables + 1, n_ratings - distinct_tables + 2, quantile_probability)
             for quantile_probability in (tail_probability, 1 - tail_probability)
         )
-        margin_low = _margin_quantile(distinct_tables, tail_probability)
+        margin_low = _margin_quantile(distinct_tables, tail_probability, margin, sd)
         # computed from the mirrored tables, so that swapping the systems negates the interval exactly
-        margin_high = -_margin_quantile(distinct_tables[:, ::-1], tail_probability)
+        margin_high = -_margin_quantile(distinct_tables[:, ::-1], tail_probability, -margin, sd)
     return Estimate(
         p=p,
         p_low=p_low,
@@ -58,7 +59,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
         margin_high=margin_high,
         theta=human_theta(distinct_tables[:, 0], distinct_tables[:, 2]),
         effective_draws=np.full(margin.shape, np.nan),
-        sd=np.sqrt((p[:, 0] + p[:, 2] - margin**2) / (n_ratings[:, 0] + 4)),
+        sd=sd,
     ).at(distinct_table_indices)
 
 
@@ -77,47 +78,27 @@ def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
     return np.asarray(betainc(losses + 1, wins + 1, 0.5))
 
 
-def _margin_quantile(tables: Floats, probability: float) -> Floats:
-    """Return the quantile (n,) of p_win - p_loss at a probability below 1/2, for tables (n, 3)."""
+def _margin_quantile(tables: Floats, probability: float, mean: Floats, sd: Floats) -> Floats:
+    """Return the quantile (n,) of p_win - p_loss at a probability below 1/2, for tables (n, 3), given the mean and the
+    standard deviation (n,) of p_win - p_loss."""
     from scipy.special import ndtri
 
-    mean_probabilities = (tables + 1) / (tables.sum(axis=1, keepdims=True) + 3)
-    margin_sd = np.sqrt(
-        (
-            mean_probabilities[:, 0]
-            + mean_probabilities[:, 2]
-            - (mean_probabilities[:, 0] - mean_probabilities[:, 2]) ** 2
-        )
-        / (tables.sum(axis=1) + 4)
-    )
-    bracket_low, bracket_high = np.full(len(tables), -1.0), np.ones(len(tables))
-    quantile = np.clip(
-        mean_probabilities[:, 0] - mean_probabilities[:, 2] + ndtri(probability) * margin_sd, -0.999, 0.999
-    )
+    brackets = np.tile([[-1.0], [1.0]], len(tables))
+    quantile = np.clip(mean + ndtri(probability) * sd, -0.999, 0.999)
     unsettled_indices = np.arange(len(tables))
     for _ in range(_STEPS):
-        unsettled_margins = quantile[unsettled_indices]
-        p_below, density = _margin_distribution(tables[unsettled_indices], unsettled_margins)
-        excess_probability = p_below - probability
-        bracket_low[unsettled_indices] = np.where(
-            excess_probability < 0, unsettled_margins, bracket_low[unsettled_indices]
-        )
-        bracket_high[unsettled_indices] = np.where(
-            excess_probability < 0, bracket_high[unsettled_indices], unsettled_margins
-        )
+        margins = quantile[unsettled_indices]
+        p_below, density = _margin_distribution(tables[unsettled_indices], margins)
+        brackets[(p_below >= probability).astype(np.intp), unsettled_indices] = margins
+        low, high = brackets[:, unsettled_indices]
         # A Newton step for the logarithm of the probability, which is close to linear even in the tail. If the step
         # leaves the bracket: bisection. At the solution, the step is 0 and the margin is an end of the bracket.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton_margins = unsettled_margins - np.log(p_below / probability) * p_below / density
-        is_inside_bracket = (newton_margins >= bracket_low[unsettled_indices]) & (
-            newton_margins <= bracket_high[unsettled_indices]
-        )
-        quantile[unsettled_indices] = np.where(
-            is_inside_bracket, newton_margins, (bracket_low[unsettled_indices] + bracket_high[unsettled_indices]) / 2
-        )
-        unsettled_indices = unsettled_indices[
-            np.abs(quantile[unsettled_indices] - unsettled_margins) > _TOLERANCE * margin_sd[unsettled_indices]
-        ]
+            newton_margins = margins - np.log(p_below / probability) * p_below / density
+        is_inside_bracket = (newton_margins >= low) & (newton_margins <= high)
+        quantile[unsettled_indices] = np.where(is_inside_bracket, newton_margins, (low + high) / 2)
+        is_unsettled = np.abs(quantile[unsettled_indices] - margins) > _TOLERANCE * sd[unsettled_indices]
+        unsettled_indices = unsettled_indices[is_unsettled]
         if not len(unsettled_indices):
             break
     return np.asarray(quantile)

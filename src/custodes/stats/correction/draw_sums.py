@@ -29,11 +29,6 @@ class DrawSums:
     values: Floats
 
     @classmethod
-    def empty(cls, n_tables: int) -> DrawSums:
-        """Return the sums of n tables without draws."""
-        return cls(np.full(n_tables, -np.inf), np.zeros((8, n_tables)))
-
-    @classmethod
     def from_draws(cls, p: NDArray[Any], log_weights: NDArray[Any]) -> DrawSums:
         """Return the sums over draws p (3, t, n) with log weights (t, n)."""
         largest_log_weights = log_weights.max(axis=1)

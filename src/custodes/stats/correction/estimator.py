@@ -191,10 +191,9 @@ class Estimate:
         is exactly 1/2. The estimates of all remaining tables do not change.
         """
         mirror_estimate = self.swap_systems(is_symmetric)
-        field_names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
         mean_of_field = {
             field_name: (getattr(self, field_name) + getattr(mirror_estimate, field_name)) / 2
-            for field_name in field_names
+            for field_name in ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
         }
         return replace(self, **mean_of_field, theta_error=np.where(is_symmetric, 0.0, self.theta_error))
 
@@ -229,10 +228,13 @@ class Estimate:
         """
         from scipy.special import ndtri
 
-        margin_low, margin_high = self.margin_low, self.margin_high
-        sd = np.where(np.isnan(margin_low), self.sd, (margin_high - margin_low) / (-2 * ndtri(gamma / 2)))
+        sd_of_interval = (self.margin_high - self.margin_low) / (-2 * ndtri(gamma / 2))
         smallest_theta = np.nan_to_num(1 / (self.effective_draws + 2), nan=0.0)
-        return replace(self, theta=np.clip(self.theta, smallest_theta, 1 - smallest_theta), sd=sd)
+        return replace(
+            self,
+            theta=np.clip(self.theta, smallest_theta, 1 - smallest_theta),
+            sd=np.where(np.isnan(self.margin_low), self.sd, sd_of_interval),
+        )
 
     @classmethod
     def from_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:

@@ -90,22 +90,13 @@ def mixture_posterior(
     target_errors = np.where(is_symmetric_table, np.inf, default_target_error)
     min_effective_draws, n_first_draws = (_ENOUGH_QUICK, _FIRST_QUICK) if confidence is None else (_ENOUGH, _FIRST)
     has_closed_form = ~distinct_counts.metric_only.any(axis=-1)
-    indices_and_estimates = [
-        (
-            np.flatnonzero(has_closed_form),
-            human_posterior(distinct_counts.human[has_closed_form], confidence=confidence),
-        )
-    ]
+    closed_form_estimate = human_posterior(distinct_counts.human[has_closed_form], confidence=confidence)
+    indices_and_estimates = [(np.flatnonzero(has_closed_form), closed_form_estimate)]
     # tables that still need draws, and tables that have enough draws
-    unfinished_indices, finished_index_arrays, n_draws = (
-        np.flatnonzero(~has_closed_form),
-        [np.empty(0, dtype=np.intp)],
-        0,
-    )
-    draw_sums, bounds_of_table = (
-        DrawSums.empty(len(is_symmetric_table)),
-        np.full((2, len(is_symmetric_table), 4), np.nan),
-    )
+    unfinished_indices, finished_indices, n_draws = np.flatnonzero(~has_closed_form), np.empty(0, dtype=np.intp), 0
+    n_tables = len(distinct_tables.rows)
+    draw_sums = DrawSums(np.full(n_tables, -np.inf), np.zeros((8, n_tables)))
+    bounds_of_table = np.full((2, n_tables, 4), np.nan)
     draws_of_table: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {
         table_index: [] for table_index in unfinished_indices.tolist()
     }
@@ -148,9 +139,8 @@ def mixture_posterior(
                 gamma=gamma,
             )
             indices_and_estimates.append((np.array([table_index]), tempered_estimate))
-        finished_index_arrays.append(unfinished_indices[is_finished])
+        finished_indices = np.append(finished_indices, unfinished_indices[is_finished])
         unfinished_indices = unfinished_indices[~(is_finished | has_uneven_weights)]
-    finished_indices = np.concatenate(finished_index_arrays)
     finished_estimate = draw_sums.estimate(finished_indices, cautious=confidence is not None)
     indices_and_estimates.append(
         (finished_indices, with_bounds(finished_estimate, bounds_of_table[:, finished_indices]))

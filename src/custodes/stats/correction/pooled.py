@@ -111,11 +111,10 @@ def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Gener
         )
         if is_clustered(items.units):
             table_of_annotation = np.repeat(np.arange(label_counts[..., 0].size), signs.shape[-1])
-            unit_of_annotation = np.tile(items.units, label_counts[..., 0].size)
             cluster_count_rows = cluster_rows(
                 table_of_annotation,
                 outcomes(signs).ravel(),
-                unit_of_annotation,
+                np.tile(items.units, label_counts[..., 0].size),
                 n_cells=3,
                 n_tables=label_counts[..., 0].size,
             )
@@ -131,15 +130,17 @@ def _remarks(estimate: PooledEstimate, aspect_suffix: str) -> Iterator[Remark]:
     """Yield notes that say why the pairs of a study are not pooled."""
     n_clusters, additivity_p = int(estimate.clusters), float(estimate.additivity_p)
     if n_clusters < FEWEST_CLUSTERS:
-        condition_text = (
-            f"there are {n_clusters} annotated items or clusters, and at least {FEWEST_CLUSTERS} are needed"
+        yield Remark(
+            "few-clusters",
+            f"pooled decides no pair{aspect_suffix}: there are {n_clusters} annotated items or clusters, and at least "
+            f"{FEWEST_CLUSTERS} are needed",
+            n_clusters,
         )
-        yield Remark("few-clusters", f"pooled decides no pair{aspect_suffix}: {condition_text}", n_clusters)
     elif additivity_p <= ADDITIVITY_LEVEL:
-        consequence_text = "therefore the rows of pooled equal the rows of human"
         yield Remark(
             "not-additive",
-            f"margins are not differences of system levels{aspect_suffix} (p = {additivity_p:.3f}); {consequence_text}",
+            f"margins are not differences of system levels{aspect_suffix} (p = {additivity_p:.3f}); therefore the rows "
+            "of pooled equal the rows of human",
         )
 
 

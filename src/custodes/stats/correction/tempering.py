@@ -57,8 +57,7 @@ def tempering_posterior(
         r_hat, n_effective = agreement(sampled_p[0] - sampled_p[2])
         n_effective *= 1 / (population_weights @ population_weights) / _POPULATIONS
         log_weights = np.broadcast_to(np.log(population_weights)[:, np.newaxis], sampled_p.shape[1:]).ravel()
-        draw_sums = DrawSums.from_draws(sampled_p.reshape(3, 1, -1), log_weights[np.newaxis])
-        estimate = draw_sums.estimate(np.array([0]))
+        estimate = DrawSums.from_draws(sampled_p.reshape(3, 1, -1), log_weights[np.newaxis]).estimate(np.array([0]))
         weighted_deviations = population_weights * ((sampled_p[0] > sampled_p[2]).mean(axis=(0, 2)) - estimate.theta)
         # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
         theta_error = 1.4 * np.sqrt(weighted_deviations @ weighted_deviations * _POPULATIONS / (_POPULATIONS - 1))
@@ -106,19 +105,15 @@ class Populations:
         """Increase t as far as possible while at least 60 % of draws stay effective on average; resample by weight."""
         relative_log_weights = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
         t_step = 1 - self.t
-        while t_step > 1e-9 and _effective_rate(t_step * relative_log_weights) < _RESAMPLED_RATE:
-            t_step *= 0.9
-        self.t = min(1.0, self.t + t_step) if t_step < 1 - self.t else 1.0
         weights = np.exp(t_step * relative_log_weights)
+        while t_step > 1e-9 and (weights.mean(axis=1) ** 2 / (weights**2).mean(axis=1)).mean() < _RESAMPLED_RATE:
+            t_step *= 0.9
+            weights = np.exp(t_step * relative_log_weights)
+        self.t = min(1.0, self.t + t_step) if t_step < 1 - self.t else 1.0
         self.log_evidence = self.log_evidence + np.log(weights.mean(axis=1)) + t_step * self.log_weights.max(axis=1)
         cumulative_weights = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
         resampling_points = (np.arange(_SIZE) + self._rng.random((_POPULATIONS, 1))) / _SIZE
-        draw_indices = np.stack(
-            [
-                np.searchsorted(*weights_and_points)
-                for weights_and_points in zip(cumulative_weights, resampling_points, strict=True)
-            ]
-        )
+        draw_indices = np.stack([*map(np.searchsorted, cumulative_weights, resampling_points)])
         # shuffled, because moves use the two halves of a population separately
         draw_indices = self._rng.permuted(np.minimum(draw_indices, _SIZE - 1), axis=1)
         population_indices = np.arange(_POPULATIONS)[:, np.newaxis]
@@ -150,7 +145,7 @@ class Populations:
                 step_lengths = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half_size))
                 noise = 1e-3 * rng.standard_normal(jump.shape)
                 proposal = self.at[..., moved_half] + is_moved_block * (step_lengths * jump + noise)
-                self._accept(moved_half, proposal - _log_sum_exp(proposal, axis=1))
+                self._accept(moved_half, proposal - np.logaddexp.reduce(proposal, axis=1, keepdims=True))
 
     def _accept(self, draw_indices: NDArray[np.intp], proposal: Floats, *, fresh_block: int | None = None) -> None:
         """Accept or reject `proposal` (4, 3, populations, draws): a symmetric move of log odds or, with `fresh_block`,
@@ -179,7 +174,7 @@ class Populations:
     def _evaluate_draws(self, log_probabilities: Floats) -> tuple[Floats, Floats]:
         """Return the human probabilities (3, ...) and the log ratio of posterior and proposal (...)."""
         log_joint = log_probabilities[0] + np.swapaxes(log_probabilities[1:], 0, 1)  # [human, metric]
-        log_human = _log_sum_exp(log_joint, axis=1)[:, 0]
+        log_human = np.logaddexp.reduce(log_joint, axis=1)
         human_exponents, cell_exponents = (exponents[:, np.newaxis, np.newaxis] for exponents in self._powers)
         return np.exp(log_human), (human_exponents * log_human + cell_exponents * log_joint.sum(axis=1)).sum(axis=0)
 
@@ -192,17 +187,7 @@ class Populations:
             np.log(self._rng.standard_gamma(gamma_shapes + 1, draws_shape))
             - self._rng.standard_exponential(draws_shape) / gamma_shapes
         )
-        return np.asarray(log_gammas - _log_sum_exp(log_gammas, axis=-3))
-
-
-def _log_sum_exp(values: Floats, *, axis: int) -> Floats:
-    largest_values = values.max(axis=axis, keepdims=True)
-    return np.asarray(largest_values + np.log(np.exp(values - largest_values).sum(axis=axis, keepdims=True)))
-
-
-def _effective_rate(log_weights: Floats) -> float:
-    weights = np.exp(log_weights)
-    return float((weights.mean(axis=1) ** 2 / (weights**2).mean(axis=1)).mean())
+        return np.asarray(log_gammas - np.logaddexp.reduce(log_gammas, axis=-3, keepdims=True))
 
 
 def class_pseudo_counts(counts: Counts) -> Floats:

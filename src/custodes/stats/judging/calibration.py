@@ -71,8 +71,7 @@ def bins_of(verdict_confidences: Floats) -> Ints:
     """
     n_bins = int(np.clip(len(verdict_confidences) // LEAST_OF_BIN, 1, MOST_BINS))
     cut_points = np.unique(np.quantile(verdict_confidences, np.arange(1, n_bins) / n_bins))
-    bin_of_verdict = np.searchsorted(cut_points - LEVEL, verdict_confidences, side="right")
-    return np.unique(bin_of_verdict, return_inverse=True)[1]
+    return np.unique(np.searchsorted(cut_points - LEVEL, verdict_confidences, side="right"), return_inverse=True)[1]
 
 
 def share_by_bin(
@@ -110,8 +109,7 @@ def _cluster_square_sums(residuals: Floats, bin_of_verdict: Ints, units: Ints) -
     """Number of clusters in each bin, and the sum over these clusters of the squared sum of residuals, (bins,) each."""
     (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
     residual_sum_of_cell = np.bincount(cell_of_verdict, weights=residuals)
-    square_sum_of_bin = np.bincount(bin_of_cell, weights=residual_sum_of_cell**2).astype(np.float64)
-    return np.bincount(bin_of_cell), square_sum_of_bin
+    return np.bincount(bin_of_cell), np.bincount(bin_of_cell, weights=residual_sum_of_cell**2).astype(np.float64)
 
 
 def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:

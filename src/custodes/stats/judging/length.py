@@ -52,8 +52,7 @@ def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
     >>> stratum_deviations(np.array([1, 0, 1]), np.array([0, 0, 1])).tolist()
     [0.5, -0.5, 0.0]
     """
-    stratum_means = np.bincount(strata, values) / np.maximum(np.bincount(strata), 1)
-    return np.asarray(values - stratum_means[strata])
+    return np.asarray(values - (np.bincount(strata, values) / np.maximum(np.bincount(strata), 1))[strata])
 
 
 def cuts(verdicts: Signs, strata: Ints, n_strata: int) -> Floats:
@@ -105,8 +104,7 @@ def polychoric_correlation(
     grid_densities /= 2 * np.pi * np.maximum(stratum_weights.sum(), 1e-12)
     angle_steps = np.diff(np.arcsin(GRID))
     grid_products = np.concatenate([[0.0], np.cumsum(angle_steps * (grid_densities[1:] + grid_densities[:-1]) / 2)])
-    index_of_zero_correlation = (len(GRID) - 1) // 2
-    return np.asarray(np.interp(mean_products, grid_products - grid_products[index_of_zero_correlation], GRID))
+    return np.asarray(np.interp(mean_products, grid_products - grid_products[(len(GRID) - 1) // 2], GRID))
 
 
 def polyserial_correlation(mean_products: NDArray[Any], thresholds: Floats, *, stratum_weights: NDArray[Any]) -> Floats:

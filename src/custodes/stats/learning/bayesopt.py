@@ -118,8 +118,7 @@ def _expected_improvement(
         explained_variances = np.vecdot(whitened_correlations, whitened_correlations)
         posterior_sds = process_sd * np.sqrt(np.maximum(1 - explained_variances, 1e-12))
         gains = (whitened_correlations @ whitened_values - standardised_values.max()) / posterior_sds
-        densities = np.exp(-gains * gains / 2) / math.sqrt(2 * math.pi)
-        return np.asarray(posterior_sds * (gains * ndtr(gains) + densities))
+        return np.asarray(posterior_sds * (gains * ndtr(gains) + (np.exp(-gains * gains / 2) / math.sqrt(2 * math.pi))))
 
     return improvement
 

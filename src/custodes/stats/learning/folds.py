@@ -67,5 +67,4 @@ def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     [([False, True, False], [True, False, False]), ([True, False, False], [False, True, False])]
     """
     is_used_row = fold >= 0
-    fold_numbers = np.unique(fold[is_used_row])
-    return [(is_used_row & (fold != fold_number), fold == fold_number) for fold_number in fold_numbers]
+    return [(is_used_row & (fold != fold_number), fold == fold_number) for fold_number in np.unique(fold[is_used_row])]

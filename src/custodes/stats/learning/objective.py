@@ -92,10 +92,9 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     """
     item_order = np.argsort(items, kind="stable")
     sorted_items = items[item_order]
-    largest_item_size = int(np.unique(items, return_counts=True)[1].max(initial=0))
     pairs_by_lag = [
         item_order[np.add.outer([0, lag], np.flatnonzero(sorted_items[lag:] == sorted_items[:-lag]))]
-        for lag in range(1, largest_item_size)
+        for lag in range(1, int(np.unique(items, return_counts=True)[1].max(initial=0)))
     ]
     row_pairs = np.concatenate([np.empty((2, 0), dtype=np.intp), *pairs_by_lag], axis=1)
     differences = np.subtract(*target[row_pairs])

@@ -68,8 +68,7 @@ def scaling(x: Floats) -> Scaling:
     >>> by.mean.tolist(), by.scale.tolist(), by.high.tolist()
     ([2.0, 5.0], [1.0, nan], [5.0, 5.0])
     """
-    products = fold_products(x, np.empty((0, len(x))), np.zeros(len(x), dtype=np.intp))
-    return products.scaling[0]
+    return fold_products(x, np.empty((0, len(x))), np.zeros(len(x), dtype=np.intp)).scaling[0]
 
 
 class Products(NamedTuple):
@@ -243,8 +242,7 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     >>> predict(linear, np.array([[0.5, 9.0], [np.nan, 9.0]])).round(6).tolist()
     [2.0, 3.0]
     """
-    columns = np.arange(x.shape[1])
-    return fit_products(fold_products(x, y, inner_folds(groups)), columns, x.shape[1], penalties)
+    return fit_products(fold_products(x, y, inner_folds(groups)), np.arange(x.shape[1]), x.shape[1], penalties)
 
 
 def fit_products(

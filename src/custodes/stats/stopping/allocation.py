@@ -36,8 +36,7 @@ def annotation_order(
         random_item_order, np.argsort(units[random_item_order], axis=1, kind="stable"), axis=1
     )
     positions = np.arange(is_available_item.shape[1])
-    cluster_of_position = units[item_order_by_cluster]
-    cluster_start_of_position = np.where(np.diff(cluster_of_position, axis=1, prepend=-1) != 0, positions, 0)
+    cluster_start_of_position = np.where(np.diff(units[item_order_by_cluster], axis=1, prepend=-1) != 0, positions, 0)
     rank_in_cluster_of_item = np.empty(is_available_item.shape)
     np.put_along_axis(
         rank_in_cluster_of_item,
@@ -65,9 +64,8 @@ def grant_requests(n_requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
     n_requesting_pairs = has_request.sum(axis=-1, keepdims=True)
     n_remaining_annotations = np.asarray(remaining_budget)[..., np.newaxis]
     n_per_pair, n_extra = np.divmod(n_remaining_annotations, np.maximum(n_requesting_pairs, 1))
-    rank_among_requests = np.cumsum(has_request, axis=-1) - 1
     n_granted_if_limited = np.minimum(
-        n_requested, np.where(has_request, n_per_pair + (rank_among_requests < n_extra), 0)
+        n_requested, np.where(has_request, n_per_pair + ((np.cumsum(has_request, axis=-1) - 1) < n_extra), 0)
     )
     return np.asarray(
         np.where(n_requested.sum(axis=-1, keepdims=True) <= n_remaining_annotations, n_requested, n_granted_if_limited)

@@ -83,17 +83,16 @@ def replay(
         )
         is_analysed_pair = n_new_annotations > 0
         if is_analysed_pair.any():
-            analysis_results = _analyse_pairs(
-                answers,
-                rule,
-                kind_counts,
-                n_annotations,
-                analysis_index=analysis_index,
-                n_at_last_analysis=n_at_last_analysis,
-                is_analysed_pair=is_analysed_pair,
-            )
             decisions[is_analysed_pair], is_open_pair[is_analysed_pair], outcome_proportions[is_analysed_pair] = (
-                analysis_results
+                _analyse_pairs(
+                    answers,
+                    rule,
+                    kind_counts,
+                    n_annotations,
+                    analysis_index=analysis_index,
+                    n_at_last_analysis=n_at_last_analysis,
+                    is_analysed_pair=is_analysed_pair,
+                )
             )
         is_open_pair &= (n_annotations < n_at_last_analysis) & (remaining_budget > 0)[:, np.newaxis]
         round_results.append(
@@ -161,14 +160,12 @@ def _analyse_pairs(
     pair.
     """
     needs_items = rule.estimator.needs_items or answers.clustered
-    annotated_items = answers.items(n_annotations) if answers.items and needs_items else None
-    analysed_tables = tables(kind_counts[is_analysed_pair], answers.metric[is_analysed_pair])
     return analyse_tables(
         rule,
-        analysed_tables,
+        tables(kind_counts[is_analysed_pair], answers.metric[is_analysed_pair]),
         analysis_index=analysis_index,
         n_at_last_analysis=n_at_last_analysis[is_analysed_pair],
-        items=annotated_items,
+        items=answers.items(n_annotations) if answers.items and needs_items else None,
         is_analysed_pair=is_analysed_pair,
     )
 

@@ -129,13 +129,9 @@ def next_level(level: float, spent_levels: Sequence[float]) -> float:
     >>> round(next_level(0.04, []), 4), round(next_level(0.04, [0.0243]), 4), next_level(0.04, [0.03, 0.03])
     (0.0243, 0.0061, 0.0)
     """
-    spending_level_of_position = [
-        level * spending_share(position_index + 1) for position_index in range(len(spent_levels) + 1)
-    ]
-    unspent_level = sum(spending_level_of_position[:-1]) - sum(spent_levels)
-    return max(
-        0.0, spending_level_of_position[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level)
-    )
+    *earlier_levels, own_level = (level * spending_share(position) for position in range(1, len(spent_levels) + 2))
+    unspent_level = sum(earlier_levels) - sum(spent_levels)
+    return max(0.0, own_level + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
 
 
 def proportion_z(successes: float | Ints, trials: float, threshold: float) -> Floats:

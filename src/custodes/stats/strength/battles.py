@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,15 +47,7 @@ class Battles:
 
     def select_rows(self, row_selection: NDArray[Any]) -> Battles:
         """Return the battles selected by a mask or by positions."""
-        array_of_field = {field_name: getattr(self, field_name) for field_name in self.__dataclass_fields__}
-        return replace(
-            self,
-            **{
-                field_name: field_array[row_selection]
-                for field_name, field_array in array_of_field.items()
-                if field_array is not None
-            },
-        )
+        return replace(self, **{name: array[row_selection] for name, array in vars(self).items() if array is not None})
 
     @property
     def clusters(self) -> Ints:
@@ -78,13 +70,10 @@ class Battles:
         """
         if not self.is_usable.all():
             return self
-        battle_counts, (_, weight_code_of_battle) = (
-            count_by_kind(self, self.multiplicity),
-            np.unique(self.weight, return_inverse=True),
-        )
-        code_of_battle = (3 * battle_counts.kind + 1 - battle_counts.sign) * (
-            int(weight_code_of_battle.max(initial=0)) + 1
-        ) + weight_code_of_battle
+        battle_counts = count_by_kind(self, self.multiplicity)
+        distinct_weights, weight_code_of_battle = np.unique(self.weight, return_inverse=True)
+        outcome_code_of_battle = 3 * battle_counts.kind + 1 - battle_counts.sign
+        code_of_battle = outcome_code_of_battle * len(distinct_weights) + weight_code_of_battle
         # Clusters are sorted by their battles, so that grouped and ungrouped battles give the same random draws.
         smallest_code_of_unit = np.full(len(self.clusters), code_of_battle.max(initial=0))
         np.minimum.at(smallest_code_of_unit, self.unit, code_of_battle)
@@ -105,52 +94,36 @@ class Battles:
         """Return the same battles without covariates."""
         return replace(self, covariates=np.empty((len(self.sign), 0)))
 
-    def components(self, n_systems: int) -> Ints:
-        """Return the connected component (systems,) of each system in the graph of battles, numbered from 0.
+    def components(self, n_systems: int, connection: Literal["weak", "strong"] = "weak") -> Ints:
+        """Return the connected component (systems,) of each system in the graph of wins and ties.
 
-        Systems are comparable only within a component.
+        Components are numbered in the order of their smallest system. Systems are comparable only within a weakly
+        connected component. Two systems are in one strongly connected component if, in both directions, a chain of
+        battles that were won or tied leads from one system to the other. Strengths are finite if each weakly connected
+        component is strongly connected.
 
         >>> battles = Battles(
         ...     first=np.array([0, 2]), second=np.array([1, 3]), sign=np.array([1, 0], dtype=np.int8),
         ...     unit=np.arange(2), weight=np.ones(2), covariates=np.empty((2, 0)),
         ... )
-        >>> battles.components(5).tolist()
-        [0, 0, 1, 1, 2]
-        """
-        return _component_numbers(self.first[self.is_usable], self.second[self.is_usable], n_systems, is_strong=False)
-
-    def strong_components(self, n_systems: int) -> Ints:
-        """Return the strongly connected component (systems,) of each system in the graph of wins and ties.
-
-        Components are numbered from 0. Two systems are in one component if, in both directions, a chain of battles that
-        were won or tied leads from one system to the other. Strengths are finite if each connected component is
-        strongly connected.
+        >>> battles.components(5).tolist(), battles.components(5, "strong").tolist()
+        ([0, 0, 1, 1, 2], [0, 1, 2, 2, 3])
 
         Source: Ford 1957; for ties, Davidson 1970.
         """
-        usable_battles, usable_signs = self.select_rows(self.is_usable), self.sign[self.is_usable]
-        is_won_or_tied, is_lost_or_tied = usable_signs >= 0, usable_signs <= 0
-        return _component_numbers(
-            np.concatenate([usable_battles.first[is_won_or_tied], usable_battles.second[is_lost_or_tied]]),
-            np.concatenate([usable_battles.second[is_won_or_tied], usable_battles.first[is_lost_or_tied]]),
-            n_systems,
-            is_strong=True,
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        usable_battles = self.select_rows(self.is_usable)
+        pairs = np.stack([usable_battles.first, usable_battles.second])
+        edges = np.hstack([pairs[:, usable_battles.sign >= 0], pairs[::-1, usable_battles.sign <= 0]])
+        adjacency = coo_array((np.ones(edges.shape[1], dtype=np.int64), edges), shape=(n_systems, n_systems)).tocsr()
+        _, first_systems, component_of_system = np.unique(
+            connected_components(adjacency, directed=True, connection=connection)[1],
+            return_index=True,
+            return_inverse=True,
         )
-
-
-def _component_numbers(sources: Ints, targets: Ints, n_nodes: int, *, is_strong: bool) -> Ints:
-    """Return the connected component (n,) of each node; components are numbered in the order of their smallest node."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    adjacency = coo_array((np.ones(len(sources), dtype=np.int64), (sources, targets)), shape=(n_nodes, n_nodes)).tocsr()
-    scipy_component_of_node = connected_components(
-        adjacency, directed=True, connection="strong" if is_strong else "weak"
-    )[1]
-    _, first_node_of_component, component_of_node = np.unique(
-        scipy_component_of_node, return_index=True, return_inverse=True
-    )
-    return np.asarray(np.argsort(np.argsort(first_node_of_component))[component_of_node])
+        return np.asarray(np.argsort(np.argsort(first_systems))[component_of_system])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import numpy as np
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs, chunks
 from custodes.stats.multiple_testing import STREAM
+from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.random_part import p_random
 from custodes.stats.strength.strengths import Strengths, TieModel, fit_battles
@@ -75,13 +76,9 @@ def correct_strengths(
     from scipy.sparse import csr_array, diags_array
 
     weight_of_battle, is_labelled_battle = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
-    labelling_rate = (
-        weight_of_battle[is_labelled_battle].sum() / weight_of_battle.sum() if is_labelled_battle.any() else np.nan
-    )
-    labelling_probability = np.full(len(weight_of_battle), labelling_rate) if probability is None else probability
-    inverse_probability = np.where(
-        is_labelled_battle, 1 / np.where(is_labelled_battle, labelling_probability, 1.0), 0.0
-    )
+    labelling_rate = (weight_of_battle @ is_labelled_battle / weight_of_battle.sum()) or np.nan
+    labelling_probability = labelling_rate if probability is None else probability
+    inverse_probability = is_labelled_battle / np.where(is_labelled_battle, labelling_probability, 1.0)
     human_battles = replace(
         battles,
         sign=np.where(is_labelled_battle, human_sign, ABSENT).astype(np.int8),
@@ -114,10 +111,9 @@ def correct_strengths(
     human_only_scores = human_fit.correct_leverage(
         human_fit.scores(human_fit.residual(human_davidson_fit.coefficients))
     )
-    metric_weight_of_unit = _control_weights(
-        human_only_scores, metric_control_scores, human_davidson_fit.inverse[:n_systems]
+    metric_weight_matrix = diags_array(
+        _control_weights(human_only_scores, metric_control_scores, human_davidson_fit.inverse[:n_systems])
     )
-    metric_weight_matrix = diags_array(metric_weight_of_unit)
     tilted_fit = human_fit.refit_with_tilt((metric_weight_matrix @ metric_control_scores).sum(axis=0))
     adjusted_coefficients = tilted_fit.fit.coefficients
     # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
@@ -135,16 +131,13 @@ def correct_strengths(
             (human_only_scores, human_davidson_fit.inverse),
         )
     )
-    adjusted_variance_sum, human_only_variance_sum = (
-        covariance_matrix.diagonal()[:n_systems].sum()
-        for covariance_matrix in (adjusted_covariance, human_only_covariance)
+    variance_ratio = np.trace(adjusted_covariance[:n_systems, :n_systems]) / np.trace(
+        human_only_covariance[:n_systems, :n_systems]
     )
-    has_finite_strengths = bool(
-        (human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all()
-    )
+    has_finite_strengths = (human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all()
     return CorrectedStrengths(
         strengths=human_fit.strengths(adjusted_coefficients, adjusted_covariance, resamples, rng),
-        saving=1 - float(adjusted_variance_sum / human_only_variance_sum) if has_finite_strengths else np.nan,
+        saving=1 - float(variance_ratio) if has_finite_strengths else np.nan,
         # The test uses all battles, also those between systems that human ratings do not connect.
         p_random=p_random(fit_battles(battles, n_systems=n_systems, ties=ties), is_labelled_battle[battles.is_usable])
         if probability is None and not by_pair
@@ -167,12 +160,7 @@ def _pair_residual_weights(battles: Battles, is_labelled_battle: Bools, *, n_sys
         np.bincount(pair_of_battle, weights=battles.weight * is_summed_battle)[pair_of_battle]
         for is_summed_battle in (is_labelled_battle, ~is_labelled_battle)
     )
-    labelled_weight_odds = np.divide(
-        pair_labelled_weight_of_battle,
-        pair_unlabelled_weight_of_battle,
-        out=np.zeros(len(pair_of_battle)),
-        where=pair_unlabelled_weight_of_battle > 0,
-    )
+    labelled_weight_odds = np.nan_to_num(ratio(pair_labelled_weight_of_battle, pair_unlabelled_weight_of_battle))
     return np.where(is_labelled_battle, -1.0 * (pair_unlabelled_weight_of_battle > 0), labelled_weight_odds)
 
 

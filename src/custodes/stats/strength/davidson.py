@@ -49,14 +49,8 @@ class Fit:
         """Return the residuals (kinds, 3, 2) of half the sign, and of the tie indicator, for each kind and outcome."""
         log_nu = coefficients[-1] if self.has_ties else -np.inf
         mean_half_signs, tie_probabilities, _ = _moments(self.design @ coefficients, log_nu)
-        half_sign_of_outcome, tie_indicator_of_outcome = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
-        return np.stack(
-            [
-                half_sign_of_outcome - mean_half_signs[:, np.newaxis],
-                tie_indicator_of_outcome - tie_probabilities[:, np.newaxis],
-            ],
-            axis=2,
-        )
+        values_of_outcome = np.array([[0.5, 0.0], [0.0, 1.0], [-0.5, 0.0]])
+        return values_of_outcome - np.stack([mean_half_signs, tie_probabilities], axis=1)[:, np.newaxis]
 
 
 def strength_design(first: Ints, second: Ints, covariates: Floats, n_systems: int) -> Any:
@@ -68,11 +62,11 @@ def strength_design(first: Ints, second: Ints, covariates: Floats, n_systems: in
     from scipy.sparse import csr_array
 
     n_kinds, n_effects = covariates.shape
-    entries = np.column_stack([np.ones(n_kinds), np.full(n_kinds, -1.0), covariates])
+    entries = np.column_stack([np.ones(n_kinds), np.full(n_kinds, -1.0), covariates]).ravel()
     effect_columns = np.tile(np.arange(n_systems, n_systems + n_effects), (n_kinds, 1))
-    entry_columns = np.column_stack([first, second, effect_columns])
-    row_pointers = np.arange(n_kinds + 1) * entries.shape[1]
-    return csr_array((entries.ravel(), entry_columns.ravel(), row_pointers), shape=(n_kinds, n_systems + n_effects + 1))
+    entry_columns = np.column_stack([first, second, effect_columns]).ravel()
+    row_pointers = np.arange(n_kinds + 1) * (2 + n_effects)
+    return csr_array((entries, entry_columns, row_pointers), shape=(n_kinds, n_systems + n_effects + 1))
 
 
 def row_products(design: Any) -> Any:
@@ -110,24 +104,22 @@ def fit(
     observed_sums = _row_sum((kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2, design)
     observed_sums[-1] = n_ties
     observed_sums += tilt
-    level_projection = np.zeros((len(observed_sums), len(observed_sums)))  # projection onto unidentified shifts
     is_same_component = component[:, np.newaxis] == component
+    level_projection = np.zeros((len(observed_sums), len(observed_sums)))  # projection onto unidentified shifts
     level_projection[:n_systems, :n_systems] = is_same_component / is_same_component.sum(axis=1)
     level_projection[-1, -1] = not has_ties
     coefficients, pseudo_counts = np.zeros(len(observed_sums)), np.zeros(len(weight_of_kind))
     if has_ties:
         coefficients[-1] = np.log(2 * n_ties / max(weight_of_kind.sum() - n_ties, 1.0))
+    nu_term = 0.0 if has_ties else -np.inf  # without ties, nu is 0
 
-    def log_nu(coefficient_vector: Floats) -> float:
-        return float(coefficient_vector[-1]) if has_ties else -np.inf
-
-    def log_likelihood(coefficient_vector: Floats) -> float:
-        log_normalisers = _log_sum(design @ coefficient_vector, log_nu(coefficient_vector))
-        return float(observed_sums @ coefficient_vector - (weight_of_kind + pseudo_counts) @ log_normalisers)
+    def log_likelihood(coefficients: Floats) -> float:
+        log_normalisers = _log_sum(design @ coefficients, coefficients[-1] + nu_term)
+        return float(observed_sums @ coefficients - (weight_of_kind + pseudo_counts) @ log_normalisers)
 
     for _ in range(_STEPS):
         log_odds = design @ coefficients
-        mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, log_nu(coefficients))
+        mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, coefficients[-1] + nu_term)
         if penalised:
             unpenalised_inverse = invert_information(
                 information_of(design, products, weight_of_kind, outcome_variances), level_projection
@@ -140,12 +132,12 @@ def fit(
         inverse_information = invert_information(
             information_of(design, products, total_weights, outcome_variances), level_projection
         )
+        if inverse_information is None and penalised and not has_tilt:
+            raise InputError(
+                "covariates cannot be separated from the strengths; leave out covariates that are constant, or that"
+                " depend only on the systems or on other covariates"
+            )
         if inverse_information is None:
-            if penalised and not has_tilt:
-                raise InputError(
-                    "covariates cannot be separated from the strengths; leave out covariates that are constant, or that"
-                    " depend only on the systems or on other covariates"
-                )
             return None
         expected_sums = _row_sum(total_weights * mean_half_signs, design)
         expected_sums[-1] = total_weights @ tie_probabilities
@@ -217,19 +209,12 @@ def _row_sum(weights: Floats, rows: Any) -> Floats:
 def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
     """Return the mean of half a sign, the probability of a tie, and (..., 3) their variances and covariance."""
     log_normalisers = _log_sum(log_odds, log_nu)
-    p_win, p_tie, p_loss = (
-        np.exp(log_odds / 2 - log_normalisers),
-        np.exp(log_nu - log_normalisers),
-        np.exp(-log_odds / 2 - log_normalisers),
-    )
+    p_win, p_tie, p_loss = (np.exp(log_p - log_normalisers) for log_p in (log_odds / 2, log_nu, -log_odds / 2))
     mean_half_signs = (p_win - p_loss) / 2
     # equals (p_win + p_loss) / 4 - mean_half_signs^2, but loses no precision if one side nearly always wins
     half_sign_variances = p_win * p_loss + p_tie * (p_win + p_loss) / 4
-    return (
-        mean_half_signs,
-        p_tie,
-        np.stack([half_sign_variances, p_tie * (p_win + p_loss), -mean_half_signs * p_tie], axis=-1),
-    )
+    variances = np.stack([half_sign_variances, p_tie * (p_win + p_loss), -mean_half_signs * p_tie], axis=-1)
+    return mean_half_signs, p_tie, variances
 
 
 def _log_sum(log_odds: Floats, log_nu: float) -> Floats:
@@ -243,15 +228,11 @@ def invert_information(information: Floats, level_projection: Floats) -> Floats 
     """
     mean_information = float(information.diagonal().sum()) / len(information)
     information_with_level = information + mean_information * level_projection
-    diagonal_square_roots = np.sqrt(information_with_level.diagonal())
-    if not (diagonal_square_roots > 0).all():
+    diagonal = information_with_level.diagonal()
+    if not (diagonal > 0).all():
         return None
-    eigenvalues, eigenvectors = np.linalg.eigh(
-        information_with_level / np.outer(diagonal_square_roots, diagonal_square_roots)
-    )
+    scales = np.sqrt(np.outer(diagonal, diagonal))
+    eigenvalues, eigenvectors = np.linalg.eigh(information_with_level / scales)
     if eigenvalues[0] <= _SINGULAR * eigenvalues[-1]:
         return None
-    return np.asarray(
-        (eigenvectors / eigenvalues) @ eigenvectors.T / np.outer(diagonal_square_roots, diagonal_square_roots)
-        - level_projection / mean_information
-    )
+    return np.asarray((eigenvectors / eigenvalues) @ eigenvectors.T / scales - level_projection / mean_information)

@@ -33,48 +33,35 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     NaN without resamples, with more than `MOST_PAIRS` pairs, or with too few clusters for a test.
     """
     from scipy.sparse import diags_array
-    from scipy.special import ndtr, stdtrit
+    from scipy.special import expit, ndtr, stdtrit
 
     n_pairs = len(pairs.first)
     is_undecided_pair = ~is_different[pairs.first, pairs.second]
     n_battles, n_untied = pairs.outcomes.sum(axis=1), pairs.outcomes[:, 0] + pairs.outcomes[:, 2]
-    if (
-        len(strengths.draws) < 3
-        or n_pairs > MOST_PAIRS
-        or smallest_p_value(strengths.n_units) > 1 - confidence
-        or not is_undecided_pair.any()
-        or not n_untied.any()
-    ):
-        return np.full(n_pairs, np.nan)
+    n_more_battles_of_pair = np.full(n_pairs, np.nan)
+    is_too_few_or_many = len(strengths.draws) < 3 or n_pairs > MOST_PAIRS or not n_untied.any()
+    if is_too_few_or_many or smallest_p_value(strengths.n_units) > 1 - confidence:
+        return n_more_battles_of_pair
     defined_systems = np.flatnonzero(np.isfinite(strengths.draws[0]))
     strength_covariance = np.atleast_2d(np.cov(strengths.draws[1:, defined_systems], rowvar=False))
-    first_positions, second_positions = (
-        np.searchsorted(defined_systems, pairs.first),
-        np.searchsorted(defined_systems, pairs.second),
-    )
+    first_positions, second_positions = np.searchsorted(defined_systems, [pairs.first, pairs.second])
     difference_variances, is_varying_pair = variance_of_differences(
         strength_covariance, first_positions, second_positions
     )
-    t_statistics = ratio(
-        np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]),
-        np.sqrt(np.maximum(difference_variances, 0.0)),
-    )
+    differences = np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second])
+    t_statistics = ratio(differences, np.sqrt(np.maximum(difference_variances, 0.0)))
     is_tested_pair = is_undecided_pair & is_varying_pair
     is_bounded_pair = strengths.bounded[pairs.first] & strengths.bounded[pairs.second]
     forecast_pairs = np.flatnonzero(is_tested_pair & is_bounded_pair & ~pairs.has_shared_cluster)
-    n_more_battles_of_pair = np.full(n_pairs, np.nan)
     if not len(forecast_pairs):
         return n_more_battles_of_pair
     critical_z = NormalMaximum(
         strength_covariance, first_positions[is_tested_pair], second_positions[is_tested_pair]
     ).quantile(1 - confidence)
     untied_rate = (n_untied + n_untied.sum() / n_battles.sum()) / (n_battles + 1)
-    stronger_win_probability = 1 / (
-        1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]))
-    )
-    information_per_battle = (
-        untied_rate * stronger_win_probability * (1 - stronger_win_probability)
-    )  # information of one battle if all are independent
+    win_probability = expit(differences)
+    # information of one battle if all are independent
+    information_per_battle = untied_rate * win_probability * (1 - win_probability)
     design = strength_design(pairs.first, pairs.second, np.empty((n_pairs, 0)), len(strengths.bounded))
     laplacian = (design.T @ (diags_array(n_battles * information_per_battle) @ design)).toarray()
     laplacian_inverse = np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True)
@@ -87,9 +74,8 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
 
     def n_more_battles(gain: Floats) -> Floats:
         """Return the number of further battles that gives a gain of information."""
-        return ratio(
-            _information_to_add(gain, difference_variances, model_variance) * design_effect, information_per_battle
-        )
+        information = _information_to_add(gain, difference_variances, model_variance)
+        return ratio(information * design_effect, information_per_battle)
 
     def is_undecided_after(gain: Floats) -> Bools:
         """Return whether the expected |t| after a gain of information is below the critical value."""

@@ -79,18 +79,13 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
         adjust(_p_value(effective_wins, effective_losses, null_probability, pairs.freedom), correction="holm")
         for null_probability in (win_probability_if_equal, win_probability_by_strengths)
     )
-    with np.errstate(invalid="ignore"):
-        better_signs = np.where(
-            direct_p_values <= alpha,
-            np.sign(ratio(effective_wins, effective_wins + effective_losses) - win_probability_if_equal),
-            0,
-        )
-        return DirectTests(
-            p_direct=direct_p_values,
-            p_fit=fit_p_values,
-            better=better_signs,
-            misfit=fit_p_values <= alpha,
-        )
+    surplus = ratio(effective_wins, effective_wins + effective_losses) - win_probability_if_equal
+    return DirectTests(
+        p_direct=direct_p_values,
+        p_fit=fit_p_values,
+        better=np.where(direct_p_values <= alpha, np.sign(surplus), 0),
+        misfit=fit_p_values <= alpha,
+    )
 
 
 def _p_value(wins: Floats, losses: Floats, win_probability: Floats, freedom: Floats) -> Floats:
@@ -116,25 +111,19 @@ def _expected_win_rates(
     The first probability holds for equal strengths, the second for fitted strengths. Each is a mean over the
     comparisons of the pair, which differ in their covariates.
     """
-    counts_by_battle_kind = count_by_kind(battles, battles.weight * battles.multiplicity)
-    n_counted_of_kind = (
-        counts_by_battle_kind.outcomes.sum(axis=1)
-        if ties_are_half
-        else counts_by_battle_kind.outcomes[:, 0] + counts_by_battle_kind.outcomes[:, 2]
+    from scipy.special import expit
+
+    kinds = count_by_kind(battles, battles.weight * battles.multiplicity)
+    n_counted_of_kind = kinds.outcomes @ [1.0, float(ties_are_half), 1.0]
+    log_odds_if_equal = kinds.covariates @ strengths.effects[0]
+    log_odds = log_odds_if_equal + strengths.draws[0, kinds.first] - strengths.draws[0, kinds.second]
+    n_pairs, n_systems = len(pairs.first), strengths.draws.shape[1]
+    pair_of_kind = np.searchsorted(pairs.first * n_systems + pairs.second, kinds.first * n_systems + kinds.second)
+    n_counted_of_pair, expected_wins_if_equal, expected_wins = (
+        np.bincount(pair_of_kind, weights=n_counted_of_kind * probability, minlength=n_pairs)
+        for probability in (np.ones(len(log_odds)), expit(log_odds_if_equal), expit(log_odds))
     )
-    covariate_log_odds = counts_by_battle_kind.covariates @ strengths.effects[0]
-    strength_differences = (
-        strengths.draws[0, counts_by_battle_kind.first] - strengths.draws[0, counts_by_battle_kind.second]
+    win_rate_if_equal, win_rate = np.nan_to_num(
+        ratio(np.stack([expected_wins_if_equal, expected_wins]), n_counted_of_pair), nan=0.5
     )
-    n_systems = strengths.draws.shape[1]
-    pair_of_kind = np.searchsorted(
-        pairs.first * n_systems + pairs.second, counts_by_battle_kind.first * n_systems + counts_by_battle_kind.second
-    )
-    n_counted_of_pair = np.bincount(pair_of_kind, weights=n_counted_of_kind, minlength=len(pairs.first))
-    expected_wins_if_equal, expected_wins_by_strengths = (
-        np.bincount(pair_of_kind, weights=n_counted_of_kind / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
-        for log_odds in (covariate_log_odds, covariate_log_odds + strength_differences)
-    )
-    return np.where(n_counted_of_pair > 0, ratio(expected_wins_if_equal, n_counted_of_pair), 0.5), np.where(
-        n_counted_of_pair > 0, ratio(expected_wins_by_strengths, n_counted_of_pair), 0.5
-    )
+    return win_rate_if_equal, win_rate

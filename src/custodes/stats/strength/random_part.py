@@ -42,29 +42,18 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     log_odds = (davidson_fit.design @ davidson_fit.coefficients)[kind_of_battle]
     stronger_side_signs = np.where(log_odds < 0, -1.0, 1.0)
     half_sign_residuals, tie_residuals = metric_fit.residual(davidson_fit.coefficients).T
-    scalar_features = np.stack(
-        [
-            np.abs(log_odds),
-            half_sign_residuals * stronger_side_signs,
-            tie_residuals,
-            *(
-                half_sign_residuals * covariate_values
-                for covariate_values in battle_counts.covariates[kind_of_battle].T
-            ),
-        ]
+    covariate_features = half_sign_residuals * battle_counts.covariates[kind_of_battle].T
+    scalar_features = np.vstack(
+        [np.abs(log_odds), half_sign_residuals * stronger_side_signs, tie_residuals, covariate_features]
     )
     battle_system_signs = csr_array(davidson_fit.design[kind_of_battle, :n_systems])
     is_tested_system = np.asarray(abs(battle_system_signs).sum(axis=0)) * labelling_rate >= _LEAST
-    feature_matrices = [
-        csr_array(scalar_features.T),
+    feature_matrices = (
+        scalar_features.T,
         abs(battle_system_signs)[:, is_tested_system],
         diags_array(half_sign_residuals) @ battle_system_signs[:, is_tested_system],
-    ]
-    p_values = [
-        _covariance_p_value(csr_array(feature_matrix), is_annotated - labelling_rate, unit_of_battle)
-        for feature_matrix in feature_matrices
-    ]
-    return _bonferroni(p_values)
+    )
+    return _smallest_p_value(feature_matrices, is_annotated - labelling_rate, unit_of_battle)
 
 
 def p_random_within_pairs(
@@ -86,7 +75,7 @@ def p_random_within_pairs(
     ... ]
     [False, True]
     """
-    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse import diags_array
 
     _, pair_of_battle, n_battles_of_pair = np.unique(
         first * n_systems + second, return_inverse=True, return_counts=True
@@ -105,28 +94,29 @@ def p_random_within_pairs(
     battle_system_signs = strength_design(first, second, np.empty((len(sign), 0)), n_systems)[:, :n_systems]
     annotated_share_of_pair = np.bincount(pair_of_battle, weights=is_annotated) / n_battles_of_pair
     n_expected_of_system = abs(battle_system_signs).T @ annotated_share_of_pair[pair_of_battle]
-    return _bonferroni(
-        [
-            _covariance_p_value(csr_array(feature_matrix), annotation_surplus, unit, variance_of_pair[pair_of_battle])
-            for feature_matrix in (
-                np.stack([centred_signs * stronger_side_signs, centred_ties], axis=1),
-                diags_array(centred_signs) @ battle_system_signs[:, n_expected_of_system >= _LEAST],
-            )
-        ]
+    feature_matrices = (
+        np.stack([centred_signs * stronger_side_signs, centred_ties], axis=1),
+        diags_array(centred_signs) @ battle_system_signs[:, n_expected_of_system >= _LEAST],
     )
+    return _smallest_p_value(feature_matrices, annotation_surplus, unit, variance_of_pair[pair_of_battle])
 
 
-def _bonferroni(p_values: Sequence[float]) -> float:
-    """Return the smallest p-value times the number of finite p-values; NaN without a finite p-value."""
-    finite_p_values = [p_value for p_value in p_values if np.isfinite(p_value)]
-    return min(1.0, len(finite_p_values) * min(finite_p_values)) if finite_p_values else np.nan
+def _smallest_p_value(
+    feature_matrices: Sequence[Any], surplus: Floats, unit: Ints, variance: Floats | None = None
+) -> float:
+    """Test whether each matrix of features (n, d) has zero covariance with a surplus (n,) that sums to 0.
 
-
-def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Floats | None = None) -> float:
-    """Test whether sparse features (n, d) have zero covariance with a surplus (n,) that sums to 0; return the p-value.
-
-    `variance` (n,) is the variance of the surplus of each row; None if it is equal for all rows.
+    The result is the smallest p-value times the number of finite p-values; NaN without a finite p-value. `variance`
+    (n,) is the variance of the surplus of each row; None if it is equal for all rows.
     """
+    from scipy.sparse import csr_array
+
+    p_values = [_covariance_p_value(csr_array(features), surplus, unit, variance) for features in feature_matrices]
+    return float(min(1.0, np.fmin.reduce(p_values) * np.isfinite(p_values).sum()))
+
+
+def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Floats | None) -> float:
+    """Return the p-value of the test of one sparse matrix of features; NaN if it cannot be tested."""
     from scipy.sparse import csr_array, diags_array
     from scipy.special import fdtrc
 
@@ -143,10 +133,8 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Fl
         covariance_of_sums -= variance_of_row.sum() * np.outer(mean_features, mean_features)
     else:
         surplus_matrix = csr_array((surplus, (unit_of_row, np.arange(n_rows))), shape=(n_units, n_rows))
-        feature_surplus_of_unit, surplus_sum_of_unit = (
-            surplus_matrix @ features,
-            np.bincount(unit_of_row, weights=surplus),
-        )
+        feature_surplus_of_unit = surplus_matrix @ features
+        surplus_sum_of_unit = np.bincount(unit_of_row, weights=surplus)
         cross_products = np.outer(feature_surplus_of_unit.T @ surplus_sum_of_unit, mean_features)
         covariance_of_sums = (
             (feature_surplus_of_unit.T @ feature_surplus_of_unit).toarray()
@@ -158,31 +146,13 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Fl
         surplus_square_sum_of_unit = np.bincount(unit_of_row, weights=surplus**2)
         effective_n = float(surplus_square_sum_of_unit.sum() ** 2 / (surplus_square_sum_of_unit**2).sum())
     sum_sds = np.sqrt(covariance_of_sums.diagonal().clip(0.0))
-    is_varying_feature = sum_sds > _SAME * max(1.0, float(sum_sds.max(initial=0.0)))
-    if not is_varying_feature.any():
+    is_varying = sum_sds > _SAME * max(1.0, float(sum_sds.max(initial=0.0)))
+    sum_sds, covariance_of_sums = sum_sds[is_varying], covariance_of_sums[np.ix_(is_varying, is_varying)]
+    eigenvalues, eigenvectors = np.linalg.eigh(covariance_of_sums / np.outer(sum_sds, sum_sds))
+    is_positive = eigenvalues > _SAME
+    rank = int(is_positive.sum())
+    if not rank or effective_n <= rank + 1:
         return np.nan
-    eigenvalues, eigenvectors = np.linalg.eigh(
-        covariance_of_sums[np.ix_(is_varying_feature, is_varying_feature)]
-        / np.outer(sum_sds[is_varying_feature], sum_sds[is_varying_feature])
-    )
-    is_positive_eigenvalue = eigenvalues > _SAME
-    covariance_rank = int(is_positive_eigenvalue.sum())
-    test_statistic = float(
-        (
-            (
-                (feature_surplus_sums[is_varying_feature] / sum_sds[is_varying_feature])
-                @ eigenvectors[:, is_positive_eigenvalue]
-            )
-            ** 2
-            / eigenvalues[is_positive_eigenvalue]
-        ).sum()
-    )
-    if effective_n <= covariance_rank + 1:
-        return np.nan
-    return float(
-        fdtrc(
-            covariance_rank,
-            effective_n - covariance_rank,
-            test_statistic * (effective_n - covariance_rank) / (covariance_rank * (effective_n - 1)),
-        )
-    )
+    components = (feature_surplus_sums[is_varying] / sum_sds) @ eigenvectors[:, is_positive]
+    f_statistic = (components**2 / eigenvalues[is_positive]).sum() * (effective_n - rank) / (rank * (effective_n - 1))
+    return float(fdtrc(rank, effective_n - rank, f_statistic))

@@ -72,12 +72,9 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
             n_units=strengths.n_units,
             alpha=1 - confidence,
         )
-        pair_indices = defined_systems[first_positions], defined_systems[second_positions]
-        for result_matrix, pair_values in (
-            (p_adjusted, test_results.p_adjusted),
-            (at_threshold, test_results.at_threshold),
-        ):
-            result_matrix[pair_indices] = result_matrix[pair_indices[::-1]] = pair_values
+        firsts, seconds = defined_systems[first_positions], defined_systems[second_positions]
+        p_adjusted[firsts, seconds] = p_adjusted[seconds, firsts] = test_results.p_adjusted
+        at_threshold[firsts, seconds] = at_threshold[seconds, firsts] = test_results.at_threshold
     with np.errstate(invalid="ignore"):
         is_significant_pair = (p_adjusted <= 1 - confidence) & ~at_threshold
         is_stronger_opponent = estimates - estimates[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a
@@ -90,11 +87,8 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
             is_significant_pair & is_stronger_opponent.T,
         )
     )
-    ranks_and_bounds = (
-        1 + n_stronger,
-        1 + n_significantly_stronger,
-        is_same_component.sum(axis=1) - n_significantly_weaker,
-    )
+    worst_ranks = is_same_component.sum(axis=1) - n_significantly_weaker
+    ranks_and_bounds = 1 + n_stronger, 1 + n_significantly_stronger, worst_ranks
     rank, low, high = np.where(np.isfinite(estimates), ranks_and_bounds, -1)
     return Ranks(
         rank=rank,

@@ -67,21 +67,13 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     first_fit = _refit(battle_counts, strengths.component, ties_are_half=ties_are_half)
     if first_fit is None:
         return None
-    candidate_systems = [
-        int(rival)
-        for rival in component_systems[
-            np.argsort(-round_for_sorting(estimated_strengths[component_systems]), kind="stable")
-        ]
-        if rival != leader
+    ranked_systems = component_systems[
+        np.argsort(-round_for_sorting(estimated_strengths[component_systems]), kind="stable")
     ]
-    n_removals_by_candidate = [
-        _select_removals(first_fit, mean_weight_of_outcome, n_battles_of_outcome, leader, rival)[1]
-        for rival in candidate_systems
-    ]
-    cheapest_rivals = [
-        candidate_systems[candidate_index]
-        for candidate_index in np.argsort(n_removals_by_candidate, kind="stable")[:_CANDIDATES]
-    ]
+    rivals = sorted(
+        (rival for rival in ranked_systems.tolist() if rival != leader),
+        key=lambda rival: _select_removals(first_fit, mean_weight_of_outcome, n_battles_of_outcome, leader, rival)[1],
+    )
     removals = [
         _search_removal(
             battle_counts,
@@ -93,7 +85,7 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
             strengths.component,
             ties_are_half=ties_are_half,
         )
-        for rival in cheapest_rivals
+        for rival in rivals[:_CANDIDATES]
     ]
     return min(filter(None, removals), key=lambda removal: removal.number, default=None)
 
@@ -102,7 +94,7 @@ def _search_removal(
     battle_counts: BattleCounts,
     mean_weight_of_outcome: Floats,
     n_battles_of_outcome: Floats,
-    current_fit: Fit,
+    first_fit: Fit | None,
     leader: int,
     rival: int,
     component: Ints,
@@ -110,10 +102,10 @@ def _search_removal(
     ties_are_half: bool,
 ) -> Removal | None:
     """Return a removal in favour of `rival`; None if no removal helps."""
-    n_remaining_of_outcome, n_removed = n_battles_of_outcome.copy(), 0
-    while True:
+    n_remaining_of_outcome, new_fit = n_battles_of_outcome.copy(), first_fit
+    while new_fit is not None:
         removal_order, n_needed_removals = _select_removals(
-            current_fit, mean_weight_of_outcome, n_remaining_of_outcome, leader, rival
+            new_fit, mean_weight_of_outcome, n_remaining_of_outcome, leader, rival
         )
         if not len(removal_order):
             return None
@@ -122,23 +114,18 @@ def _search_removal(
         n_taken_in_order = np.clip(
             n_step_removals - (np.cumsum(n_removable_in_order) - n_removable_in_order), 0, n_removable_in_order
         )
-        n_remaining_of_outcome = n_remaining_of_outcome.copy()
         n_remaining_of_outcome.ravel()[removal_order] -= n_taken_in_order
-        n_removed += int(n_taken_in_order.sum())
         new_fit = _refit(
             replace(battle_counts, outcomes=mean_weight_of_outcome * n_remaining_of_outcome),
             component,
             ties_are_half=ties_are_half,
         )
-        if new_fit is None:
-            return None
-        current_fit = new_fit
-        component_strengths = np.where(
-            component == component[leader], current_fit.coefficients[: len(component)], -np.inf
-        )
+        coefficients = np.zeros(len(component)) if new_fit is None else new_fit.coefficients[: len(component)]
+        component_strengths = np.where(component == component[leader], coefficients, -np.inf)
         successor = int(component_strengths.argmax())
         if component_strengths[successor] - component_strengths[leader] > _SAME:
-            return Removal(successor=successor, number=n_removed)
+            return Removal(successor=successor, number=int((n_battles_of_outcome - n_remaining_of_outcome).sum()))
+    return None
 
 
 def _refit(battle_counts: BattleCounts, component: Ints, *, ties_are_half: bool) -> Fit | None:
@@ -162,27 +149,20 @@ def _select_removals(
     """
     inverse_contrast = current_fit.inverse[leader] - current_fit.inverse[rival]
     residuals = current_fit.residual(current_fit.coefficients)
-    strength_gain_of_outcome = (
+    strength_gains = (
         residuals[:, :, 0] * (current_fit.design @ inverse_contrast)[:, np.newaxis]
         + residuals[:, :, 1] * inverse_contrast[-1]
     )
-    strength_gain_of_outcome = round_for_sorting(
-        np.where(n_battles_of_outcome > 0, mean_weight_of_outcome * strength_gain_of_outcome, 0.0).ravel()
+    strength_gains = round_for_sorting(
+        np.where(n_battles_of_outcome > 0, mean_weight_of_outcome * strength_gains, 0.0).ravel()
     )
-    removal_order = np.argsort(-strength_gain_of_outcome, kind="stable")
-    removal_order = removal_order[strength_gain_of_outcome[removal_order] > 0]
+    removal_order = np.argsort(-strength_gains, kind="stable")[: (strength_gains > 0).sum()]
+    gains, n_battles = strength_gains[removal_order], n_battles_of_outcome.ravel()[removal_order]
     strength_gap = max(0.0, current_fit.coefficients[leader] - current_fit.coefficients[rival] - _SAME)
-    cumulative_gain = np.cumsum(strength_gain_of_outcome[removal_order] * n_battles_of_outcome.ravel()[removal_order])
+    cumulative_gain = np.cumsum(gains * n_battles)
     n_complete_outcomes = int(np.searchsorted(cumulative_gain, strength_gap))
     if n_complete_outcomes == len(removal_order):
         return removal_order, np.inf
-    gain_before = (
-        cumulative_gain[n_complete_outcomes]
-        - strength_gain_of_outcome[removal_order[n_complete_outcomes]]
-        * n_battles_of_outcome.ravel()[removal_order[n_complete_outcomes]]
-    )
-    n_battles_before = n_battles_of_outcome.ravel()[removal_order[:n_complete_outcomes]].sum()
-    return removal_order, float(
-        n_battles_before
-        + np.ceil((strength_gap - gain_before) / strength_gain_of_outcome[removal_order[n_complete_outcomes]] - _SAME)
-    )
+    surplus_gain = cumulative_gain[n_complete_outcomes] - strength_gap
+    n_unneeded = np.floor(surplus_gain / gains[n_complete_outcomes] + _SAME)
+    return removal_order, float(n_battles[: n_complete_outcomes + 1].sum() - n_unneeded)

@@ -82,13 +82,8 @@ def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *,
     effective_clusters_of_system = np.full(n_systems, np.inf)
     if not is_correlated_battle.any():
         return effective_clusters_of_system
-    weight_matrix = csr_array(
-        (
-            weight_of_battle[is_correlated_battle],
-            (unit_of_battle[is_correlated_battle], kinds.kind[is_correlated_battle]),
-        ),
-        shape=(n_units, n_kinds),
-    )
+    positions = unit_of_battle[is_correlated_battle], kinds.kind[is_correlated_battle]
+    weight_matrix = csr_array((weight_of_battle[is_correlated_battle], positions), shape=(n_units, n_kinds))
     weight_of_kind = np.bincount(kinds.kind, weights=weight_of_battle * battles.multiplicity, minlength=n_kinds)
     for system_slice in chunks(n_systems, n_kinds):
         variance_contributions = (fit.design @ fit.inverse[:, system_slice]) ** 2 * fit.variance[:, :1]
@@ -120,18 +115,14 @@ def widen_covariance(
     # With the default tolerance, rounding errors of an inverse with unidentified shifts would count as rank.
     rank = np.linalg.matrix_rank(fit.inverse, rtol=_ROUNDING, hermitian=True)
     design_effect = max(1.0, float((score_products * fit.inverse).sum() / rank))
-    strength_variances = covariance.diagonal()[:n_systems]
-    widened_covariance = covariance.copy()
-    widened_covariance[np.arange(n_systems), np.arange(n_systems)] += relative_widening * np.maximum(
-        strength_variances, fit.inverse.diagonal()[:n_systems] * design_effect
-    )
-    return widened_covariance
+    variances = np.maximum(covariance.diagonal(), fit.inverse.diagonal() * design_effect)[:n_systems]
+    return covariance + np.diag(np.append(relative_widening * variances, np.zeros(len(covariance) - n_systems)))
 
 
 def penalty_moments(fit: Fit) -> Floats:
     """Return the second moments (p, p) of the scores of the battles that the penalty adds, half won and half lost."""
-    half_sign_residuals, tie_residuals = np.moveaxis(fit.residual(fit.coefficients)[:, [0, 2]], -1, 0)
-    moments = np.stack([half_sign_residuals**2, tie_residuals**2, half_sign_residuals * tie_residuals], axis=-1)
+    residuals = fit.residual(fit.coefficients)[:, [0, 2]]
+    moments = np.concatenate([residuals**2, residuals.prod(axis=2, keepdims=True)], axis=2)
     return information_of(fit.design, fit.products, fit.pseudo, moments.mean(axis=1))
 
 
@@ -142,9 +133,8 @@ def normal_draws(covariance: Floats, n_draws: int, rng: np.random.Generator) -> 
     smaller than p + 1, there are p + 1 draws.
     """
     eigenvalues, eigenvectors = np.linalg.eigh(covariance)
-    n_coefficients = len(eigenvalues)
-    n_draws = max(n_draws, n_coefficients + 1) if n_draws else 0
-    draws = rng.standard_normal((n_draws, n_coefficients))
+    n_draws = max(n_draws, len(covariance) + 1) if n_draws else 0
+    draws = rng.standard_normal((n_draws, len(covariance)))
     if n_draws:
         draws = np.linalg.qr(draws - draws.mean(axis=0))[0] * np.sqrt(n_draws - 1)
     return np.asarray(draws * np.sqrt(eigenvalues.clip(0.0)) @ eigenvectors.T)

@@ -176,13 +176,15 @@ class StrengthFit:
         If there is no such fit, because the sum exceeds the possible wins, the coefficients are moved by one Newton
         step instead.
         """
-        is_penalised, ties_are_half = bool(self.fit.pseudo.any()), self.ties == "half"
         tilted_fit = fit(
-            self.battle_counts, component=self.component, ties_are_half=ties_are_half, penalised=is_penalised, tilt=tilt
+            self.battle_counts,
+            component=self.component,
+            ties_are_half=self.ties == "half",
+            penalised=bool(self.fit.pseudo.any()),
+            tilt=tilt,
         )
-        if tilted_fit is None:
-            tilted_fit = replace(self.fit, coefficients=self.fit.coefficients + self.fit.inverse @ tilt)
-        return replace(self, fit=tilted_fit)
+        newton_step = replace(self.fit, coefficients=self.fit.coefficients + self.fit.inverse @ tilt)
+        return replace(self, fit=tilted_fit or newton_step)
 
     def covariance(self, adjusted_scores: Any, inverse: Floats, *, scores: Any) -> Floats:
         """Return the cluster-robust covariance (p, p) of the coefficients, inverse @ middle @ inverse.
@@ -191,15 +193,14 @@ class StrengthFit:
         of `adjusted_scores` is the score of one cluster; `inverse` (p, p) is the inverse information. The variances of
         systems with few clusters are increased with the help of the `scores` (units, p) of this fit.
         """
-        effective_clusters_of_system = count_effective_clusters(
-            self.fit, self.battle_counts, self.battles, n_systems=len(self.component)
-        )
         score_products = (adjusted_scores.T @ adjusted_scores).toarray() + penalty_moments(self.fit)
         return widen_covariance(
             inverse @ score_products @ inverse,
             self.fit,
             scores,
-            effective_clusters=effective_clusters_of_system,
+            effective_clusters=count_effective_clusters(
+                self.fit, self.battle_counts, self.battles, n_systems=len(self.component)
+            ),
             n_units=self.n_effective_clusters,
         )
 
@@ -207,17 +208,15 @@ class StrengthFit:
         self, coefficients: Floats, covariance: Floats, resamples: int, rng: np.random.Generator
     ) -> Strengths:
         """Return the strengths with the `coefficients` (p,) and normal draws with `covariance` (p, p)."""
-        n_varying_coefficients = len(coefficients) if self.fit.has_ties else len(coefficients) - 1
-        sampling_errors = normal_draws(covariance[:n_varying_coefficients, :n_varying_coefficients], resamples, rng)
-        coefficient_draws = coefficients[:n_varying_coefficients] + np.vstack(
-            [np.zeros((1, n_varying_coefficients)), sampling_errors]
-        )
-        n_systems, n_effects = len(self.component), self.battles.covariates.shape[1]
+        n_varying = len(coefficients) if self.fit.has_ties else len(coefficients) - 1
+        sampling_errors = normal_draws(covariance[:n_varying, :n_varying], resamples, rng)
+        coefficient_draws = coefficients[:n_varying] + np.vstack([np.zeros((1, n_varying)), sampling_errors])
+        n_systems = len(self.component)
         is_isolated_system = np.bincount(self.component)[self.component] == 1
         nu_draws = np.exp(coefficient_draws[:, -1]) if self.fit.has_ties else np.zeros(len(coefficient_draws))
         return Strengths(
             draws=np.where(is_isolated_system, np.nan, coefficient_draws[:, :n_systems]),
-            effects=coefficient_draws[:, n_systems : n_systems + n_effects],
+            effects=coefficient_draws[:, n_systems : len(coefficients) - 1],
             ties=nu_draws if self.ties == "davidson" else np.full(len(coefficient_draws), np.nan),
             component=self.component,
             bounded=self.bounded,
@@ -241,18 +240,16 @@ def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> Strength
         weight=counted_battles.weight / np.average(counted_battles.weight, weights=counted_battles.multiplicity),
     )
     component = counted_battles.components(n_systems)
-    is_bounded_system = _is_bounded(component, counted_battles.strong_components(n_systems))
+    is_bounded_system = _is_bounded(component, counted_battles.components(n_systems, "strong"))
     battle_counts = count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity)
     fit_counts = partial(fit, battle_counts, component=component, ties_are_half=ties == "half")
-    davidson_fit = None
     # if all battles are ties, nu would be infinite and would not vary
-    if (counted_battles.sign != 0).any() and is_bounded_system.all():
-        davidson_fit = fit_counts(penalised=False)
-        if davidson_fit is None:
-            is_bounded_system = np.bincount(component)[component] == 1
-    if davidson_fit is None:
-        davidson_fit = fit_counts(penalised=True)
-        assert davidson_fit is not None  # the penalised fit always exists
+    may_have_maximum = (counted_battles.sign != 0).any() and is_bounded_system.all()
+    davidson_fit = fit_counts(penalised=False) if may_have_maximum else None
+    if may_have_maximum and davidson_fit is None:
+        is_bounded_system = np.bincount(component)[component] == 1
+    davidson_fit = davidson_fit or fit_counts(penalised=True)
+    assert davidson_fit is not None  # the penalised fit always exists
     return StrengthFit(
         fit=davidson_fit,
         battles=counted_battles,
@@ -270,9 +267,8 @@ def _is_bounded(component: Ints, strong_component: Ints) -> Bools:
     If several parts are equally large, the result is False for all systems of the component.
     """
     part_size_of_system = np.bincount(strong_component)[strong_component]
-    largest_size_of_component = np.zeros(int(component.max()) + 1, dtype=np.int64)
-    np.maximum.at(largest_size_of_component, component, part_size_of_system)
-    is_in_largest_part = part_size_of_system == largest_size_of_component[component]
+    is_same_component = component[:, np.newaxis] == component
+    is_in_largest_part = part_size_of_system == np.where(is_same_component, part_size_of_system, 0).max(axis=1)
     # a single largest part, if the systems in the largest parts are as many as a part has
     n_in_largest_parts = np.bincount(component, weights=is_in_largest_part)[component]
     return np.asarray(is_in_largest_part & (n_in_largest_parts == part_size_of_system))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints, table_sums
 from custodes.stats.equal_clusters import iter_group_weights, sums_of
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
@@ -148,15 +148,13 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     """
     from scipy.special import stdtrit
 
-    unit_of_battle, weight_of_battle, multiplicity = battles.unit, battles.weight, battles.multiplicity
+    weight_of_battle, multiplicity = battles.weight, battles.multiplicity
     battle_counts = count_by_kind(battles.without_covariates(), multiplicity)
     pair_of_battle, sign_of_battle, n_pairs = battle_counts.kind, battle_counts.sign, len(battle_counts.first)
     outcome_counts = battle_counts.outcomes.astype(np.int64)
 
     def sum_by_pair(values: Floats) -> Floats:
-        return np.asarray(
-            np.bincount(pair_of_battle, weights=values * multiplicity, minlength=n_pairs), dtype=np.float64
-        )
+        return table_sums(pair_of_battle, shape=(n_pairs,), weights=values * multiplicity)
 
     weight_of_pair = sum_by_pair(weight_of_battle)
     win_rate, loss_rate = (
@@ -166,13 +164,13 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     margin_of_pair = win_rate - loss_rate
     sign_deviation = sign_of_battle - margin_of_pair[pair_of_battle]
     n_units = len(battles.clusters)
-    pair_unit_codes, pair_unit_of_battle = np.unique(pair_of_battle * n_units + unit_of_battle, return_inverse=True)
+    pair_unit_codes, pair_unit_of_battle = np.unique(pair_of_battle * n_units + battles.unit, return_inverse=True)
     n_clusters_of_pair_unit = battles.clusters[pair_unit_codes % n_units]
 
     def square_sum_by_pair(values: Floats) -> Floats:
         """Return the sum over clusters of the squared sum of values (n,) in the cluster, for each pair."""
         squared_sums = n_clusters_of_pair_unit * np.bincount(pair_unit_of_battle, weights=values) ** 2
-        return np.bincount(pair_unit_codes // n_units, weights=squared_sums, minlength=n_pairs).astype(np.float64)
+        return table_sums(pair_unit_codes // n_units, shape=(n_pairs,), weights=squared_sums)
 
     n_clusters_of_pair = np.bincount(pair_unit_codes // n_units, weights=n_clusters_of_pair_unit, minlength=n_pairs)
     has_shared_cluster = n_clusters_of_pair < outcome_counts.sum(axis=1)
@@ -180,14 +178,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     freedom = np.full(n_pairs, np.inf)
     if has_shared_cluster.any():
         effective_n_if_constant = ratio(weight_of_pair**2, square_sum_by_pair(weight_of_battle))
-        effective_n_clusters = np.where(
-            n_clusters_of_pair > 1, np.maximum(effective_n_if_constant, 2), n_clusters_of_pair
-        )
-        freedom = effective_n_clusters - 1.0
+        freedom = np.where(n_clusters_of_pair > 1, np.maximum(effective_n_if_constant, 2), n_clusters_of_pair) - 1.0
         sign_variance = ratio(sum_by_pair(weight_of_battle * sign_deviation**2), weight_of_pair)
-        clustered_variance = square_sum_by_pair(weight_of_battle * sign_deviation) * ratio(
-            effective_n_clusters, freedom
-        )
+        clustered_variance = square_sum_by_pair(weight_of_battle * sign_deviation) * ratio(freedom + 1, freedom)
         # Without variation, the correlation within clusters is unknown.
         effective_n_battles = np.where(
             sign_variance > 0,
@@ -223,12 +216,10 @@ def unexplained_share(covariates: Floats, first_systems: Ints, second_systems: I
     """
     design = strength_design(first_systems, second_systems, covariates, n_systems)
     products = (design.T @ design).toarray()[:-1, :-1]
-    laplacian, covariate_sums_of_systems = products[:n_systems, :n_systems], products[n_systems:, :n_systems]
-    square_sums = products.diagonal()[n_systems:]
-    residual_square_sums = square_sums - (
-        covariate_sums_of_systems * (covariate_sums_of_systems @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
-    ).sum(axis=1)
-    unexplained_shares = np.nan_to_num(ratio(residual_square_sums, square_sums))
+    covariate_sums, square_sums = products[n_systems:, :n_systems], products.diagonal()[n_systems:]
+    laplacian_inverse = np.linalg.pinv(products[:n_systems, :n_systems], rcond=1e-10, hermitian=True)
+    explained_square_sums = np.vecdot(covariate_sums, covariate_sums @ laplacian_inverse)
+    unexplained_shares = np.nan_to_num(ratio(square_sums - explained_square_sums, square_sums))
     return np.where(unexplained_shares > _ROUNDING, unexplained_shares, 0.0)
 
 
@@ -237,15 +228,8 @@ def _adjusted_bounds(win_rate: Floats, loss_rate: Floats, n_battles: Any, critic
 
     The bounds always enclose the rate.
     """
-    adjusted_win_rate, adjusted_loss_rate = (
-        ratio(win_rate * n_battles + 1, n_battles + 2),
-        ratio(loss_rate * n_battles + 1, n_battles + 2),
-    )
-    adjusted_margin = adjusted_win_rate - adjusted_loss_rate
-    standard_error = np.sqrt(ratio(adjusted_win_rate + adjusted_loss_rate - adjusted_margin**2, n_battles + 2))
-    win_rate_with_ties = (1 + win_rate - loss_rate) / 2
-    low, high = (
-        (1 + adjusted_margin - critical_value * standard_error) / 2,
-        (1 + adjusted_margin + critical_value * standard_error) / 2,
-    )
+    adjusted_win_rate, adjusted_loss_rate = ratio(np.stack([win_rate, loss_rate]) * n_battles + 1, n_battles + 2)
+    margin, win_rate_with_ties = adjusted_win_rate - adjusted_loss_rate, (1 + win_rate - loss_rate) / 2
+    standard_error = np.sqrt(ratio(adjusted_win_rate + adjusted_loss_rate - margin**2, n_battles + 2))
+    low, high = ((1 + margin + sign * critical_value * standard_error) / 2 for sign in (-1, 1))
     return np.minimum(low, win_rate_with_ties).clip(0, 1), np.maximum(high, win_rate_with_ties).clip(0, 1)
