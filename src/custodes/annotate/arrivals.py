@@ -148,8 +148,7 @@ def join(
 def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> tuple[str, str]:
     """Return the label and the token of a new annotator."""
     label, token = f"w{len(log.state.workers) + 1:03d}", secrets.token_urlsafe(16)
-    written_at = log.clock.wall()
-    log.add_rows(WorkerRow(log.next, label, source, external_hash, external_id, digest_of(token), written_at))
+    log.add_rows(WorkerRow(log.next, label, source, external_hash, external_id, digest_of(token), log.clock.wall()))
     return label, token
 
 

@@ -207,8 +207,10 @@ class Service:
             ),
         )
         plan_version = max(self._log.state.plans) + 1
-        plan_json = msgspec.json.encode(plan).decode()
-        self._connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (plan_version, self._log.clock.wall(), plan_json))
+        self._connection.execute(
+            "INSERT INTO plan VALUES (?, ?, ?)",
+            (plan_version, self._log.clock.wall(), msgspec.json.encode(plan).decode()),
+        )
         self._log.state.plans[plan_version] = plan
         self._log.event("replanned", version=plan_version)
 

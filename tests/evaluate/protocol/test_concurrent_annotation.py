@@ -232,22 +232,6 @@ def test_a_budget_covers_a_look_that_some_pairs_have_reached() -> None:
     assert [len(less.free_slots(pair)) for pair in (0, 1)] == [7, 6]
 
 
-def test_a_pair_that_comes_later_has_its_own_looks() -> None:
-    study = annotation(pairs=3)
-    early = answer_all(study, preferences_of(4), at_random(0)).rulings[:]
-    pair = study.add(list(range(N_ITEMS)), (0, 3))
-    assert (pair, study.free_slots(pair)) == (3, list(range(5)))
-    answer_all(study, preferences_of(4), at_random(1))
-    assert study.rulings[: len(early)] == early
-    assert {ruling.pair for ruling in study.rulings[len(early) :]} == {3}
-    # Items added later belong to one document each.
-    more = study.add(list(range(N_ITEMS, N_ITEMS + 8)), (1, 2))
-    for place in study.free_slots(more):
-        study.answer(more, place, 1)
-    assert study.rulings[-1].n == 5
-    assert not study.is_common
-
-
 @given(st.data())
 @settings(max_examples=30, deadline=None)
 def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: st.DataObject) -> None:

@@ -96,14 +96,15 @@ def act_of(action_name: str, service: Service, form_fields: Mapping[str, str]) -
 def _parse_plan_form(plan: StudyPlan, form_fields: Mapping[str, str]) -> StudyPlan:
     """Return the plan with the values of a form. A form may change price, maximum number of annotators, cap and budget
     during annotation."""
-    price_per_answer = _parse_number("price", form_fields.get("price", ""))
-    cap_proportion = _parse_number("cap", form_fields.get("cap", str(plan.annotators.cap)))
-    max_annotators = parse_positive_integer("most", form_fields.get("most", ""))
     budget_text = form_fields.get("budget", "").strip()
     return msgspec.structs.replace(
         plan,
-        money=msgspec.structs.replace(plan.money, price=price_per_answer),
-        annotators=msgspec.structs.replace(plan.annotators, most=max_annotators, cap=cap_proportion),
+        money=msgspec.structs.replace(plan.money, price=_parse_number("price", form_fields.get("price", ""))),
+        annotators=msgspec.structs.replace(
+            plan.annotators,
+            most=parse_positive_integer("most", form_fields.get("most", "")),
+            cap=_parse_number("cap", form_fields.get("cap", str(plan.annotators.cap))),
+        ),
         stopping=msgspec.structs.replace(
             plan.stopping, budget=parse_positive_integer("budget", budget_text) if budget_text else plan.stopping.budget
         ),

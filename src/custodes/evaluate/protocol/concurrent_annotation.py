@@ -133,15 +133,6 @@ class ConcurrentAnnotation:
         """The items of every pair in random order."""
         return [pair_state.order for pair_state in self._pairs]
 
-    def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
-        """Add a pair later, and return its number. Items without an entry in `units` become separate clusters."""
-        n_new_items = max(order, default=-1) + 1 - len(self._units)
-        if n_new_items > 0:
-            self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(n_new_items))
-        self._append(order, systems, metric_row)
-        self._start_next_looks()
-        return len(self.n) - 1
-
     def copy(self) -> ConcurrentAnnotation:
         """Return an independent copy."""
         annotation_copy = object.__new__(ConcurrentAnnotation)
@@ -226,13 +217,6 @@ class ConcurrentAnnotation:
         """Remove an answer from an incomplete analysis; the position becomes free again."""
         self._set_position(pair, position, FREE, (1, 0, -1))
         self.n[pair] -= 1
-
-    def extend(self, pair: int, items: Sequence[int]) -> None:
-        """Append items to the order of a pair; a pair that was closed for lack of items continues."""
-        pair_state = self._pairs[pair]
-        pair_state.order = (*pair_state.order, *map(int, items))
-        pair_state.places.extend([FREE] * len(items))
-        self._reopen_pairs("items")
 
     def set_budget(self, budget: int | None) -> None:
         """Set the joint budget of all pairs (None: unlimited).
@@ -421,8 +405,8 @@ def rulings(
     )
     metric_signs = np.full((len(pair_states), len(units)), ABSENT, dtype=np.int8)
     for row_index, pair_state in enumerate(pair_states):
-        if pair_state.metric is not None:  # the stored order may lack items that were added later
-            metric_signs[row_index, : len(pair_state.metric)] = pair_state.metric
+        if pair_state.metric is not None:
+            metric_signs[row_index] = pair_state.metric
     kind_codes = annotation_kinds(human_signs[is_analysed_pair], metric_signs)
     outcome_counts = tables(
         np.stack([(kind_codes == kind_code).sum(axis=1) for kind_code in range(KINDS)], axis=1),
