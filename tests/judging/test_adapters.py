@@ -34,7 +34,7 @@ MESSAGES = [
 
 def replies_to(client: Client, *, count: int = 1, **more: Any) -> QueryReplies:
     requests = [Request.make("x", {"model": "m", "messages": MESSAGES, **more, "n": n}) for n in range(1, count + 1)]
-    return query(requests, client, cache=Cache(), concurrency=8, rpm=None, tpm=None, budget=Budget(), progress=silent)
+    return query(requests, client, cache=Cache(), concurrency=8, rpm=None, budget=Budget(), progress=silent)
 
 
 def reply(client: Client, **more: Any) -> Any:

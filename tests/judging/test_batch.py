@@ -51,7 +51,7 @@ def test_requests_and_back(tmp_path: Path) -> None:
     async def nobody(body: Any) -> Any:
         raise AssertionError("asked")
 
-    again = query(REQUESTS, nobody, cache=cache, concurrency=1, rpm=None, tpm=None, budget=Budget(), progress=silent)
+    again = query(REQUESTS, nobody, cache=cache, concurrency=1, rpm=None, budget=Budget(), progress=silent)
     assert (len(again.replies), again.asked) == (6, 0)
 
 

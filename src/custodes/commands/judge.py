@@ -146,7 +146,6 @@ def judge(
                 price=cost_budget.price,
             )
         with progress(quiet=quiet) as track_progress:
-            rate_limits = {option_name: value_of_argument[option_name] for option_name in ("concurrency", "rpm", "tpm")}
             answer_requests = partial(read_stored, cache=reply_cache, failures=failure_of_request)
             if connected_client:
                 answer_requests = partial(
@@ -155,7 +154,8 @@ def judge(
                     cache=reply_cache,
                     budget=cost_budget,
                     progress=track_progress,
-                    **rate_limits,
+                    concurrency=value_of_argument["concurrency"],
+                    rpm=value_of_argument["rpm"],
                 )
             judgements = judgements_of(judging_plan, query_plan(judging_plan, answer_requests), cost_budget.price)
     print_notes([*notes, *judgements.notes])

@@ -15,7 +15,7 @@ from time import monotonic
 
 from custodes.answers.wording import plural
 from custodes.control_characters import escape_controls
-from custodes.judging.cost import Budget, count_tokens, estimate_tokens
+from custodes.judging.cost import Budget, count_tokens
 from custodes.judging.requests import (
     Client,
     Denied,
@@ -88,20 +88,15 @@ class Window:
 
 @dataclass(kw_only=True)
 class Rate:
-    """Limit of an amount per minute, spaced evenly over time. None means no limit."""
+    """Limit of requests per minute, spaced evenly over time. None means no limit."""
 
     per_minute: float | None
     free: float = field(default=float("-inf"))
 
-    def take(self, now: float, amount: float = 1.0) -> None:
-        """Record an amount that is being sent now."""
+    def take(self, now: float) -> None:
+        """Record that a request is being sent now."""
         if self.per_minute is not None:
-            self.free = max(self.free, now) + MINUTE * amount / self.per_minute
-
-    def settle(self, amount_difference: float) -> None:
-        """Add the difference between the actual and the estimated amount."""
-        if self.per_minute is not None:
-            self.free += MINUTE * amount_difference / self.per_minute
+            self.free = max(self.free, now) + MINUTE / self.per_minute
 
 
 @dataclass(kw_only=True)
@@ -112,7 +107,6 @@ class Dispatch:
     client: Client
     window: Window
     requests_rate: Rate
-    tokens_rate: Rate
     budget: Budget
     patience: Patience
     store: Callable[[Request, Reply], None]
@@ -159,7 +153,7 @@ class Dispatch:
         """Wait until the limits allow a request that costs at most `max_cost_dollars`, or until the run is stopped."""
         while self._stopped is None:
             dollar_limit, spent_dollars = self.budget.limit, self.budget.spent
-            wait_seconds = max(earliest_send_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - monotonic()
+            wait_seconds = max(earliest_send_time or 0.0, self.requests_rate.free) - monotonic()
             # With so many unanswered requests the server may be unavailable, so no new one is sent.
             n_unanswered_requests = self.asked - len(self.replies) - len(self.failures)
             is_blocked_by_unanswered = is_new_request and n_unanswered_requests >= self._most_given_up
@@ -195,14 +189,12 @@ class Dispatch:
     async def _send(self, request: Request, max_cost_dollars: float, n_tries: int) -> float | None:
         """Send a request and handle its outcome. Return the time of the next attempt; None if there is no further
         attempt."""
-        n_estimated_tokens = sum(estimate_tokens(request.body)) if self.tokens_rate.per_minute else 0
         sent_time, start_datetime, paid_dollars, earliest_send_time = monotonic(), datetime.now(UTC), 0.0, None
         self.asked += n_tries == 1
         self.sent += 1
         self._active += 1
         self._reserved += max_cost_dollars
         self.requests_rate.take(sent_time)
-        self.tokens_rate.take(sent_time, n_estimated_tokens)
         try:
             reply_body = await self.client(deepcopy(request.body))  # the client may modify it
             check_completion(reply_body)
@@ -225,7 +217,6 @@ class Dispatch:
             n_input_tokens, n_output_tokens, are_counts_estimated = count_tokens(request.body, reply.body)
             if self.budget.price and max_cost_dollars and not are_counts_estimated:
                 paid_dollars = self.budget.price.token_cost(n_input_tokens, n_output_tokens)
-            self.tokens_rate.settle(n_input_tokens + n_output_tokens - n_estimated_tokens)
             self.window.increase()
             self._rejected = self._given_up = 0
             self.on_finished()

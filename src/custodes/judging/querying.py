@@ -49,14 +49,13 @@ def query(
     budget: Budget,
     concurrency: int,
     rpm: float | None,
-    tpm: float | None,
     progress: Progress,
     patience: Patience | None = None,
 ) -> QueryReplies:
     """Send the requests without a stored reply, and store each reply on arrival.
 
     At most `concurrency` requests are in progress at a time, and fewer while the server is busy. At most `rpm` requests
-    start and at most `tpm` tokens are used per minute. A request that could exceed the budget is not sent. An
+    start per minute. A request that could exceed the budget is not sent. An
     unanswered request is a failure with a reason. Failures are not stored, so the next run sends these requests again.
     The requests run in a separate thread, so the function also works inside a running event loop. After Ctrl-C the
     stored replies remain. Raises OptionError if there is no reply, not even a stored one, and the server denies all
@@ -64,9 +63,8 @@ def query(
 
     """
     check_at_least("concurrency", concurrency, 1)
-    for option_name, limit_per_minute in (("rpm", rpm), ("tpm", tpm)):
-        if limit_per_minute is not None and not limit_per_minute > 0:
-            raise OptionError(f"{option_name}={limit_per_minute:g} is not allowed; give a number above 0")
+    if rpm is not None and not rpm > 0:
+        raise OptionError(f"rpm={rpm:g} is not allowed; give a number above 0")
     reply_of_key, missing_requests = find_replies(requests, cache)
     if not missing_requests:
         return QueryReplies(replies=reply_of_key, failures={})
@@ -76,7 +74,6 @@ def query(
         client=client,
         window=Window(most=concurrency),
         requests_rate=Rate(per_minute=rpm),
-        tokens_rate=Rate(per_minute=tpm),
         budget=budget,
         patience=patience or PATIENCE,
         store=partial(store_reply, cache),

@@ -46,7 +46,6 @@ def judge(
     client: Any = None,
     concurrency: int = 16,
     rpm: float | None = None,
-    tpm: float | None = None,
     timeout: float | None = None,
     max_cost: float | None = None,
     price: Sequence[float] | None = None,
@@ -82,8 +81,6 @@ def judge(
         Maximum number of concurrent requests.
     rpm : float or None
         Maximum number of requests per minute.
-    tpm : float or None
-        Maximum number of tokens per minute.
     timeout : float or None
         Timeout of a request in seconds (default: 600).
     max_cost : float or None
@@ -143,7 +140,6 @@ def judge(
                     progress=progress,
                     concurrency=concurrency,
                     rpm=rpm,
-                    tpm=tpm,
                 ),
             ),
             budget.price,

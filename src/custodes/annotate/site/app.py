@@ -153,12 +153,7 @@ class Site:
         static_file = pages.static().get(request.path_params["name"])
         if static_file is None:
             raise HTTPException(404)
-        response_headers = {"Cache-Control": FOREVER, "Vary": "Accept-Encoding"}
-        if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(static_file.bytes, media_type=static_file.type, headers=response_headers)
-        return Response(
-            static_file.packed, media_type=static_file.type, headers=response_headers | {"Content-Encoding": "gzip"}
-        )
+        return Response(static_file.bytes, media_type=static_file.type, headers={"Cache-Control": FOREVER})
 
     async def health(self, request: Request) -> Response:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import math
 from collections.abc import Mapping
@@ -66,13 +65,11 @@ class AnswerButton:
 
 
 class Static:
-    """A file of the folder `static`, with its content for responses: uncompressed and compressed. The public name
-    contains a hash of the content."""
+    """A file of the folder `static`, with its content. The public name contains a hash of the content."""
 
     def __init__(self, file_path: Path) -> None:
         self.path, self.bytes = file_path, file_path.read_bytes()
         self.type = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[file_path.suffix]
-        self.packed = gzip.compress(self.bytes, mtime=0)
         self.public_name = f"{file_path.stem}.{hashlib.sha256(self.bytes).hexdigest()[:12]}{file_path.suffix}"
 
 
