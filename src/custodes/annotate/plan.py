@@ -232,10 +232,7 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = None
     estimator: Annotated[
         str | None,
-        Meta(
-            description="estimator: human or pooled; with a metric also mixture, ppi and others; default: mixture with "
-            "a metric, human without a metric"
-        ),
+        Meta(description="estimator: human (default) or pooled"),
     ] = None
 
 
@@ -482,11 +479,11 @@ def budget_of(plan: StudyPlan) -> int | None:
     return None if budget is None else budget // plan.annotators.per_item
 
 
-def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int, has_metric: bool) -> Rule:
+def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int) -> Rule:
     """Return the rule for a study with `n_pairs` pairs of at most `max_items` items. Interim analyses are limited to
     `max_items` items."""
     estimators, (stopping_settings,) = select_estimators_and_rules(
-        plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=not has_metric
+        plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=True
     )
     estimator: Estimator = estimators[0]
     return stopping_settings.rule(estimator, max_annotations=max_items, seed=plan.seed)
