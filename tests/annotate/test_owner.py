@@ -96,11 +96,7 @@ def test_a_key_from_another_site(client: TestClient) -> None:
     assert client.get("/admin").status_code == 200
 
 
-def test_another_link_signs_in_another_browser(owner: TestClient) -> None:
-    (key,) = re.findall(r"/admin\?key=([\w-]+)", post(owner, "/admin/key").text)
-    owner.cookies.clear()
-    assert owner.get("/admin").status_code == 403
-    assert owner.get(f"/admin?key={key}").status_code == 200
+def test_a_sign_in_ends(owner: TestClient) -> None:
     (cookie,) = owner.cookies.values()
     post(owner, "/admin/leave")
     assert owner.get("/admin").status_code == 403
@@ -139,7 +135,7 @@ FOREIGN: dict[str, dict[str, str]] = {
 def test_forms_of_other_pages_and_get_requests_change_nothing(owner: TestClient, service: Service) -> None:
     before = state_of(service)
     for kind, headers in FOREIGN.items():
-        for path in ("/admin/key", "/admin/leave", *(f"/admin/study/{act}" for act in ACTS)):
+        for path in ("/admin/leave", *(f"/admin/study/{act}" for act in ACTS)):
             assert post(owner, path, headers, annotators="1", worker="w001").status_code == 403, (kind, path)
     for act in ACTS:
         assert owner.get(f"/admin/study/{act}").status_code in (404, 405)

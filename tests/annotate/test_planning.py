@@ -39,7 +39,7 @@ def test_every_key_of_a_plan_is_explained() -> None:
 
 def test_a_plan_that_is_written_is_read_back(tmp_path: Path) -> None:
     plan = StudyPlan(
-        question=Question(text="Which?\nReally", aspects=("fluency", "coherence"), both_bad=True),
+        question=Question(text="Which?\nReally", aspects=("fluency", "coherence")),
         texts=StudyTexts(instructions='Read.\n\n"""Both""" \\n\ttwo\x7f'),
         annotators=AnnotatorPlan(recruit="open", return_url="https://example.org/?c={code}", cap=0.25),
         stopping=StoppingRule(looks=(5, 9), boundary=2.3, budget=100, estimator="human", family=True),
@@ -79,7 +79,6 @@ RATE = '[question]\nmode = "rate"\n'
         (f"{RATE}[stopping]\nfamily = true", "[stopping] family=True has no effect"),
         ("[annotators]\nper_item = 3\n[stopping]\nbudget = 2", "[stopping] budget=2 is below the 3 answers of one"),
         (f"{RATE}equal = false", "equal=False has no effect: mode is rate"),
-        ("[question]\nequal = false\nboth_bad = true", "both_bad=true has no effect"),
         ('[question]\naspects = ["a", "a"]', "one or more different names"),
         ('[question]\ntext = " "', "[question] text=' ' is not allowed; give the question, or leave out text"),
         ('[texts]\nlanguage = "English"', "a language tag; give one such as en, pt-BR or ar"),

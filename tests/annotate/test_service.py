@@ -183,17 +183,17 @@ def test_nothing_is_written_for_annotators_who_left(tmp_path: Path, how: str) ->
 
 
 def test_answers_are_stored_by_system_not_by_side(tmp_path: Path) -> None:
-    plan = plan_of(annotators=FREE, stopping=LONG, question={"aspects": ("fluent", "true"), "both_bad": True})
+    plan = plan_of(annotators=FREE, stopping=LONG, question={"aspects": ("fluent", "true")})
     with open_study(tmp_path, plan=plan) as service:
         token = new_annotator(service)
         for _ in range(10):
             ask = current_question(service, token)
             is_first_left = ask.sides[0].html.split()[2][0] == "0"
-            act = Answer(assignment=ask.assignment, values={"fluent": 1, "true": 0}, both_bad=True)
+            act = Answer(assignment=ask.assignment, values={"fluent": 1, "true": 0})
             service.act(token, act).result()
             query = f'SELECT answer, "order", reason FROM answers WHERE assignment = {ask.assignment} ORDER BY aspect'
             sign, order = (1, "ab") if is_first_left else (-1, "ba")
-            assert rows(service, query) == [(sign, order, ""), (0, order, "both bad")]
+            assert rows(service, query) == [(sign, order, ""), (0, order, "")]
         act = Answer(assignment=current_question(service, token).assignment, values={"fluent": 1})
         with pytest.raises(InputError, match="no answer for true"):
             service.act(token, act).result()

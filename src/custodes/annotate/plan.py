@@ -50,7 +50,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = ("",)
     equal: Annotated[bool, Meta(description="allow the answer that both are equal")] = True
-    both_bad: Annotated[bool, Meta(description="allow the answer that both are equally bad")] = False
     scale: Annotated[tuple[int, int], Meta(description="rating scale: smallest and largest whole number")] = (1, 5)
     labels: Annotated[tuple[str, ...], Meta(description="rating scale: a label for each point, or no labels")] = ()
 
@@ -353,7 +352,7 @@ def _question_checks(plan: StudyPlan) -> list[tuple[object, str]]:
     unused_key_checks = _unused_key_checks("question", question_plan, ("scale", "labels"), "mode is compare")
     if is_rating_study:
         unused_key_checks = [
-            *_unused_key_checks("question", question_plan, ("equal", "both_bad"), "mode is rate"),
+            *_unused_key_checks("question", question_plan, ("equal",), "mode is rate"),
             *_unused_key_checks(
                 "stopping", plan.stopping, keys_except_budget, "mode is rate, and ratings lead to no decisions"
             ),
@@ -379,10 +378,6 @@ def _question_checks(plan: StudyPlan) -> list[tuple[object, str]]:
             "label per point, or no labels",
         ),
         *unused_key_checks,
-        (
-            question_plan.both_bad and not question_plan.equal,
-            "[question] both_bad=true has no effect without equal=true",
-        ),
     ]
 
 

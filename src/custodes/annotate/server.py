@@ -278,15 +278,6 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def usual_port() -> int:
-    """Return the default port, or 0 (any free port) if the default port is in use."""
-    try:
-        with bind_socket(HOST, PORT):
-            return PORT
-    except OptionError:
-        return 0
-
-
 @contextmanager
 def _run_server(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
     """Run uvicorn in another thread, so that the calling thread handles signals."""

@@ -119,14 +119,12 @@ class Answer:
     """The annotator answers a question.
 
     `values` has the answer for each aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
-    output is better, or a rating. `seconds` is the time for which the question was visible. `both_bad`: whether both
-    outputs are equal because both are bad.
+    output is better, or a rating. `seconds` is the time for which the question was visible.
     """
 
     assignment: int
     values: Mapping[str, int]
     seconds: float | None = None
-    both_bad: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

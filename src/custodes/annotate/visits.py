@@ -40,7 +40,7 @@ from custodes.annotate.views import (
     VisitEnd,
     Wait,
 )
-from custodes.errors import InputError, join_labels, short_repr
+from custodes.errors import InputError, join_labels, reject, short_repr
 
 WAIT, SOONEST, PAUSED = 20, 5, 60
 """Maximum and minimum seconds until a waiting page reloads, and seconds until the page of a paused study reloads."""
@@ -410,16 +410,19 @@ def _checked_answers(
     lowest_rating, highest_rating = question_plan.scale
     allowed_preferences = (1, 0, -1) if question_plan.equal else (1, -1)
     allowed_answers = range(lowest_rating, highest_rating + 1) if question_plan.mode == "rate" else allowed_preferences
-    aspects_answers_and_reasons: list[tuple[str, float | None, str]] = []
-    for aspect in question_plan.aspects:
-        answer = act.values[aspect]
-        if answer not in allowed_answers:
-            raise InputError(
-                f"answer {short_repr(answer)} is not allowed; allowed: {join_labels(allowed_answers, limit=11)}"
+    reject(
+        *(
+            (
+                act.values[aspect] not in allowed_answers,
+                f"answer {short_repr(act.values[aspect])} is not allowed; allowed: "
+                f"{join_labels(allowed_answers, limit=11)}",
             )
-        reason = "both bad" if act.both_bad and question_plan.both_bad and answer == 0 else ""
-        aspects_answers_and_reasons.append((aspect, float(-answer if issued_question.flip else answer), reason))
-    return aspects_answers_and_reasons
+            for aspect in question_plan.aspects
+        ),
+        error=InputError,
+    )
+    side_sign = -1 if issued_question.flip else 1
+    return [(aspect, float(side_sign * act.values[aspect]), "") for aspect in question_plan.aspects]
 
 
 def _undo(log: EventLog, worker: Annotator, current_question: IssuedQuestion) -> None:

@@ -88,9 +88,7 @@ def new(
         print_diagnostic(f"note: {note}")
     print_line(str(study_path))
     if serve_for is not None:
-        from custodes.annotate.server import usual_port
-
-        serve(study_path, annotators=serve_for, port=usual_port())
+        serve(study_path, annotators=serve_for)
     else:
         print_diagnostic(
             f"next: custodes annotate check {study_path}, then custodes annotate serve {study_path} --annotators 10"

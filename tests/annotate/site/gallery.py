@@ -40,7 +40,7 @@ def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str
     path: dict[str, Any] = {"path": "/s/x"}
     rates = replace(plan, question=Question(text=plan.question.text, mode="rate", labels=plan.question.labels[:1] * 5))
     slides = replace(rates, question=replace(rates.question, scale=(0, 100)))
-    aspects = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency"), both_bad=True))
+    aspects = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency")))
     back = "https://app.prolific.com/submissions/complete?cc={code}"
     platform = replace(plan, annotators=AnnotatorPlan(recruit="open", worker_id="PID", return_url=back))
     open_plan = replace(plan, annotators=AnnotatorPlan(recruit="open"))

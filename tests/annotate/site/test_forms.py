@@ -13,8 +13,7 @@ from custodes.annotate.site.pages import UnreadError, act_of
 from custodes.annotate.views import Agree, Answer, Begin, Comment, Decline, Skip, Stop, Undo
 
 PLAN = StudyPlan()
-BAD = StudyPlan(question=Question(both_bad=True))
-TWO = StudyPlan(question=Question(aspects=("a", "b"), both_bad=True))
+TWO = StudyPlan(question=Question(aspects=("a", "b")))
 RATE = StudyPlan(question=Question(mode="rate", scale=(0, 100)))
 ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
 
@@ -35,8 +34,7 @@ ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
             Skip(assignment=3, reason="broken", seconds=2.5),
         ),
         (PLAN, ANSWER, Answer(assignment=7, values={"": -1})),
-        (BAD, ANSWER | {"v0": "bad"}, Answer(assignment=7, values={"": 0}, both_bad=True)),
-        (TWO, ANSWER | {"v1": "0", "both_bad": "1"}, Answer(assignment=7, values={"a": -1, "b": 0}, both_bad=True)),
+        (TWO, ANSWER | {"v1": "0"}, Answer(assignment=7, values={"a": -1, "b": 0})),
         (RATE, ANSWER | {"v0": "100"}, Answer(assignment=7, values={"": 100})),
     ],
 )

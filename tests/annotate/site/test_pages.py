@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace as replace_view
 from html.parser import HTMLParser
 
@@ -57,13 +58,12 @@ def test_answers_from_left_to_right_with_their_keys() -> None:
     expected = [("1", "1 ArrowLeft"), ("0", "0"), ("-1", "2 ArrowRight")]
     assert choices(PLAN) == expected
     assert choices(replace(PLAN, question=Question(equal=False))) == [expected[0], expected[2]]
-    assert choices(replace(PLAN, question=Question(both_bad=True))) == [*expected[:2], ("bad", "b"), expected[2]]
     rate = replace(PLAN, question=Question(mode="rate", scale=(1, 7)))
     assert choices(rate) == [(str(n), str(n)) for n in range(1, 8)]
 
 
 def test_aspects_are_answered_one_by_one() -> None:
-    plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency"), both_bad=True))
+    plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")))
     parts = Parts(pages.render_view(plan, question(given={"Adequacy": 1, "Fluency": 0}), path="/s/x"))
     radios = parts.of("input", type="radio")
     buttons = [(radio["name"], radio["value"]) for radio in radios]
@@ -73,7 +73,6 @@ def test_aspects_are_answered_one_by_one() -> None:
         buttons[4],
     ]
     assert all("required" in radio for radio in radios)
-    assert len(parts.of("input", type="checkbox", name="both_bad")) == 1
 
 
 def test_a_long_scale_is_a_number() -> None:
@@ -125,4 +124,4 @@ def test_static_files_are_small() -> None:
     """The compressed stylesheet and script have less than 6 KiB in total."""
     files = [file for name, file in pages.static().items() if name.startswith("annotate.")]
     assert {file.type for file in files} == {"text/css", "text/javascript"}
-    assert sum(len(file.packed) for file in files) < 6 * 1024
+    assert sum(len(gzip.compress(file.bytes)) for file in files) < 6 * 1024

@@ -140,7 +140,6 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
     )
     paths_handlers_and_methods: list[tuple[str, Handler, str]] = [
         ("/admin", owner_pages.studies, "GET"),
-        ("/admin/key", owner_pages.new_key, "POST"),
         ("/admin/leave", owner_pages.leave, "POST"),
         ("/admin/{study}", owner_pages.study, "GET"),
         ("/admin/{study}/questions", owner_pages.questions, "GET"),
@@ -161,11 +160,11 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
 
 
 class Owner:
-    """State that the handlers share: the studies, the unused sign-in keys, and the users who are signed in."""
+    """State that the handlers share: the studies, the unused sign-in key, and the browsers that are signed in."""
 
     def __init__(self, services: Mapping[str, Service], *, owner_key: str, public_url: str) -> None:
         self.services, self.public_url = services, public_url
-        self._keys = {digest_of(owner_key)} if owner_key else set[str]()
+        self._key_digest = digest_of(owner_key) if owner_key else ""
         self._signed_in_now = set[str]()
 
     def require_sign_in(self, handler: Handler) -> Handler:
@@ -196,10 +195,9 @@ class Owner:
     def _sign_in(self, request: Request) -> Response | None:
         """Sign in with a key, which cannot be used again. Return None for a wrong key. `guard.Watch` counts wrong
         keys."""
-        key_digest = digest_of(request.query_params["key"])
-        if key_digest not in self._keys:
+        if digest_of(request.query_params["key"]) != self._key_digest:
             return None
-        self._keys.discard(key_digest)
+        self._key_digest = ""
         session_id = secrets.token_urlsafe(16)
         self._signed_in_now.add(session_id)
         request.session["owner"] = session_id
@@ -214,12 +212,6 @@ class Owner:
             study_name: await asyncio.wrap_future(service.snapshot()) for study_name, service in self.services.items()
         }
         return owner_formats.page("owner/studies.html", studies=snapshot_of_study)
-
-    async def new_key(self, request: Request) -> Response:
-        """Display another sign-in link, which works only once, for another browser or a colleague."""
-        sign_in_key = secrets.token_urlsafe(16)
-        self._keys.add(digest_of(sign_in_key))
-        return owner_formats.page("owner/key.html", link=f"{self._base(request)}/admin?key={sign_in_key}")
 
     async def leave(self, request: Request) -> Response:
         """Sign out. The cookie is invalid from now on."""

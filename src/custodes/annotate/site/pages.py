@@ -35,8 +35,6 @@ from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 from custodes.annotate.wording import scale_bounds
 from custodes.annotate.wording.translations import ENGLISH, words
 
-BOTH_BAD = "bad"
-"""The value of a form field if both outputs are equally bad."""
 HERE = Path(__file__).parent
 BUTTONS = 11
 """Maximum number of points of a scale that is displayed as buttons. A larger scale is displayed as a slider with a
@@ -173,12 +171,7 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     if question_plan.mode == "compare":
         answer_buttons = [AnswerButton("1", phrase_of_key["first_better"], ("1", "ArrowLeft"), "←")]
         if question_plan.equal:
-            answer_buttons.append(
-                AnswerButton("0", phrase_of_key["equally_good" if question_plan.both_bad else "equal"], ("0",), "0")
-            )
-        # With several aspects, one checkbox below the aspects applies to all of them.
-        if question_plan.equal and question_plan.both_bad and len(question_plan.aspects) == 1:
-            answer_buttons.append(AnswerButton(BOTH_BAD, phrase_of_key["both_bad"], ("b",), "b"))
+            answer_buttons.append(AnswerButton("0", phrase_of_key["equal"], ("0",), "0"))
         return (*answer_buttons, AnswerButton("-1", phrase_of_key["second_better"], ("2", "ArrowRight"), "→"))
     lowest_rating, highest_rating = question_plan.scale
     if highest_rating - lowest_rating >= BUTTONS:
@@ -212,7 +205,7 @@ def act_of(plan: StudyPlan, form_fields: Mapping[str, str]) -> Act:
     """Return the action that a form requests. Raise `UnreadError` for an invalid form.
 
     >>> act_of(StudyPlan(), {"do": "answer", "assignment": "7", "v0": "1", "seconds": "3.2"})
-    Answer(assignment=7, values={'': 1}, seconds=3.2, both_bad=False)
+    Answer(assignment=7, values={'': 1}, seconds=3.2)
     """
     match form_fields.get("do"):
         case "agree" if form_fields.get("agree"):
@@ -239,22 +232,13 @@ def act_of(plan: StudyPlan, form_fields: Mapping[str, str]) -> Act:
 
 def _answer(plan: StudyPlan, form_fields: Mapping[str, str]) -> Answer:
     """Return the answer in a form. The service checks which values are allowed."""
-    question_plan = plan.question
-    allows_both_bad = question_plan.mode == "compare" and question_plan.equal and question_plan.both_bad
-    answer_of_aspect, is_both_bad = {}, allows_both_bad and "both_bad" in form_fields
-    for aspect_index, aspect in enumerate(question_plan.aspects):
+    answer_of_aspect = {}
+    for aspect_index, aspect in enumerate(plan.question.aspects):
         answer_text = form_fields.get(f"v{aspect_index}", "")
         if not answer_text:
             raise UnreadError("unfilled")
-        if answer_text == BOTH_BAD and allows_both_bad:
-            is_both_bad, answer_text = True, "0"
         answer_of_aspect[aspect] = _parse_integer(answer_text)
-    return Answer(
-        assignment=assignment_of(form_fields),
-        values=answer_of_aspect,
-        seconds=seconds(form_fields),
-        both_bad=is_both_bad,
-    )
+    return Answer(assignment=assignment_of(form_fields), values=answer_of_aspect, seconds=seconds(form_fields))
 
 
 def assignment_of(form_fields: Mapping[str, str]) -> int:
