@@ -293,8 +293,9 @@ def _test_files(study: Any, rng: int | np.random.Generator) -> str:
     rating_table = long_tables(study)["ratings"]
     with tempfile.TemporaryDirectory() as folder:
         for suffix in ("csv", "jsonl.gz", "parquet"):
-            reread_study = cu.read(write_table(rating_table, Path(folder) / f"ratings.{suffix}"))
-            if not reread_study.ratings.frame.equals(study.ratings.frame):
+            if not cu.read(write_table(rating_table, Path(folder) / f"ratings.{suffix}")).ratings.frame.equals(
+                study.ratings.frame
+            ):
                 raise ValueError(f"ratings that were written to .{suffix} and read again have different rows")
     return f"{rating_table.height} rows through csv, jsonl.gz, parquet"
 
@@ -310,8 +311,9 @@ SAT = {"item": ["1", "1"], "system": ["Aster", "Birch"], "text": ["a cat sat on 
 
 
 def _test_score() -> str:
-    text_study = cu.read(pl.DataFrame({**SAT, "references": [["the cat sat on the mat"]] * 2}))
-    chrf_score = cu.score(text_study, ["chrf"]).ratings["score"][0]
+    chrf_score = cu.score(
+        cu.read(pl.DataFrame({**SAT, "references": [["the cat sat on the mat"]] * 2})), ["chrf"]
+    ).ratings["score"][0]
     if not isclose(chrf_score, CHRF):
         raise ArithmeticError(f"chrF {chrf_score!r}, not {CHRF}")
     return f"chrF {chrf_score:.2f}"

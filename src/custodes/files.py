@@ -56,9 +56,10 @@ def _replace(target_path: str, content_blocks: Iterable[bytes]) -> None:
     UNFINISHED.add(temporary_path)
     try:
         # The permissions are never wider than those of the replaced file; for a new file, the umask sets them.
-        file_mode = 0o666 if old_file_status is None else 0o600
         file_descriptor = os.open(
-            temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), file_mode
+            temporary_path,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0),
+            (0o666 if old_file_status is None else 0o600),
         )
         with os.fdopen(file_descriptor, "wb") as temporary_file:
             temporary_file.writelines(content_blocks)

@@ -146,8 +146,7 @@ class InputOptions:
     @property
     def files(self) -> list[Any]:
         """The input files among the values of these options, including the files named in a schema."""
-        options_in_schema = {} if self.schema is None else Schema.load(self.schema).reading
-        return [*vars(self).values(), *options_in_schema.values()]
+        return [*vars(self).values(), *({} if self.schema is None else Schema.load(self.schema).reading).values()]
 
     @property
     def reader_arguments(self) -> dict[str, Any]:
@@ -297,8 +296,9 @@ class Output:
             result_fields = {
                 field_name: result_fields[field_name] for field_name in ("question", "provenance", "notes", self.table)
             }
-        json_document = result_fields if self.no_timing else result_fields | {"seconds": round(seconds, 3)}
-        self._send([to_json(json_document), b"\n"])
+        self._send(
+            [to_json(result_fields if self.no_timing else result_fields | {"seconds": round(seconds, 3)}), b"\n"]
+        )
 
     def _send(self, content: Iterable[bytes]) -> None:
         if self.place is None:

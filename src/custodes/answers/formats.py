@@ -64,8 +64,7 @@ def _markdown_table(view: View) -> str:
     ]
     row_texts = [f"| {' | '.join(cells_of_row)} |" for cells_of_row in cells_of_rows if cells_of_row]
     title_text = f"**{_escape_markdown(view.title)}**\n"
-    omission_text = view.more and f"\n{_escape_markdown(view.more)}"
-    return "\n".join(filter(None, [title_text, *row_texts, omission_text]))
+    return "\n".join(filter(None, [title_text, *row_texts, view.more and f"\n{_escape_markdown(view.more)}"]))
 
 
 def latex(views: Iterable[View]) -> str:

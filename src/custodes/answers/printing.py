@@ -33,10 +33,9 @@ class PipeSafeConsole(Console):
 
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
     """Print the essential tables of a result (or the named table with all columns) on a console."""
-    renderables = [renderable for view in result.views(table) for renderable in _grids(view, console.width)]
     console.print(
         Group(
-            *renderables,
+            *[renderable for view in result.views(table) for renderable in _grids(view, console.width)],
             *[Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()],
             Text(escape_controls(str(result.provenance)), style="dim"),
         )

@@ -81,9 +81,11 @@ def digits_of_column(rows: pl.DataFrame, column: Column, min_decimals: int = DIG
     deviations."""
     if column.kind == "p" or not column.is_number:
         return 0
-    has_uncertainty = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
     return column_digits(
-        rows.select(column.names).iter_rows(), min_decimals=WITH_SPREAD if has_uncertainty else min_decimals
+        rows.select(column.names).iter_rows(),
+        min_decimals=WITH_SPREAD
+        if column.sd or (column.interval and rows[f"{column.name}_low"].count())
+        else min_decimals,
     )
 
 

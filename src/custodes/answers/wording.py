@@ -200,8 +200,13 @@ def interval(
     ('0.000120 [0.000110, 0.000140]', '0.50 [0.50, 0.50]')
     """
     interval_width = _width(low, high)
-    n_decimals = digits if interval_width is None else _significant_decimals(interval_width, digits)
-    return estimate_text(value, low, high, digits=n_decimals, write=write)
+    return estimate_text(
+        value,
+        low,
+        high,
+        digits=digits if interval_width is None else _significant_decimals(interval_width, digits),
+        write=write,
+    )
 
 
 def estimate_text(

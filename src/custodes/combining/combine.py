@@ -307,8 +307,9 @@ def combine(
     if settings.folds != "item":
         ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
         ignored_options |= {"unseen": unseen} if unseen == "all" else {}
-        why_ignored = f"it applies only to folds='item', but folds={short_repr(settings.folds)}"
-        refuse_ignored_argument(combine, why_ignored, **ignored_options)
+        refuse_ignored_argument(
+            combine, f"it applies only to folds='item', but folds={short_repr(settings.folds)}", **ignored_options
+        )
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
@@ -356,11 +357,14 @@ def combine(
         raise next(iter(error_of_target.values()))
     notes = [note for result_or_error in target_results for note in result_or_error.notes]
     for target_name, target_error in error_of_target.items():
-        note_message = f"{target_name!r} cannot be combined: {target_error}"
-        notes += build_notes((LEFT_OUT, 1, note_message), aspect=aspect_of(target_name or ""))
-    tables_of_targets = [result_or_error.tables() for result_or_error in target_results]
+        notes += build_notes(
+            (LEFT_OUT, 1, f"{target_name!r} cannot be combined: {target_error}"), aspect=aspect_of(target_name or "")
+        )
     return Combine.from_parts(
-        tables_of_targets, notes, model=target_results[0].model, held_out=target_results[0].held_out
+        [result_or_error.tables() for result_or_error in target_results],
+        notes,
+        model=target_results[0].model,
+        held_out=target_results[0].held_out,
     )
 
 
@@ -391,8 +395,9 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     trade_off_table: dict[str, Any] = {}
     trade_off_notes: list[Note] = []
     if EVEN_HANDED in settings.methods:
-        penalty_strength = training.learn(EVEN_HANDED)[1].strength
-        trade_off_table, trade_off_notes = trade_off_columns(trial, penalty_strength, initial_rng, progress)
+        trade_off_table, trade_off_notes = trade_off_columns(
+            trial, training.learn(EVEN_HANDED)[1].strength, initial_rng, progress
+        )
     table_frames = Combine.part(
         task.target,
         comparison=comparison_columns(trial, scores_of_repeats),
@@ -424,6 +429,12 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
             "single": best_single_metric(task, training),
         },
     )
-    notes_on_fit = fit_notes(trial, formula, model_method, normalisation, scores_of_repeats)
-    notes = [*task.notes, *notes_on_fit, *gain_notes, *notes, *favoritism_notes, *trade_off_notes]
+    notes = [
+        *task.notes,
+        *fit_notes(trial, formula, model_method, normalisation, scores_of_repeats),
+        *gain_notes,
+        *notes,
+        *favoritism_notes,
+        *trade_off_notes,
+    ]
     return Combine.from_parts([table_frames], notes, model=model, held_out=method_ratings)

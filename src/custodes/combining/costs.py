@@ -52,9 +52,12 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
                 task.metrics.names[metric_index] for metric_index in np.flatnonzero(~is_positive_cost)
             ]
             why_not_used = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
-        message_text = f"the costs of the raters file are not used, because {why_not_used}"
         return np.ones(len(is_positive_cost)), build_notes(
-            ("costs-not-used", bool(is_positive_cost.any()), message_text)
+            (
+                "costs-not-used",
+                bool(is_positive_cost.any()),
+                f"the costs of the raters file are not used, because {why_not_used}",
+            )
         )
     unit_of_metric: dict[str, str] = {}
     if isinstance(costs, str):

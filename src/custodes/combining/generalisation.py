@@ -134,8 +134,9 @@ def _rows(
 
     """
     n_methods = len(methods)
-    gains_with_influences = scores_with_influences.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
-    gain_columns = gains_with_influences.columns("gain", resampled_unit, confidence=confidence, folds=fold_counts)
+    gain_columns = scores_with_influences.contrast(np.arange(n_methods), np.full(n_methods, n_methods)).columns(
+        "gain", resampled_unit, confidence=confidence, folds=fold_counts
+    )
     return {
         "unseen": [unseen_name] * n_methods,
         "method": [method.name for method in methods],
@@ -199,13 +200,12 @@ def without_systems(
 
 def _systems(trial: Trial, methods: Sequence[Method], system_predictions: WithoutSystems) -> dict[str, Any]:
     """Return table rows for unseen systems: each output is predicted by a model without its item and its system."""
-    system_fold_of_output = np.where(trial.of.rated, system_predictions.fold, -1)
     return _rows(
         SYSTEMS,
         methods,
         trial.prediction_moves(
             system_predictions.predicted,
-            system_fold_of_output,
+            np.where(trial.of.rated, system_predictions.fold, -1),
             groups_of_repeats=trial.folds,
             blocks_of_repeats=trial.folds,
         ),
@@ -230,9 +230,10 @@ def _groups(
     rated_labels = {
         label for label, is_rated in zip(label_of_item, np.asarray(task.rated.any(axis=1)), strict=True) if is_rated
     }
-    n_datasets = len(set(task.design.dataset))
     groups_are_datasets = (
-        len(set(zip(task.design.dataset, label_of_item, strict=True))) == len(set(label_of_item)) == n_datasets
+        len(set(zip(task.design.dataset, label_of_item, strict=True)))
+        == len(set(label_of_item))
+        == len(set(task.design.dataset))
     )
     if len(rated_labels - {""}) < 2 or (column_name == "group" and groups_are_datasets):
         return ""
@@ -263,12 +264,15 @@ def _groups(
         ],
     }
     model_index_of_output = np.zeros_like(fold_of_output)
-    seen_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
     return _rows(
         unit_noun,
         methods,
         trial.prediction_moves([predictions] * len(compared_output_masks), model_index_of_output, **fold_arguments),
-        seen_scores=trial.prediction_moves(seen_predictions, model_index_of_output, **fold_arguments).value,
+        seen_scores=trial.prediction_moves(
+            trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis],
+            model_index_of_output,
+            **fold_arguments,
+        ).value,
         resampled_unit="blocks",
         n_units=len(splits),
         fold_counts=(len(splits), len(splits)),

@@ -137,9 +137,10 @@ class Normalisation(ReadOnlyArrays):
         [[0.25, 0.5], [1.0, 0.5], [nan, nan]]
         """
         limit_widths = self.high - self.low
-        distance_from_low = np.clip(x, self.low, self.high) - self.low
         return np.where(
-            (limit_widths == 0) & ~np.isnan(x), 0.5, distance_from_low / np.where(limit_widths == 0, 1.0, limit_widths)
+            (limit_widths == 0) & ~np.isnan(x),
+            0.5,
+            (np.clip(x, self.low, self.high) - self.low) / np.where(limit_widths == 0, 1.0, limit_widths),
         )
 
 

@@ -51,11 +51,10 @@ def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dic
 def difference_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the differences in the objective between methods on the same folds."""
     first_method_indices, second_method_indices = np.triu_indices(len(trial.methods), 1)
-    differences_with_influences = trial.moves.contrast(first_method_indices, second_method_indices)
     return {
         "method_a": [trial.methods[method_index] for method_index in first_method_indices],
         "method_b": [trial.methods[method_index] for method_index in second_method_indices],
-        **differences_with_influences.columns(
+        **trial.moves.contrast(first_method_indices, second_method_indices).columns(
             "difference", "units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0)
         ),
     }
@@ -104,9 +103,11 @@ def group_columns(trial: Trial) -> dict[str, Any]:
 
 def held_out_ratings(trial: Trial) -> Ratings:
     """Return the predictions of the first repeat as ratings, with one rater for each method."""
-    methods_and_predictions = zip(trial.methods, trial.predicted[0], strict=True)
     rating_frame = pl.concat(
-        [_score_rows(trial.of, method_name, predictions) for method_name, predictions in methods_and_predictions]
+        [
+            _score_rows(trial.of, method_name, predictions)
+            for method_name, predictions in zip(trial.methods, trial.predicted[0], strict=True)
+        ]
     )
     return Ratings.make(rating_frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
 

@@ -256,9 +256,10 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
                 f"mean such as target='{MEAN}{','.join(aspects[:2])}'"
             )
         return aspects
-    is_mean = target.startswith(MEAN)
     target_aspects = (
-        tuple(aspect_name.strip() for aspect_name in target.removeprefix(MEAN).split(",")) if is_mean else (target,)
+        tuple(aspect_name.strip() for aspect_name in target.removeprefix(MEAN).split(","))
+        if target.startswith(MEAN)
+        else (target,)
     )
     for aspect in target_aspects:
         if aspect not in aspects:

@@ -38,11 +38,13 @@ def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) 
             trial.methods, system_predictions.methods, return_indices=True
         )
         unseen_partialities[:, method_indices] = tested_partialities[:, tested_indices]
-    unseen_columns = _columns(trial.of, unseen_partialities)
     return {
         "method": trial.methods,
         **_columns(trial.of, seen_partialities),
-        **{f"unseen_{column_name}": column_values for column_name, column_values in unseen_columns.items()},
+        **{
+            f"unseen_{column_name}": column_values
+            for column_name, column_values in _columns(trial.of, unseen_partialities).items()
+        },
     }
 
 
@@ -118,8 +120,11 @@ def _held_out_rates(trial: Trial) -> Floats:
 def _rates(task: Task, predictions: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
     """Return the partiality (3: estimate, low, high; m; systems) of predictions (m, items, systems)."""
     human_ratings = ScoredPeople(task.persons, units=task.design.units)
-    placements = [human_ratings.placement(predicted_scores) for predicted_scores in predictions]
-    return rate_partiality(placements, confidence=confidence, systems=systems)
+    return rate_partiality(
+        [human_ratings.placement(predicted_scores) for predicted_scores in predictions],
+        confidence=confidence,
+        systems=systems,
+    )
 
 
 def _unseen_rates(task: Task, system_predictions: WithoutSystems, confidence: float) -> Floats:

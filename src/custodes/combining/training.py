@@ -94,12 +94,20 @@ def fit_and_predict(
         normalised_scores = fitted_normalisation.apply(task.rows(split.held))
         seconds_of_methods, formulas = zip(*map(training.learn, methods), strict=True)
         n_used_metrics = [len(formula.used_positions) for formula in formulas]
-        predictions = np.stack([formula.predict(normalised_scores) for formula in formulas])
-        return seconds_of_methods, n_used_metrics, round_predictions(predictions)
+        return (
+            seconds_of_methods,
+            n_used_metrics,
+            round_predictions(np.stack([formula.predict(normalised_scores) for formula in formulas])),
+        )
 
-    uses_threads = not all(method.fast for method in methods)
     fits_of_splits = map_parts(
-        fit, splits, rng=rng, progress=progress, desc=desc, label=attrgetter("label"), threads=uses_threads
+        fit,
+        splits,
+        rng=rng,
+        progress=progress,
+        desc=desc,
+        label=attrgetter("label"),
+        threads=(not all(method.fast for method in methods)),
     )
     fit_seconds, used_metric_counts, predictions = zip(*fits_of_splits, strict=True)
     return np.mean(fit_seconds, axis=0), np.mean(used_metric_counts, axis=0), list(predictions)

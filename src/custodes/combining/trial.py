@@ -91,9 +91,8 @@ class Trial:
     @cached_property
     def moves(self) -> Moves:
         """The objective of each method, followed by that of the best single metric, with influence values."""
-        predictions_and_single = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
         return self.prediction_moves(
-            predictions_and_single[:, :, np.newaxis],
+            np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)[:, :, np.newaxis],
             np.zeros_like(self.folds[0]),
             groups_of_repeats=self.folds,
             blocks_of_repeats=self.folds,

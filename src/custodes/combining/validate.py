@@ -203,8 +203,7 @@ def _targets(study: Study, combined_metric: CombinedMetric, selection: Mapping[s
     selected_study = study.select(human=selection.get("human"), aspect=aspect_patterns)
     if aspect_patterns is not None:
         return list(selected_study.aspects)
-    model_aspects = combined_metric.target.removeprefix(MEAN).split(",")
-    if set(model_aspects) <= set(selected_study.aspects):
+    if set(combined_metric.target.removeprefix(MEAN).split(",")) <= set(selected_study.aspects):
         return [combined_metric.target]
     if len(selected_study.aspects) == 1:
         return list(selected_study.aspects)
@@ -236,8 +235,7 @@ def _validate_target(
     else:
         _check_scales(study, combined_metric, metric_scores[target_task.rated.ravel()])
     is_scored_output = np.isfinite(metric_scores).any(axis=1)
-    predictions = combined_metric.predict(metric_scores)
-    combined_scores = np.where(is_scored_output, predictions, np.nan)
+    combined_scores = np.where(is_scored_output, combined_metric.predict(metric_scores), np.nan)
     rivals, why_no_best_single = _rivals(study, combined_metric, target_task, objective_name)
     compared_scores = np.stack(
         [combined_scores.reshape(target_task.human.shape), *(rival_scores for *_, rival_scores in rivals)]
@@ -302,8 +300,7 @@ def _check_scales(study: Study, combined_metric: CombinedMetric, metric_scores: 
         share_beyond_model_bounds = float(
             ((finite_scores < model_metric.low) | (finite_scores > model_metric.high)).mean()
         )
-        data_range_width = float(np.ptp(finite_scores))
-        if share_beyond_model_bounds >= ELSEWHERE or 0 < data_range_width < LEAST_USED * (
+        if share_beyond_model_bounds >= ELSEWHERE or 0 < float(np.ptp(finite_scores)) < LEAST_USED * (
             model_metric.high - model_metric.low
         ):
             direction_sign = 1.0 if model_metric.higher_is_better else -1.0
@@ -359,8 +356,9 @@ def _rivals(
                 f"another name in these data, use rename"
             )
         else:
-            direction_sign = 1.0 if best_single_fields["higher_is_better"] else -1.0
-            rivals.append((SINGLE, metric_name, direction_sign * single_scores))
+            rivals.append(
+                (SINGLE, metric_name, (1.0 if best_single_fields["higher_is_better"] else -1.0) * single_scores)
+            )
     output_positions = np.flatnonzero(target_task.rated.ravel())
     metric_scores = target_task.rows(output_positions)
     imputed_scores = np.where(np.isfinite(metric_scores), metric_scores, mean_of_defined(metric_scores, axis=0))

@@ -75,10 +75,12 @@ def bars(data: Any, result: Ceiling) -> Any:
     feature_sets = [feature_set for feature_set in FEATURES if feature_set in set(result.prediction["features"])]
     bound_names = list(BOUNDS) if result.annotators.height else []
     feature_labels = [FEATURES[feature_set] for feature_set in feature_sets]
-    legend_labels = [*feature_labels, *(BOUNDS[bound_name] for bound_name in bound_names)]
     colour_channel = theme.category_colour(
         "what",
-        {legend_label: COLOURS[legend_label] for legend_label in legend_labels},
+        {
+            legend_label: COLOURS[legend_label]
+            for legend_label in [*feature_labels, *(BOUNDS[bound_name] for bound_name in bound_names)]
+        },
         legend=alt.Legend(columns=2, labelLimit=300, symbolOpacity=1),
     )
     target_channel = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
@@ -281,8 +283,9 @@ def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) 
 
 def _labelled_path_ends(lasso_rows: pl.DataFrame) -> pl.DataFrame:
     """The ends of the labelled paths of one target, with positions `label_y` at which the labels do not overlap."""
-    largest_abs_weight = pl.col("weight").abs().max().over("rater")
-    end_rows = lasso_rows.with_columns(size=largest_abs_weight).filter(pl.col("alpha") == pl.col("alpha").min())
+    end_rows = lasso_rows.with_columns(size=pl.col("weight").abs().max().over("rater")).filter(
+        pl.col("alpha") == pl.col("alpha").min()
+    )
     size_rank = pl.col("size").rank("ordinal", descending=True).over("kind")
     labelled_rows = end_rows.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (size_rank <= NAMED)))
     # The axis extends beyond the data.

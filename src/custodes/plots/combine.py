@@ -89,7 +89,6 @@ def methods(data: Any, *, objective: str) -> Any:
     y_channel = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
     colour_channel = alt.ColorValue(theme.BLUE, condition={"test": SINGLE, "value": theme.ORANGE})
     make_x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
-    tooltip_fields = dict.fromkeys((objective, f"{objective}_low", f"{objective}_high", *STATISTICS))
     return alt.layer(
         base_chart.transform_filter(SINGLE)
         .mark_rule(color=theme.ORANGE, strokeDash=[3, 3])
@@ -103,7 +102,9 @@ def methods(data: Any, *, objective: str) -> Any:
             color=colour_channel,
             tooltip=[
                 alt.Tooltip("method:N"),
-                *theme.number_tooltips(".3f", *tooltip_fields),
+                *theme.number_tooltips(
+                    ".3f", *dict.fromkeys((objective, f"{objective}_low", f"{objective}_high", *STATISTICS))
+                ),
                 alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
             ],
         ),
@@ -152,9 +153,12 @@ def combination_weights(
     """
     rows, target = select_rows(result.weights, "combination_weights", target=target)
     rows = weight_rows(rows)
-    axis_title = IMPORTANCE if METHODS[result.model.method].family == "importances" else WEIGHT
     return theme.apply_theme(
-        weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, axis_title=axis_title),
+        weights(
+            theme.embed_rows(rows),
+            has_intervals=rows["low"].count() > 0,
+            axis_title=(IMPORTANCE if METHODS[result.model.method].family == "importances" else WEIGHT),
+        ),
         title=title_with_aspect("Weights of the combined metric", target),
         width=width,
     )
@@ -208,9 +212,10 @@ def weight_rows(table: pl.DataFrame) -> pl.DataFrame:
         if len(omitted_abs_weights):
             at_most_text = "at most " if len(omitted_abs_weights) > 1 else ""
             size_text = f"{at_most_text}{omitted_abs_weights[0]:.2g} in size" if omitted_abs_weights[0] else "no weight"
-            others_text = plural(len(omitted_abs_weights), "other")
             shown_and_other_rows.append(
-                pl.DataFrame({"target": [target], "metric": [others_text], "rest": [size_text]})
+                pl.DataFrame(
+                    {"target": [target], "metric": [plural(len(omitted_abs_weights), "other")], "rest": [size_text]}
+                )
             )
     return pl.concat(shown_and_other_rows, how="diagonal").with_columns(
         place=pl.int_range(pl.len(), dtype=pl.Int64).over("target")

@@ -90,8 +90,12 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     cell_width = min(
         CELL_MAX, max(CELL_NAMED if has_all_labels else CELL_MIN, width / max(1, len(axis_rater_names) - 1))
     )
-    label_overlap = False if has_all_labels else "greedy"
-    axis_options: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "labelOverlap": label_overlap}
+    axis_options: dict[str, Any] = {
+        "title": None,
+        "ticks": False,
+        "domain": False,
+        "labelOverlap": (False if has_all_labels else "greedy"),
+    }
     is_a_first_expression = "datum.place_a < datum.place_b"
     return (
         alt.Chart(data)

@@ -72,8 +72,10 @@ def confusion_matrix(
             f"confusion_matrix: {system_a!r} and {system_b!r} are not a pair of systems in the result; give a "
             "pair of the table pairs"
         )
-    title = f"Human ratings and {metric}: {system_a} against {system_b}"
-    return theme.apply_theme(matrix(theme.embed_rows(pair_rows)), title=title_with_aspect(title, aspect))
+    return theme.apply_theme(
+        matrix(theme.embed_rows(pair_rows)),
+        title=title_with_aspect(f"Human ratings and {metric}: {system_a} against {system_b}", aspect),
+    )
 
 
 def matrix(data: Any) -> Any:

@@ -223,9 +223,10 @@ def calibration(data: Any) -> Any:
         "accuracy:Q", title="Accuracy by human verdicts", scale=alt.Scale(domain=[0, 1]), axis=percent_axis
     )
     base_chart = alt.Chart(data).encode(x=x_channel)
-    diagonal_data = theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))
     return alt.layer(
-        alt.Chart(diagonal_data).encode(x=x_channel, y=y_channel).mark_line(color=theme.GREY, strokeDash=[3, 3]),
+        alt.Chart(theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]})))
+        .encode(x=x_channel, y=y_channel)
+        .mark_line(color=theme.GREY, strokeDash=[3, 3]),
         base_chart.transform_filter("isValid(datum.accuracy_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),

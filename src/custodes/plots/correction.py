@@ -97,8 +97,12 @@ def margin_rows(result: Correction, *, estimator: str | None = None) -> pl.DataF
         columns_of_estimator = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
             f"_{estimator_name}"
         )
-        estimator_rows = result.pairs.filter(estimator=estimator_name).select(*KEYS, columns_of_estimator)
-        rows = rows.join(estimator_rows, on=KEYS, how="left", maintain_order="left")
+        rows = rows.join(
+            result.pairs.filter(estimator=estimator_name).select(*KEYS, columns_of_estimator),
+            on=KEYS,
+            how="left",
+            maintain_order="left",
+        )
     return rows.with_columns(
         pair=pl.format("{} – {}", "system_a", "system_b"),
         changed=pl.when(pl.col("decision") != pl.col("decision_naive")).then(pl.lit(CHANGED)),

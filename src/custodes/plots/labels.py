@@ -174,8 +174,7 @@ def extremes(values: NDArray[np.float64], n_extremes: int) -> list[int]:
     [2, 0]
     """
     sorted_indices = np.argsort(values, kind="stable")[: np.isfinite(values).sum()]  # NaN is last
-    extreme_indices = np.stack([sorted_indices[::-1][:n_extremes], sorted_indices[:n_extremes]], axis=1)
-    return extreme_indices.ravel().tolist()
+    return np.stack([sorted_indices[::-1][:n_extremes], sorted_indices[:n_extremes]], axis=1).ravel().tolist()
 
 
 def _overlap(boxes: NDArray[np.float64], other_boxes: NDArray[np.float64]) -> NDArray[np.float64]:

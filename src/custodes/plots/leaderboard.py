@@ -72,15 +72,18 @@ def leaderboard_strengths(
         main_rows(result, result.systems) if rater is None else result.systems, "leaderboard_strengths", aspect=aspect
     )
     if rater is not None:
-        selected_rater_names = [rater] if isinstance(rater, str) else rater
         rows = pl.concat(
-            [select_rows(rows, "leaderboard_strengths", rater=rater_name)[0] for rater_name in selected_rater_names]
+            [
+                select_rows(rows, "leaderboard_strengths", rater=rater_name)[0]
+                for rater_name in ([rater] if isinstance(rater, str) else rater)
+            ]
         )
     rater_names = rows["rater"].unique(maintain_order=True).to_list()
 
     def draw(panel_rows: pl.DataFrame, **properties: Any) -> Any:
-        chart = strengths(theme.embed_rows(panel_rows), raters=rater_names, value=value)
-        return chart.properties(width=width, **properties)
+        return strengths(theme.embed_rows(panel_rows), raters=rater_names, value=value).properties(
+            width=width, **properties
+        )
 
     panel_charts = [
         draw(rows.filter(part=component_number), title=f"{PART} {component_number}")

@@ -137,8 +137,15 @@ def annotations_and_kld(
 
 def line_names(rows: pl.DataFrame) -> list[str]:
     """Labels of the lines of `Protocol.curve`. A label consists of metric, estimator and stopping rule."""
-    line_label = pl.format("{} · {} · {}", pl.col("metric").replace(NONE, ALONE), "estimator", "stopping")
-    return rows.select(line_label.unique(maintain_order=True)).to_series().to_list()
+    return (
+        rows.select(
+            pl.format("{} · {} · {}", pl.col("metric").replace(NONE, ALONE), "estimator", "stopping").unique(
+                maintain_order=True
+            )
+        )
+        .to_series()
+        .to_list()
+    )
 
 
 def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:

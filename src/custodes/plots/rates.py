@@ -50,10 +50,11 @@ def rates(result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_W
     'Rate of >=4 (fluency)'
     """
     rows, aspect = select_rows(result.rates, "rates", aspect=aspect)
-    title = f"Rate of {rows['label'][0]}" if rows["label"].n_unique() == 1 else "Rate of each label"
     return theme.apply_theme(
         rate_dots(theme.embed_rows(rates_by_source(rows))),
-        title=title_with_aspect(title, aspect),
+        title=title_with_aspect(
+            (f"Rate of {rows['label'][0]}" if rows["label"].n_unique() == 1 else "Rate of each label"), aspect
+        ),
         width=width,
     )
 
@@ -63,8 +64,13 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
     varying_column_names = [
         column_name for column_name in ("metric", "system", "label") if rows[column_name].n_unique() > 1
     ]
-    row_name = pl.concat_str(varying_column_names or ["system"], separator=", ")
-    long_rows = _repeat_rows(rows, SOURCES, "aspect", "metric", row_name.alias("row"))
+    long_rows = _repeat_rows(
+        rows,
+        SOURCES,
+        "aspect",
+        "metric",
+        pl.concat_str(varying_column_names or ["system"], separator=", ").alias("row"),
+    )
     is_corrected_human_rate = (pl.col("name") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN)
     return long_rows.filter(~is_corrected_human_rate).drop("metric").rename({"name": "source", "value": "rate"})
 
@@ -137,9 +143,10 @@ def error_rates_by_slice(
     if result.slices.is_empty():
         raise OptionError("error_rates_by_slice: the result has no slices; compute it with by=COLUMN")
     rows, aspect, metric = select_rows(result.slices, "error_rates_by_slice", aspect=aspect, metric=metric)
-    tpr_and_tnr_rows = _repeat_rows(rows, TPR_AND_TNR, "aspect", "metric", "slice").rename({"name": "measure"})
     return theme.apply_theme(
-        slice_dots(theme.embed_rows(tpr_and_tnr_rows)),
+        slice_dots(
+            theme.embed_rows(_repeat_rows(rows, TPR_AND_TNR, "aspect", "metric", "slice").rename({"name": "measure"}))
+        ),
         title=title_with_aspect(f"TPR and TNR of {metric} by slice", aspect),
         width=width,
     )
@@ -213,9 +220,10 @@ def roc_lines(data: Any) -> Any:
         y=alt.Y("tpr:Q", title="TPR", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
         tooltip=[alt.Tooltip("threshold:Q", format=".3~g"), *theme.number_tooltips(".1%", "tpr", "fpr")],
     )
-    chance_line = alt.Chart(theme.embed_rows(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
     return alt.layer(
-        chance_line.mark_line(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.X("fpr:Q"), y=alt.Y("tpr:Q")),
+        alt.Chart(theme.embed_rows(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
+        .mark_line(color=theme.GREY, strokeDash=[3, 3])
+        .encode(x=alt.X("fpr:Q"), y=alt.Y("tpr:Q")),
         base_chart.mark_line(interpolate="step-after", color=theme.BLUE).encode(order=alt.Order("threshold:Q")),
         base_chart.transform_filter("datum.chosen").mark_point(color=theme.VERMILION, opacity=1, size=90),
     )

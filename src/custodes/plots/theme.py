@@ -124,8 +124,12 @@ def column_tooltips(table: Table, *column_names: str) -> list[alt.Tooltip]:
 
 def category_colour(field: str, colour_of_value: Mapping[str, str], **options: Any) -> alt.Color:
     """The colours of the values of a field, by default with a legend without title."""
-    scale = alt.Scale(domain=list(colour_of_value), range=list(colour_of_value.values()))
-    return alt.Color(f"{field}:N", title=None, scale=scale, **options)
+    return alt.Color(
+        f"{field}:N",
+        title=None,
+        scale=alt.Scale(domain=list(colour_of_value), range=list(colour_of_value.values())),
+        **options,
+    )
 
 
 def diverging_colour(field: str, saturation: float) -> alt.Color:
@@ -157,10 +161,9 @@ def number_tooltips(number_format: str, *fields: str) -> list[alt.Tooltip]:
 
 def interval_tooltips(field: str, number_format: str, title: str | None = None) -> list[alt.Tooltip]:
     """Tooltips of an estimate and of the bounds of its interval."""
-    title_of_suffix = {"": title or field, "_low": "low", "_high": "high"}
     return [
         alt.Tooltip(f"{field}{suffix}:Q", format=number_format, title=tooltip_title)
-        for suffix, tooltip_title in title_of_suffix.items()
+        for suffix, tooltip_title in {"": title or field, "_low": "low", "_high": "high"}.items()
     ]
 
 

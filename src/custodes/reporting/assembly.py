@@ -113,10 +113,13 @@ class Report:
         """
         check_one_of("format", format, FORMATS)
         folder, chart_of_name_parts = make_folder(path), self._charts()
-        file_stems = file_names(["-".join(filter(None, name_parts)) for name_parts in chart_of_name_parts])
         return [
             save(chart, folder / f"{file_stem}.{format}")
-            for file_stem, chart in zip(file_stems, chart_of_name_parts.values(), strict=True)
+            for file_stem, chart in zip(
+                file_names(["-".join(filter(None, name_parts)) for name_parts in chart_of_name_parts]),
+                chart_of_name_parts.values(),
+                strict=True,
+            )
         ]
 
     def _charts(self) -> dict[tuple[str, ...], Any]:

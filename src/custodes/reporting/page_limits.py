@@ -118,6 +118,5 @@ def _leading_labels(results: Mapping[str, Result], question: str, table_name: st
 def _largest_system_count(n_systems: int, n_repetitions: int) -> int:
     """The largest number of systems for which the number of pairs times `n_repetitions` is at most `PAIRS`, but at
     least `FEWEST` and at most `MOST`."""
-    max_pairs = PAIRS // n_repetitions
-    max_systems = min(max((1 + isqrt(1 + 8 * max_pairs)) // 2, FEWEST), MOST)  # the root of n (n - 1) / 2 = max_pairs
-    return min(n_systems, max_systems)
+    max_systems = (1 + isqrt(1 + 8 * (PAIRS // n_repetitions))) // 2  # the root of n (n - 1) / 2 = number of pairs
+    return min(n_systems, max(max_systems, FEWEST), MOST)

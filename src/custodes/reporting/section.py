@@ -130,9 +130,13 @@ class Context:
 
     def ask(self, question: Callable[..., ResultT], **more_options: Any) -> ResultT:
         """The result of a question for this study, with the options of the report that the question accepts."""
-        option_names = inspect.signature(question).parameters.keys() & self.options.keys()
         return question(
-            self.study, **{option_name: self.options[option_name] for option_name in option_names} | more_options
+            self.study,
+            **{
+                option_name: self.options[option_name]
+                for option_name in inspect.signature(question).parameters.keys() & self.options.keys()
+            }
+            | more_options,
         )
 
     def copy_with_page_rows(self) -> Context:
@@ -209,8 +213,12 @@ class Context:
         """The metric that agrees best with human ratings on each aspect, if there are metrics."""
         if "agreement" not in self.results:
             return {}
-        best_rows = self.table("agreement.standing").unique("aspect", keep="first", maintain_order=True)
-        return dict(best_rows.select("aspect", "metric").iter_rows())
+        return dict(
+            self.table("agreement.standing")
+            .unique("aspect", keep="first", maintain_order=True)
+            .select("aspect", "metric")
+            .iter_rows()
+        )
 
     @cached_property
     def first_metric(self) -> str:
@@ -218,11 +226,11 @@ class Context:
 
         If no metric is recommended for all aspects, the page first shows the best metric of the first aspect.
         """
-        if len(self.aspects) > 1 and self.best:
-            results_of_aspects = [AspectResults((self.whole or self).results, aspect) for aspect in self.aspects]
-            if recommended_metric := candidate(results_of_aspects):
-                return recommended_metric
-        return self.best.get(self.aspects[0], "")
+        best_of_first_aspect = self.best.get(self.aspects[0], "")
+        if len(self.aspects) < 2 or not self.best:
+            return best_of_first_aspect
+        results_of_aspects = [AspectResults((self.whole or self).results, aspect) for aspect in self.aspects]
+        return candidate(results_of_aspects) or best_of_first_aspect
 
     @cached_property
     def leaders(self) -> dict[str, list[str]]:

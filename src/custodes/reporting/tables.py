@@ -89,8 +89,13 @@ def result_table_html(
     rows = context.table(full_name) if rows is None else rows
     if rows.is_empty():
         return ""
-    columns = [column for column in context.essential_columns(full_name) if column.name not in without]
-    return table_html(rows, columns, id=f"{full_name.replace('.', '-')}-table", caption=caption, notes=notes)
+    return table_html(
+        rows,
+        [column for column in context.essential_columns(full_name) if column.name not in without],
+        id=f"{full_name.replace('.', '-')}-table",
+        caption=caption,
+        notes=notes,
+    )
 
 
 def build_selection_table(
@@ -100,8 +105,10 @@ def build_selection_table(
 
     Columns that the selection fixes and columns without values are left out.
     """
-    candidate_columns = [column for column in context.essential_columns(table_name) if column.name not in where]
-    displayed_columns = columns_with_values(candidate_columns, context.table(table_name))
+    displayed_columns = columns_with_values(
+        [column for column in context.essential_columns(table_name) if column.name not in where],
+        context.table(table_name),
+    )
     return SelectionTable(id=id, caption=caption, table=table_name, columns=displayed_columns, where=where)
 
 
@@ -189,7 +196,11 @@ def compress_page_data(page_data: Mapping[str, Any], tables: Iterable[tuple[str,
     compressor = zlib.compressobj(LEVEL)
     compressed_chunks = [compressor.compress(msgspec.json.encode(page_data)[:-1] + b',"tables":{')]
     for table_index, (table_name, frame) in enumerate(tables):
-        key_bytes = b"," * (table_index > 0) + msgspec.json.encode(table_name) + b":"
-        compressed_chunks.append(compressor.compress(key_bytes + msgspec.json.encode(columnar(frame))))
+        compressed_chunks.append(
+            compressor.compress(
+                (b"," * (table_index > 0) + msgspec.json.encode(table_name) + b":")
+                + msgspec.json.encode(columnar(frame))
+            )
+        )
     compressed_chunks += [compressor.compress(b"}}"), compressor.flush()]
     return base64.b64encode(b"".join(compressed_chunks)).decode()

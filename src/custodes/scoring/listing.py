@@ -87,10 +87,11 @@ NAME = re.compile(r"[\w+.-]+")
 @cache
 def metrics_by_name() -> dict[str, Metric]:
     """Return all metrics by name: first the built-in metrics, then the metrics of other packages."""
-    plugin_of_name = load_plugins(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
     return METRICS | {
         metric_name: replace(plugin.value, load=_loader_with_version(plugin.value, plugin.package))
-        for metric_name, plugin in plugin_of_name.items()
+        for metric_name, plugin in load_plugins(
+            GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check
+        ).items()
     }
 
 

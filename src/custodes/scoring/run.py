@@ -99,8 +99,9 @@ def plan_scoring(
     texts: Study, metrics: Sequence[str], *, cache: str | Path | None, device: str, batch: int, missing: Missing
 ) -> ScoringPlan:
     """Return the plan of `score` with the same arguments; metrics are loaded, but nothing is scored."""
-    place = Place(device=device, batch=check_at_least("batch", batch, 1))
-    with _loaded_raters(texts, metrics, cache, place, missing) as (corpus, raters, open_cache, kept_score_of_key):
+    with _loaded_raters(
+        texts, metrics, cache, Place(device=device, batch=check_at_least("batch", batch, 1)), missing
+    ) as (corpus, raters, open_cache, kept_score_of_key):
         plan_rows: list[dict[str, Any]] = []
         for rater in raters:
             computation = rater.computation

@@ -70,8 +70,9 @@ class Scores(Result):
     def study(self) -> Study:
         """Return the scored study with these scores, which every question accepts as input."""
         rating_rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
-        inferred_raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
-        described_raters, _ = inferred_raters.merge_side_table(self.raters, where="raters")
+        described_raters, _ = Raters.infer(dict.fromkeys(self.raters["rater"], "metric")).merge_side_table(
+            self.raters, where="raters"
+        )
         score_study = Study(
             ratings=Ratings(frame=rating_rows.select(Ratings().frame.columns)), raters=described_raters, name="scores"
         )
@@ -148,12 +149,15 @@ def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[pl.DataFrame]:
     reason_of_item = np.full(len(corpus.items), "", dtype=object)
     for need in reversed(rater.traits.needs):
         reason_of_item[corpus.lacks_input(need)] = f"no {need}"
-    reason_of_output = pl.Series(reason_of_item[corpus.texts.item], dtype=pl.String)
     outputs_with_reason = _output_labels(corpus, corpus.texts.item, corpus.texts.system).with_columns(
-        why=reason_of_output
+        why=pl.Series(reason_of_item[corpus.texts.item], dtype=pl.String)
     )
-    absent_outputs = _output_labels(corpus, *np.array(corpus.absent, dtype=np.int64).reshape(-1, 2).T)
-    return [outputs_with_reason.filter(pl.col("why") != ""), absent_outputs.with_columns(why=pl.lit(NO_OUTPUT))]
+    return [
+        outputs_with_reason.filter(pl.col("why") != ""),
+        _output_labels(corpus, *np.array(corpus.absent, dtype=np.int64).reshape(-1, 2).T).with_columns(
+            why=pl.lit(NO_OUTPUT)
+        ),
+    ]
 
 
 def rater_notes(rater: Rater, rule_scores: RuleScores) -> list[Note]:

@@ -110,8 +110,11 @@ class TrainingData(ReadOnlyArrays):
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
         """Return the training data of some rows."""
-        field_names = ("x", "y", "items", "systems", "groups")
-        return replace(self, **{field_name: getattr(self, field_name)[rows] for field_name in field_names}, inner={})
+        return replace(
+            self,
+            **{field_name: getattr(self, field_name)[rows] for field_name in ("x", "y", "items", "systems", "groups")},
+            inner={},
+        )
 
     def draw_clusters(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the positions of the clusters of a bootstrap sample, in the sorted order of the clusters."""
@@ -127,8 +130,7 @@ class TrainingData(ReadOnlyArrays):
         copy_of_row = np.repeat(np.arange(len(copy_sizes)), copy_sizes)
         row_shift_of_copy = group_starts[sampled_groups] - (np.cumsum(copy_sizes) - copy_sizes)
         resampled_data = self.part(rows_by_group[row_shift_of_copy[copy_of_row] + np.arange(len(copy_of_row))])
-        item_of_copied_row = copy_of_row * (self.items.max() + 1) + resampled_data.items
-        return replace(resampled_data, items=item_of_copied_row, rng=rng)
+        return replace(resampled_data, items=copy_of_row * (self.items.max() + 1) + resampled_data.items, rng=rng)
 
     @cached_property
     def score(self) -> Callable[[Floats], Floats]:
@@ -197,8 +199,7 @@ class TrainingData(ReadOnlyArrays):
 
     def inner_folds(self) -> NDArray[np.intp]:
         """Return inner folds (rows,) of whole clusters, in which choices are made."""
-        n_folds = min(INNER, len(np.unique(self.groups)))
-        return folds.grouped_folds(self.groups, n_folds=n_folds, rng=self.rng)
+        return folds.grouped_folds(self.groups, n_folds=min(INNER, len(np.unique(self.groups))), rng=self.rng)
 
     def fold_scores(self, predicted: Floats, fold_of_row: NDArray[Any]) -> Floats:
         """Return the objective (folds,) of out-of-fold predictions (rows,) on each fold."""

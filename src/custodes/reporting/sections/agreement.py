@@ -39,13 +39,12 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    template_of_column = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
     selection_table = build_selection_table(
         context,
         "agreement-comparisons",
         "Differences of the chosen metric from every other metric",
         "agreement.comparisons",
-        template_of_column,
+        {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"},
     )
     return [selection_table] if context.table("agreement.comparisons").height else []
 
@@ -53,8 +52,12 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of all statistics, and the statistics that the reader can select."""
     metric_rows = context.table("agreement.metrics")
-    comparison_rows = context.table("agreement.comparisons").drop_nulls("difference")
-    compared_statistics = comparison_rows["statistic"].unique(maintain_order=True).to_list()
+    compared_statistics = (
+        context.table("agreement.comparisons")
+        .drop_nulls("difference")["statistic"]
+        .unique(maintain_order=True)
+        .to_list()
+    )
     default_statistic = str(context.table("agreement.standing")["statistic"].mode().first() or CHOOSING)
     return {
         "statistics": [

@@ -23,9 +23,16 @@ def _build(context: Context) -> Mapping[str, str]:
     for table_name, (caption, leading_columns, grouping_column) in layout_of_table.items():
         rows = context.table(f"check.{table_name}")
         rows = merge_aspects(rows) if table_name == "problems" else rows
-        columns = [*leading_columns, *context.table_declaration(f"check.{table_name}").columns]
         html_of_table[table_name] = (
-            table_html(rows, columns, id=table_name, caption=caption, by=grouping_column) if rows.height else ""
+            table_html(
+                rows,
+                [*leading_columns, *context.table_declaration(f"check.{table_name}").columns],
+                id=table_name,
+                caption=caption,
+                by=grouping_column,
+            )
+            if rows.height
+            else ""
         )
     return html_of_table
 

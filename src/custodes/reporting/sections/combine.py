@@ -86,7 +86,6 @@ def _build(context: Context) -> Mapping[str, Any]:
         for column in context.table_declaration("combine.partiality").columns
         if column.name == "largest_partiality"
     ]
-    difference_column = score("lead", LEAD, "Over the single metric", interval=True)
     return {
         "first": METHODS[first_method(result)].label,
         "left_out": [sentence(message) for message in omission_messages],
@@ -96,7 +95,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             [
                 label("what", "how metrics are combined", "Way of combining"),
                 interval_columns[0],
-                difference_column,
+                score("lead", LEAD, "Over the single metric", interval=True),
                 *interval_columns[1:],
                 *favoritism_columns,
                 *partiality_columns,
@@ -156,8 +155,12 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
         if tested_method not in row_of_method or SINGLE not in row_of_method:
             continue
         combined_row, single_row = row_of_method.pop(tested_method), row_of_method.pop(SINGLE)
-        gain_rows = result.generalisation.filter(target=target, method=tested_method).drop_nulls("gain")
-        gain_text = "".join(f"; {_gain(gain_row)}" for gain_row in gain_rows.iter_rows(named=True))
+        gain_text = "".join(
+            f"; {_gain(gain_row)}"
+            for gain_row in result.generalisation.filter(target=target, method=tested_method)
+            .drop_nulls("gain")
+            .iter_rows(named=True)
+        )
         text = (
             f"{f'On {target}, ' if target else 'Here '}{combined_row['what']} reaches τ-b "
             f"{estimate_with_interval(combined_row, 'kendall')} over "

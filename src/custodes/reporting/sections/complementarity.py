@@ -133,7 +133,6 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
         column(kind_pair, "mean complementarity", pair_label.capitalize(), kind="score")
         for kind_pair, pair_label in AVERAGES.items()
     ]
-    rule_columns = [declaration_of_table["rules"].column("distance"), *average_columns]
     table_specifications: list[tuple[str, pl.DataFrame, Sequence[Column], str, Sequence[tuple[str | None, str]]]] = [
         (
             "raters",
@@ -142,7 +141,13 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
             "Raters, the closest to the annotators first",
             context.notes("complementarity"),
         ),
-        ("rules", rule_rows, rule_columns, "Mean complementarity with other rules for ties", []),
+        (
+            "rules",
+            rule_rows,
+            [declaration_of_table["rules"].column("distance"), *average_columns],
+            "Mean complementarity with other rules for ties",
+            [],
+        ),
         ("left-out", result.left_out, declaration_of_table["left_out"].columns, "Raters left out", []),
     ]
     return [

@@ -68,8 +68,12 @@ def _repeat_for_aspects(context: Context, table_name: str) -> pl.DataFrame:
     """
     rows = context.results["consistency"].to_frame(table_name)
     rows_without_aspect = rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
-    frame_copies = [rows_without_aspect.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects]
-    return pl.concat([rows.filter(pl.col("aspect").is_in(list(context.aspects))), *frame_copies])
+    return pl.concat(
+        [
+            rows.filter(pl.col("aspect").is_in(list(context.aspects))),
+            *[rows_without_aspect.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects],
+        ]
+    )
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -133,8 +137,9 @@ def _build(context: Context) -> Mapping[str, Any]:
     for table_name, caption in SHOWN:
         rows = _repeat_for_aspects(context, table_name)
         if table_name == "findings":
-            is_estimated_or_tested = pl.col("estimate").is_not_null() | pl.col("p_value").is_not_null()
-            rows = rows.filter(is_estimated_or_tested).sort("p_value", nulls_last=True, maintain_order=True)
+            rows = rows.filter(pl.col("estimate").is_not_null() | pl.col("p_value").is_not_null()).sort(
+                "p_value", nulls_last=True, maintain_order=True
+            )
         if table_name == "panels":
             rows = rows.with_columns(
                 pl.col("panel").replace([BEST, CHOSEN], [f"{BEST}{ELSEWHERE}", f"{CHOSEN}{ELSEWHERE}"])

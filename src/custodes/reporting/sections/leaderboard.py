@@ -46,10 +46,20 @@ def _human_rows(context: Context) -> pl.DataFrame:
     """
     rows = context.table("leaderboard.systems")
     result: Any = context.results["leaderboard"]
-    best_rater_rows = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
-    corrected_rows = rows.join(best_rater_rows, on=["aspect", "rater"], how="semi", maintain_order="left")
-    human_rows = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
-    return _add_panel_column(pl.concat([human_rows, corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
+    corrected_rows = rows.join(
+        best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric")),
+        on=["aspect", "rater"],
+        how="semi",
+        maintain_order="left",
+    )
+    return _add_panel_column(
+        pl.concat(
+            [
+                rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE)),
+                corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE)),
+            ]
+        )
+    )
 
 
 def _add_panel_column(rows: pl.DataFrame) -> pl.DataFrame:

@@ -67,8 +67,15 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    where = {"aspect": "{aspect}", "rater": "{metric}"}
-    return [build_selection_table(context, "decisions", "Decisions of {metric}", "ranking.decisions", where)]
+    return [
+        build_selection_table(
+            context,
+            "decisions",
+            "Decisions of {metric}",
+            "ranking.decisions",
+            {"aspect": "{aspect}", "rater": "{metric}"},
+        )
+    ]
 
 
 def _graph(context: Context) -> pl.DataFrame:

@@ -111,8 +111,12 @@ class Encoder:
         token_ids, token_kinds = np.zeros((2, *is_token.shape), dtype=np.int64)
         token_ids[is_token] = np.concatenate([tokens.ids for tokens in batch_tokens])
         token_kinds[is_token] = np.concatenate([tokens.kinds for tokens in batch_tokens])
-        padded_vectors = self._model(token_ids, is_token.astype(np.int64), token_kinds)
-        return [vectors[:n_tokens].copy() for vectors, n_tokens in zip(padded_vectors, n_tokens_of_text, strict=True)]
+        return [
+            vectors[:n_tokens].copy()
+            for vectors, n_tokens in zip(
+                self._model(token_ids, is_token.astype(np.int64), token_kinds), n_tokens_of_text, strict=True
+            )
+        ]
 
 
 def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:

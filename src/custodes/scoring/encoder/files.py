@@ -241,8 +241,10 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
     hub_revision = revision or "main"
     try:
         with log_only_errors(logging):  # the single error below replaces the messages on each attempt
-            hub_files = HfApi().model_info(model, revision=hub_revision, timeout=SECONDS).siblings or []
-            file_names = [hub_file.rfilename for hub_file in hub_files]
+            file_names = [
+                hub_file.rfilename
+                for hub_file in (HfApi().model_info(model, revision=hub_revision, timeout=SECONDS).siblings or [])
+            ]
             onnx_name = _onnx(model, file_names, backend)
             needed_file_names = [
                 file_name

@@ -99,8 +99,11 @@ def _token_limit(tokenizer_settings: dict[str, Any], model_config: dict[str, Any
     n_positions = model_config.get("max_position_embeddings")
     if isinstance(n_positions, int) and model_config.get("model_type") in OFFSET:
         n_positions -= int(model_config.get("pad_token_id") or 0) + 1
-    limits = (tokenizer_settings.get("model_max_length"), n_positions, model_config.get("n_positions"))
-    numeric_limits = [int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < NO_LIMIT]
+    numeric_limits = [
+        int(limit)
+        for limit in (tokenizer_settings.get("model_max_length"), n_positions, model_config.get("n_positions"))
+        if isinstance(limit, int | float) and 0 < limit < NO_LIMIT
+    ]
     return min(numeric_limits, default=None)
 
 

@@ -141,8 +141,18 @@ class OnnxModel:
         )
 
     def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
-        position_ids = np.broadcast_to(np.arange(token_ids.shape[1]), token_ids.shape)
-        array_of_input = dict(zip(INPUTS, (token_ids, attention_mask, token_type_ids, position_ids), strict=True))
+        array_of_input = dict(
+            zip(
+                INPUTS,
+                (
+                    token_ids,
+                    attention_mask,
+                    token_type_ids,
+                    np.broadcast_to(np.arange(token_ids.shape[1]), token_ids.shape),
+                ),
+                strict=True,
+            )
+        )
         model_inputs = {
             input_name: np.ascontiguousarray(array_of_input[input_name], dtype)
             for input_name, dtype in self._inputs.items()

@@ -106,10 +106,9 @@ def _compare(
     for output_index, text_embeddings in enumerate(outputs):
         if not text_embeddings.tokens.empty:
             output_vectors = _weight_tokens(text_embeddings, weigh)
-            precision_recall_pairs = [
-                precision_recall(output_vectors, token_vectors) for token_vectors in reference_vectors
-            ]
-            precisions, recalls = np.clip(precision_recall_pairs, -1, 1).T
+            precisions, recalls = np.clip(
+                ([precision_recall(output_vectors, token_vectors) for token_vectors in reference_vectors]), -1, 1
+            ).T
             scores[output_index] = _compute_measure(precisions, recalls, measure)
             if np.isnan(scores[output_index]).any():
                 reason_of_output[output_index] = _reason(output_vectors, reference_vectors)

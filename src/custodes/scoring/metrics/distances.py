@@ -57,12 +57,11 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
         errors_and_lengths = []
         for output_index in output_indices:
             output_words = split_words(texts.outputs[output_index])
-            words_of_references = map(split_words, texts.references[texts.item[output_index]])
             errors_and_lengths.append(
                 min(
                     (
                         (edit_distance(reference_words, output_words), len(reference_words))
-                        for reference_words in words_of_references
+                        for reference_words in map(split_words, texts.references[texts.item[output_index]])
                     ),
                     key=lambda errors_and_length: (errors_and_length[0], -errors_and_length[1]),
                 )

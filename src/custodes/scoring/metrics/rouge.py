@@ -62,16 +62,20 @@ def _score(
         if has_unreadable_reference[item_index] or (ascii_only and _has_no_ascii_letters(output_text)):
             reason_of_output[output_index] = OTHER_SCRIPT
         else:
-            n_references = len(texts.references[item_index])
-            output_reference_pairs += [(output_index, reference_index) for reference_index in range(n_references)]
+            output_reference_pairs += [
+                (output_index, reference_index) for reference_index in range(len(texts.references[item_index]))
+            ]
     scores = np.full((len(texts.outputs), max([1, *map(len, texts.references)])), np.nan)
     for start_index in range(0, len(output_reference_pairs), PAIRS):
         output_indices, reference_indices = zip(*output_reference_pairs[start_index : start_index + PAIRS], strict=True)
-        references_of_outputs = (texts.references[item_index] for item_index in texts.item[list(output_indices)])
         scores[output_indices, reference_indices] = score_pairs(
             [
                 references[reference_index]
-                for references, reference_index in zip(references_of_outputs, reference_indices, strict=True)
+                for references, reference_index in zip(
+                    (texts.references[item_index] for item_index in texts.item[list(output_indices)]),
+                    reference_indices,
+                    strict=True,
+                )
             ],
             [texts.outputs[output_index] for output_index in output_indices],
         )

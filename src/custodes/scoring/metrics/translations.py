@@ -140,8 +140,11 @@ def _score_systems(texts: MetricInputs, make_metric: Callable[[Streams], Any]) -
 
     def score(output_indices: Sequence[int]) -> float:
         references_of_output = [texts.references[item_index] for item_index in texts.item[output_indices].tolist()]
-        outputs = [texts.outputs[output_index] for output_index in output_indices]
-        return float(make_metric(tuple(zip_longest(*references_of_output))).corpus_score(outputs, None).score)
+        return float(
+            make_metric(tuple(zip_longest(*references_of_output)))
+            .corpus_score([texts.outputs[output_index] for output_index in output_indices], None)
+            .score
+        )
 
     return by_system(texts, score)
 
@@ -150,8 +153,9 @@ def _check_budget(texts: MetricInputs, budget: int, metric_name: str) -> None:
     """Refuse texts for which TER may exceed the budget of CPU seconds; TER is for sentences."""
     estimated_seconds = seconds_of(texts)
     if estimated_seconds > budget:
-        has_several_references = max(map(len, texts.references)) > 1
-        first_reference_advice = f"use the first reference only with {metric_name}@first, " * has_several_references
+        first_reference_advice = f"use the first reference only with {metric_name}@first, " * (
+            max(map(len, texts.references)) > 1
+        )
         rounding_unit = 10 ** max(0, len(str(int(estimated_seconds))) - 2)  # rounded up to two digits
         rounded_seconds = int(-(-estimated_seconds // rounding_unit) * rounding_unit)
         raise OptionError(
@@ -166,8 +170,12 @@ def seconds_of(texts: MetricInputs) -> float:
     reference_costs = np.array(
         [sum(len(reference.split()) ** 1.5 for reference in item_references) for item_references in texts.references]
     )
-    output_costs = np.array([len(output_text.split()) ** 1.5 for output_text in texts.outputs])
-    return float(PAIR * (output_costs * reference_costs[texts.item]).sum())
+    return float(
+        PAIR
+        * (
+            np.array([len(output_text.split()) ** 1.5 for output_text in texts.outputs]) * reference_costs[texts.item]
+        ).sum()
+    )
 
 
 POOLED = Traits(needs=("references",), rules=("all", "best", "first", "mean"), low=0.0, high=100.0)

@@ -27,8 +27,11 @@ def _load_length(place: Place, *, unit: str) -> Scorer:
     check_one_of("unit", unit, UNITS)
 
     def score(texts: MetricInputs) -> MetricResult:
-        lengths = [[len(output.split()) if unit == "words" else len(output)] for output in texts.outputs]
-        return MetricResult(values=np.array(lengths, dtype=float).reshape(-1, 1))
+        return MetricResult(
+            values=np.array(
+                [[len(output.split()) if unit == "words" else len(output)] for output in texts.outputs], dtype=float
+            ).reshape(-1, 1)
+        )
 
     return Scorer(signature=metric_signature("custodes", "length", {"unit": unit}), traits=LENGTH.traits, score=score)
 

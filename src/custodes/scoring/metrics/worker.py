@@ -124,8 +124,9 @@ def load(place: Place, *, command: str) -> Scorer:
 
 def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, requested_batch_size: int) -> MetricResult:
     """Return the scores from the processes. Each process gets one batch at a time."""
-    n_score_columns = max([1, *map(len, texts.references)]) if hello.each_reference else 1
-    scores = np.full((len(texts.outputs), n_score_columns), np.nan)
+    scores = np.full(
+        (len(texts.outputs), (max([1, *map(len, texts.references)]) if hello.each_reference else 1)), np.nan
+    )
     is_truncated_output = np.zeros(len(texts.outputs), dtype=np.bool_)
     reason_of_output: dict[int, str] = {}
     cpu_seconds = 0.0
@@ -194,9 +195,10 @@ def digest_word(word: str) -> str:
             return word
         combined_hash = hashlib.sha256()
         for file_path in [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*"))):
-            is_own_script = file_path.parent == FOLDER
             content_digest = (
-                hashlib.sha256(script_text(file_path).encode()).hexdigest() if is_own_script else file_digest(file_path)
+                hashlib.sha256(script_text(file_path).encode()).hexdigest()
+                if (file_path.parent == FOLDER)
+                else file_digest(file_path)
             )
             combined_hash.update(f"{file_path.relative_to(path)}\n".encode() + bytes.fromhex(content_digest))
     except (OSError, ValueError) as problem:
