@@ -198,18 +198,6 @@ def test_what_has_no_words_for_itself_is_named_by_its_kind(tiny: cu.Study) -> No
         cu.agreement(tiny, confidence=Unprintable())
 
 
-@pytest.mark.parametrize(
-    ("progress", "message"),
-    [
-        (lambda *_, **__: None, "returned None, but it must return a wrapper of the iterable"),
-        (lambda: None, "must accept an iterable"),
-    ],
-)
-def test_a_progress_that_wraps_nothing(progress: Any, message: str, tiny: cu.Study) -> None:
-    with pytest.raises(OptionError, match=message):
-        cu.favoritism(tiny, resamples=0, progress=progress)
-
-
 def test_what_a_callable_of_the_caller_raises_is_the_callers(tiny: cu.Study) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise KeyError("mine")

@@ -174,9 +174,3 @@ def test_a_circle_of_links_beside_a_table_is_no_raters_table(tmp_path: Path) -> 
     beside.symlink_to(beside.name)
     (tmp_path / "linked.csv").symlink_to("scores.csv")
     assert read(file).ratings.frame.equals(read(tmp_path / "linked.csv").ratings.frame)
-
-
-def test_no_threads_are_one_line(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for value in ("0", "00", "+0"):
-        monkeypatch.setenv("POLARS_MAX_THREADS", value)
-        refused(custodes("check", "demo"), "POLARS_MAX_THREADS", "1 or more")

@@ -16,7 +16,7 @@ from typing import Any, Literal, ParamSpec, TypeGuard, TypeVar, Union, Unpack, g
 import numpy as np
 
 from custodes.errors import OptionError, reject, short_repr, suggestion
-from custodes.progress import Progress, silent
+from custodes.progress import Progress
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,13 +105,8 @@ def is_collection(value: Any) -> TypeGuard[Iterable[Any]]:
     >>> is_collection(["a"]), is_collection("a"), is_collection(np.array(5))
     (True, False, False)
     """
-    if isinstance(value, str | bytes | Mapping | PathLike):
-        return False
-    try:
-        iter(value)
-    except TypeError:
-        return False
-    return True
+    is_single = isinstance(value, str | bytes | Mapping | PathLike) or getattr(value, "ndim", 1) == 0
+    return isinstance(value, Iterable) and not is_single
 
 
 def value_list(
@@ -368,28 +363,6 @@ def _mapping(convert_value: Callable[[Any], Any], value: Any) -> Any:
     return None if None in converted_value_of_name.values() else converted_value_of_name
 
 
-def _progress(value: Any) -> Any:
-    """The callable for progress, wrapped so that its errors are reported in one line."""
-    if value is silent or not callable(value):
-        return value if callable(value) else None
-
-    def track(iterable: Iterable[Any], /, *, total: int | None = None, desc: str | None = None) -> Iterable[Any]:
-        try:
-            wrapped_iterable = value(iterable, total=total, desc=desc)
-        except TypeError as problem:
-            raise OptionError(
-                f"progress={short_repr(value)}: {problem}; the callable must accept an iterable, total= and desc="
-            ) from problem
-        if not isinstance(wrapped_iterable, Iterable):
-            raise OptionError(
-                f"progress={short_repr(value)}: the callable returned {short_repr(wrapped_iterable)}, but it must "
-                "return a wrapper of the iterable"
-            )
-        return wrapped_iterable
-
-    return track
-
-
 _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
     bool: ("True or False", lambda value: bool(value) if isinstance(value, bool | np.bool_) else None),
     int: (
@@ -401,7 +374,7 @@ _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
     Sequence[str]: ("a text or a list of texts", _texts),
     Sequence[float]: ("a list of numbers", _numbers),
     Path: ("a path", lambda value: value if isinstance(value, PathLike) else None),
-    Progress: ("a callable that wraps an iterable", _progress),
+    Progress: ("a callable that wraps an iterable", lambda value: value if callable(value) else None),
     Mapping[str, float]: ("a mapping from names to numbers", partial(_mapping, _number)),
     Mapping[str, str]: ("a mapping from names to names", partial(_mapping, _text)),
     Mapping[str, Sequence[float]]: (

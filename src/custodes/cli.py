@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -132,15 +133,12 @@ def _replace_stream_dashes(argv: Sequence[str]) -> list[str]:
     """The command-line arguments with `-` replaced by the path of a stream.
 
     The stream is standard output after `-o`, and standard input otherwise. The parser would read `-` as an option."""
-    replaced_arguments = []
-    for previous_argument, argument in zip(["", *argv], argv, strict=False):
-        if argument == "-":
-            replaced_arguments.append(STANDARD_OUTPUT if previous_argument in ("-o", "--output") else STANDARD_INPUT)
-        else:
-            replaced_arguments.append(
-                argument[:-1] + STANDARD_OUTPUT if argument in ("-o=-", "--output=-") else argument
-            )
-    return replaced_arguments
+    return [
+        (STANDARD_OUTPUT if previous_argument in ("-o", "--output") else STANDARD_INPUT)
+        if argument == "-"
+        else re.sub("^(-o|--output)=-$", rf"\1={STANDARD_OUTPUT}", argument)
+        for previous_argument, argument in zip(["", *argv], argv, strict=False)
+    ]
 
 
 def main() -> None:

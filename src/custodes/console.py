@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +13,7 @@ from signal import SIGINT
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from custodes.control_characters import escape_controls
-from custodes.errors import CustodesError, CustodesWarning, OptionError, short_repr
+from custodes.errors import CustodesError, CustodesWarning, short_repr
 from custodes.process import interruption_message
 
 if TYPE_CHECKING:
@@ -60,10 +59,6 @@ def run_for_exit_status(work: Callable[[], int | None]) -> int:
     The exit status is 0 for success, 1 for problems found, 2 for invalid input, 3 for an inconclusive result, and 130
     for an interruption."""
     try:
-        if re.fullmatch(r"\+?0+", os.environ.get("POLARS_MAX_THREADS", "")):  # Polars would abort the process
-            raise OptionError(
-                "POLARS_MAX_THREADS=0 is not allowed; set the number of threads to 1 or more, or unset the variable"
-            )
         exit_status = 0  # used if the reader of a pipe stops before the work is finished
         with quiet_pipe():
             exit_status = work() or 0

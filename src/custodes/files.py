@@ -6,6 +6,7 @@ A file is written under a temporary name in the folder of the target, and then r
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import sys
@@ -14,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from custodes.errors import OptionError
+from custodes.errors import OptionError, join_labels, reject
 from custodes.process import UNFINISHED
 
-STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"
+STANDARD_STREAMS = STANDARD_INPUT, STANDARD_OUTPUT, _ = "/dev/stdin", "/dev/stdout", "/dev/stderr"
 
 
 def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -> Path:
@@ -64,7 +65,7 @@ def _replace(target_path: str, content_blocks: Iterable[bytes]) -> None:
         with os.fdopen(file_descriptor, "wb") as temporary_file:
             temporary_file.writelines(content_blocks)
         if old_file_status is not None:
-            os.chmod(temporary_path, _keep_owner(temporary_path, old_file_status))
+            os.chmod(temporary_path, stat.S_IMODE(old_file_status.st_mode))
         os.replace(temporary_path, target_path)
     except BaseException:
         with suppress(OSError):
@@ -74,54 +75,38 @@ def _replace(target_path: str, content_blocks: Iterable[bytes]) -> None:
         UNFINISHED.discard(temporary_path)
 
 
-def _keep_owner(file_name: str, old_file_status: os.stat_result) -> int:
-    """Give a file the owner and group of the file that it replaces, if the system allows this.
-
-    The result is the permissions of the new file.
-    """
-    permissions, new_file_status = stat.S_IMODE(old_file_status.st_mode), os.stat(file_name)
-    if (new_file_status.st_uid, new_file_status.st_gid) != (old_file_status.st_uid, old_file_status.st_gid):
-        try:
-            os.chown(file_name, old_file_status.st_uid, old_file_status.st_gid)
-        except (OSError, AttributeError):
-            permissions &= ~0o7070  # group permissions must not apply to another group
-    return permissions
-
-
 def check_writable(path: str | Path) -> Path:
     """Check that the output file can be created or replaced. If this is not possible (for example, if the path is a
     folder), `OptionError` is raised."""
     checked_path = Path(path)
-    if os.path.isdir(checked_path):
-        raise _unwritable(checked_path, "it is a folder", "give the name of a file")
     try:
-        file_status: os.stat_result | None = os.stat(checked_path)
-    except FileNotFoundError:
-        file_status = None
-    except NotADirectoryError:
-        raise _unwritable(checked_path, f"{checked_path.parent} is not a folder") from None
-    except OSError as problem:  # a cycle of links, or a name that is too long
-        raise _unwritable(checked_path, problem.strerror) from None
-    except ValueError:
-        raise _unwritable(checked_path, "no file can have this name") from None
-    if file_status is not None and not os.access(checked_path, os.W_OK):
-        raise _unwritable(checked_path, "the file is write-protected")
-    if is_stream(checked_path):
-        return checked_path
+        with suppress(FileNotFoundError):
+            os.stat(checked_path)
+    except (OSError, ValueError) as problem:  # a cycle of links, a file in place of a folder, or an invalid name
+        raise _unwritable(checked_path, getattr(problem, "strerror", None) or "no file can have this name") from None
+    message_start, is_file = f"cannot write {checked_path}:", not is_stream(checked_path)
     parent_folder = os.path.dirname(os.path.realpath(checked_path))
-    if not os.path.isdir(parent_folder):
-        raise _unwritable(
-            checked_path,
-            f"no such folder {parent_folder if os.path.islink(checked_path) else checked_path.parent}",
-            "create the folder first",
-        )
-    if not os.access(parent_folder, os.W_OK):
-        raise _unwritable(checked_path, f"the folder {checked_path.parent} is not writable")
+    shown_folder = parent_folder if os.path.islink(checked_path) else checked_path.parent
+    reject(
+        (os.path.isdir(checked_path), f"{message_start} it is a folder; give the name of a file"),
+        (
+            os.path.exists(checked_path) and not os.access(checked_path, os.W_OK),
+            f"{message_start} the file is write-protected; choose another place",
+        ),
+        (
+            is_file and not os.path.isdir(parent_folder),
+            f"{message_start} no such folder {shown_folder}; create the folder first",
+        ),
+        (
+            is_file and not os.access(parent_folder, os.W_OK),
+            f"{message_start} the folder {shown_folder} is not writable; choose another place",
+        ),
+    )
     return checked_path
 
 
-def _unwritable(path: Path, reason: str | None, advice: str = "choose another place") -> OptionError:
-    return OptionError(f"cannot write {path}: {reason}; {advice}")
+def _unwritable(path: Path, reason: str | None) -> OptionError:
+    return OptionError(f"cannot write {path}: {reason}; choose another place")
 
 
 def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
@@ -141,23 +126,23 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
         if is_stream(output_path):
             continue
         real_path = Path(os.path.realpath(output_path))
-        if real_path in real_output_paths:
-            raise OptionError(
-                f"cannot write {output_path}: two outputs have this path; choose another name for one output"
-            )
+        input_names = [
+            input_name_of_identity[file_identity]
+            for file_identity in map(_identity, (real_path, *real_path.parents))
+            if file_identity in input_name_of_identity
+        ]
+        reject(
+            (
+                real_path in real_output_paths,
+                f"cannot write {output_path}: two outputs have this path; choose another name for one output",
+            ),
+            (
+                real_path.exists() and input_names,
+                f"cannot write {output_path}: it is the input {join_labels(input_names[:1])}, or a file in this "
+                "folder; choose another name",
+            ),
+        )
         real_output_paths.add(real_path)
-        if _identity(real_path) in input_name_of_identity:
-            raise OptionError(
-                f"cannot write {output_path}: it is the input {input_name_of_identity[_identity(real_path)]}; "
-                "choose another name"
-            )
-        for parent_folder in real_path.parents if real_path.exists() else ():
-            if _identity(parent_folder) in input_name_of_identity:
-                raise OptionError(
-                    f"cannot write {output_path}: the path is in the input folder "
-                    f"{input_name_of_identity[_identity(parent_folder)]} "
-                    "and may be a part of the input; choose another place"
-                )
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
@@ -185,16 +170,12 @@ def is_stream(path: str | Path) -> bool:
 
 
 def _descriptor(path: str | Path) -> int | None:
-    """The number of the open descriptor that a path refers to (`/dev/stdout`, `/dev/fd/3`), also through links."""
+    """The number of the open descriptor that a path names, such as `/dev/stdout` or `/dev/fd/3`."""
     absolute_path = os.path.abspath(path)
-    for _ in range(40):  # as many links as Linux follows
-        folder, entry_name = os.path.split(absolute_path)
-        if os.path.realpath(folder) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and entry_name.isdigit():
-            return int(entry_name)
-        if not os.path.islink(absolute_path):
-            return None
-        absolute_path = os.path.normpath(os.path.join(os.path.realpath(folder), os.readlink(absolute_path)))
-    return None
+    if absolute_path in STANDARD_STREAMS:
+        return STANDARD_STREAMS.index(absolute_path)
+    path_match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", absolute_path)
+    return int(path_match[1]) if path_match else None
 
 
 def is_folder(path: str | Path) -> bool:

@@ -260,10 +260,10 @@ class Output:
             self.write(result, seconds)
         return int(result.status)
 
-    def time_question(self, ask: Callable[..., Any], title: str = "", *, lines: bool = False) -> tuple[Any, float]:
+    def time_question(self, ask: Callable[..., Any], title: str = "") -> tuple[Any, float]:
         """Run a question with progress, and return the result and the run time in seconds."""
         start_seconds = time.perf_counter()
-        with progress(title, quiet=self.quiet, lines=lines) as track:
+        with progress(title, quiet=self.quiet) as track:
             result = ask(progress=track)
         return result, time.perf_counter() - start_seconds
 
@@ -406,13 +406,10 @@ def _words(option_value: Any) -> Iterator[str | Path]:
 
 
 @contextmanager
-def progress(title: str = "", *, quiet: bool = False, lines: bool = False) -> Iterator[Progress]:
-    """Progress on standard error.
-
-    On a terminal, progress is a bar. Elsewhere, nothing is printed; with `lines`, each step of the outermost loop is
-    printed on one line."""
+def progress(title: str = "", *, quiet: bool = False) -> Iterator[Progress]:
+    """Progress on standard error: a bar on a terminal, and nothing elsewhere."""
     if quiet or not sys.stderr.isatty():
-        yield silent if quiet or not lines else _line_progress(title)
+        yield silent
         return
     from rich.progress import Progress as Bar
     from rich.progress import TimeElapsedColumn
@@ -426,23 +423,3 @@ def progress(title: str = "", *, quiet: bool = False, lines: bool = False) -> It
             return bar.track(iterable, total=total, description=desc or "working")
 
         yield track
-
-
-def _line_progress(title: str) -> Progress:
-    is_tracking = False
-
-    def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
-        nonlocal is_tracking
-        if is_tracking:  # a nested loop
-            yield from iterable
-            return
-        is_tracking = True
-        try:
-            for step_number, element in enumerate(iterable, start=1):
-                progress_text = f"{step_number} of {total}" if total else str(step_number)
-                print_diagnostic(f"{title}: {progress_text}: {getattr(element, 'title', desc or 'working')}")
-                yield element
-        finally:
-            is_tracking = False
-
-    return track

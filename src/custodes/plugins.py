@@ -8,8 +8,8 @@ An invalid plugin is ignored, and a warning names its package.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Iterable, Mapping
-from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from collections.abc import Callable, Container, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple, TypeVar
 
 from custodes.errors import CustodesError, CustodesWarning, InputError
@@ -48,7 +48,9 @@ def load_plugins(
     """
     plugin_noun = group.rpartition(".")[2].removesuffix("s")
     plugin_of_name: dict[str, Plugin] = {}
-    for entry_point in sorted(_entry_points(group), key=lambda entry_point: (_package(entry_point), entry_point.name)):
+    for entry_point in sorted(
+        entry_points(group=group), key=lambda entry_point: (_package(entry_point), entry_point.name)
+    ):
         package_name = _package(entry_point)
         try:
             plugin_object = entry_point.load()
@@ -72,25 +74,6 @@ def describe_error(error: Exception) -> str:
     """The message of an exception from another package, on one line."""
     type_text = "" if isinstance(error, CustodesError) else f"{type(error).__name__}: "
     return " ".join(f"{type_text}{error}".split()).rstrip(":")
-
-
-def _entry_points(group: str) -> Iterable[EntryPoint]:
-    try:
-        return entry_points(group=group)
-    except Exception:  # one damaged list would hide all packages, so they are read one by one
-        return [
-            entry_point
-            for distribution in distributions()
-            for entry_point in _package_entry_points(distribution, group)
-        ]
-
-
-def _package_entry_points(package: Distribution, group: str) -> Iterable[EntryPoint]:
-    try:
-        return package.entry_points.select(group=group)
-    except Exception as error:
-        _warn_of_omission(f"the list of entry points of the package {package.name}", error)
-        return ()
 
 
 def _warn_of_omission(subject: str, error: Exception) -> None:

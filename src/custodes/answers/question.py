@@ -7,7 +7,6 @@ import platform
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from importlib.metadata import version
 from pathlib import PurePath
@@ -139,14 +138,6 @@ def document_arguments(example_command: str, /, **helps: str) -> Callable[[Calla
 
 def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
     """Error message for an unknown argument, with the correct way to pass it if there is one."""
-    for parameter in signature.parameters.values():
-        if is_dataclass(parameter.default) and name in {
-            dataclass_field.name for dataclass_field in fields(parameter.default)
-        }:
-            return (
-                f"unknown argument {name!r}: this is a field of the argument {parameter.name}; write "
-                f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
-            )
     _, *known_argument_names = signature.parameters
     if name == "by" and "group" in known_argument_names:
         return f"unknown argument {name!r}: {NO_SLICES}"

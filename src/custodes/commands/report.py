@@ -72,7 +72,6 @@ def report(
     report_page, elapsed_seconds = output.time_question(
         lambda progress: make_report(study, progress=memory_release_progress(progress), **report_arguments),
         "report",
-        lines=True,
     )
     if figures is not None:
         with progress("figures", quiet=output.quiet):

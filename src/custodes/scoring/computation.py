@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain, compress, groupby
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from custodes.cache import Cache, KeptScore
+from custodes.cache import KeptScore
 from custodes.control_characters import escape_controls
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
@@ -235,26 +235,6 @@ class Computation:
         """Whether the metric returns a value for each reference."""
         traits = self.scorer.traits
         return bool(traits.rules) and "all" not in traits.rules and not traits.systems
-
-    def find(self, score_cache: Cache) -> dict[str, KeptScore]:
-        """Return the stored values by key.
-
-        If only the first reference is used, but values for all references are stored, the first of these values is
-        taken.
-        """
-        kept_score_of_key = score_cache.scores(list(dict.fromkeys(self.keys)))
-        if self.mode == "first" and self._per_reference and len(kept_score_of_key) < len(set(self.keys)):
-            all_references_keys = replace(self, mode="all").keys
-            kept_score_of_all_references_key = score_cache.scores(all_references_keys)
-            for key, all_references_key in zip(self.keys, all_references_keys, strict=True):
-                if kept_score := kept_score_of_all_references_key.get(all_references_key):
-                    first_score = kept_score._replace(
-                        key=key,
-                        values=kept_score.values[:8],
-                        seconds=kept_score.seconds / (len(kept_score.values) // 8),
-                    )
-                    kept_score_of_key.setdefault(key, first_score)
-        return kept_score_of_key
 
     def missing_units(self, kept_score_of_key: Mapping[str, KeptScore]) -> list[int]:
         """Return the positions of units without a stored value, one unit for each key.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import compress
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from custodes.cache import KeptScore
 from custodes.data.study import Study
-from custodes.errors import CustodesError, InputError, OptionError, join_labels
+from custodes.errors import InputError, OptionError, join_labels
 from custodes.scoring.computation import Computation, Corpus, Mode
 from custodes.scoring.listing import load_metric, metrics_by_name
 from custodes.scoring.metric import Place, Rule, Scorer, Traits
@@ -111,14 +110,3 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
             f"({join_labels(absent_outputs, limit=3)}); add them, or score the remaining outputs with --missing drop "
             "(in Python missing='drop')"
         )
-
-
-def check_ready(raters: Sequence[Rater], kept_score_of_key: Mapping[str, KeptScore]) -> None:
-    """Let each metric check its inputs before scoring; inputs whose values are cached (`kept_score_of_key`) are not
-    checked."""
-    for rater in {rater.computation: rater for rater in raters}.values():
-        if missing_unit_indices := rater.computation.missing_units(kept_score_of_key):
-            try:
-                rater.computation.scorer.ready(rater.computation.texts(missing_unit_indices))
-            except CustodesError as problem:
-                raise type(problem)(f"metric {rater.spec.name}: {problem}") from None

@@ -18,7 +18,7 @@ from custodes.errors import InputError
 from custodes.progress import Progress, silent
 from custodes.scoring.computation import Computation, Corpus
 from custodes.scoring.metric import Place
-from custodes.scoring.raters import Missing, Rater, check_ready, load_raters
+from custodes.scoring.raters import Missing, Rater, load_raters
 from custodes.scoring.scores import FAILED, Scores, ScoringPlan, omission_notes, rater_notes, rater_rows
 
 NOTHING = "no output has all inputs of the metric"
@@ -131,11 +131,8 @@ def _loaded_raters(
         corpus = Corpus.from_study(texts)
         raters = load_raters(texts, corpus, metrics, place, missing, exit_stack)
         open_cache = exit_stack.enter_context(Cache(cache))
-        kept_score_of_key: dict[str, KeptScore] = {}
-        for computation in dict.fromkeys(rater.computation for rater in raters):
-            kept_score_of_key |= computation.find(open_cache)
-        check_ready(raters, kept_score_of_key)
-        yield corpus, raters, open_cache, kept_score_of_key
+        keys = {key for rater in raters for key in rater.computation.keys}
+        yield corpus, raters, open_cache, open_cache.scores(list(keys))
 
 
 def _provenance(texts: Study, options: Mapping[str, Any], notes: Sequence[Note]) -> Provenance:

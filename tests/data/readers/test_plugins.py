@@ -109,15 +109,6 @@ def test_two_packages_with_one_name(install: Install) -> None:
     assert "custodes-first" in read(TABLE).notes[0].message
 
 
-def test_a_damaged_list_of_entry_points_hides_no_other_package(install: Install) -> None:
-    install(MARKS)
-    install("", name="damaged", points="[custodes.readers]\nno value\n")
-    with pytest.warns(
-        CustodesWarning, match=r"^the list of entry points of the package custodes-damaged is left out: "
-    ):
-        assert (*BUILTIN_READERS, "marks") == readers.READERS
-
-
 @pytest.mark.parametrize(
     ("fault", "message"),
     [("1 / 0", "ZeroDivisionError: division by zero"), ("return 3", "TypeError: it returned int, expected Study")],

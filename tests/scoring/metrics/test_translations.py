@@ -16,7 +16,6 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from custodes.errors import InputError, OptionError
 from custodes.scoring.metric import MetricInputs, Place
 from custodes.scoring.metrics import METRICS
-from custodes.scoring.metrics.translations import seconds_of
 from tests.scoring.metrics.given import LINES, pairwise, random_inputs, scored, texts
 
 OPTIONS: list[dict[str, Any]] = [
@@ -109,11 +108,6 @@ def test_scores_of_systems(name: str, oracle: Any) -> None:
     assert abs(np.nanmax(of_outputs, axis=1).reshape(6, 3).mean(axis=0) - expected).min() > 0.01  # not their mean
 
 
-def ready(inputs: MetricInputs, budget: int, name: str = "ter") -> None:
-    metric = METRICS[name]
-    metric.load(Place(), **{**metric.parameters, "budget": budget}).ready(inputs)
-
-
 @pytest.mark.parametrize("options", [{}, {"normalized": True, "case_sensitive": True}], ids=str)
 def test_ter_of_each_output_and_system(options: dict[str, bool]) -> None:
     inputs = random_inputs(3, 2, 2)
@@ -121,17 +115,3 @@ def test_ter_of_each_output_and_system(options: dict[str, bool]) -> None:
     systems = scored("corpus-ter", inputs, **options).systems
     assert systems is not None
     assert systems.tolist() == by_system(TER(**options), inputs, 2)
-
-
-def test_too_much_is_refused_with_the_ways_out() -> None:
-    long = texts([["word " * 60] * 16] * 100, [["other " * 60] * 11] * 100)
-    assert 1500 < seconds_of(long) < 2500  # 17,600 pairs of 60 words at about .1 CPU seconds
-    with pytest.raises(OptionError, match=r"1600 outputs .* up to 2000 CPU seconds.* ter:budget=2000.* ter@first"):
-        ready(long, 300)
-    with pytest.raises(OptionError, match=r"corpus-ter:budget=2000.* corpus-ter@first"):
-        ready(long, 300, "corpus-ter")
-    inputs = texts([["word " * 200] * 16] * 10, [["other " * 200]] * 10)
-    with pytest.raises(OptionError, match=r"ter:budget=650, or use another metric"):
-        ready(inputs, 1)
-    ready(long, 2000)
-    ready(random_inputs(3, 2, 2), 1)

@@ -11,18 +11,13 @@ from typing import Any
 import numpy as np
 
 from custodes.arguments import check_at_least, check_one_of
-from custodes.errors import InputError, OptionError, requires_extra
+from custodes.errors import InputError, requires_extra
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.scoring.preparing import by_item, by_system, metric_signature
 
 Streams = tuple[tuple[str | None, ...], ...]
 """References by position: the first reference of each output, the second reference of each output, and so on. None
 stands for a reference that an output does not have."""
-
-PAIR = 5e-7
-"""Factor for the CPU seconds of TER on a pair of texts. The seconds are this factor times (m n)^1.5, where m and n are
-the two word counts. On summaries and parts of summaries of 5 to 80 words, the factor was between 2e-7 and 6e-7. Good
-translations take about a fifth of the time."""
 
 
 def bleu(
@@ -91,7 +86,6 @@ def _load(
     metric_name: str,
     make_sacrebleu_metric: Callable[..., Any],
     traits: Traits,
-    budget: int | None = None,
     **parameters: Any,
 ) -> Scorer:
     make_metric = partial(make_sacrebleu_metric, **parameters, systems=traits.systems)
@@ -100,11 +94,6 @@ def _load(
         parameters["tokenize"] = trial_metric.tokenizer_signature
     # Systems usually have the same items; the n-grams of the references are then counted only once.
     make_cached_metric = lru_cache(maxsize=1)(lambda streams: make_metric(references=streams))
-    optional_scorer_fields: dict[str, Any] = {}
-    if budget is not None:
-        optional_scorer_fields["ready"] = partial(
-            _check_budget, budget=check_at_least("budget", budget, 1), metric_name=metric_name
-        )
     return Scorer(
         signature=metric_signature("sacrebleu", metric_name.replace("++", ""), parameters),
         traits=traits,
@@ -112,7 +101,6 @@ def _load(
         if traits.systems
         else partial(_score_outputs, make_metric=make_metric, is_per_reference="all" not in traits.rules),
         close=make_cached_metric.cache_clear,
-        **optional_scorer_fields,
     )
 
 
@@ -147,35 +135,6 @@ def _score_systems(texts: MetricInputs, make_metric: Callable[[Streams], Any]) -
         )
 
     return by_system(texts, score)
-
-
-def _check_budget(texts: MetricInputs, budget: int, metric_name: str) -> None:
-    """Refuse texts for which TER may exceed the budget of CPU seconds; TER is for sentences."""
-    estimated_seconds = seconds_of(texts)
-    if estimated_seconds > budget:
-        first_reference_advice = f"use the first reference only with {metric_name}@first, " * (
-            max(map(len, texts.references)) > 1
-        )
-        rounding_unit = 10 ** max(0, len(str(int(estimated_seconds))) - 2)  # rounded up to two digits
-        rounded_seconds = int(-(-estimated_seconds // rounding_unit) * rounding_unit)
-        raise OptionError(
-            f"{len(texts.outputs)} outputs may take up to {rounded_seconds} CPU seconds, and the budget is "
-            f"{budget}; allow this with {metric_name}:budget={rounded_seconds}, {first_reference_advice}or use "
-            "another metric for long texts, such as chrf"
-        )
-
-
-def seconds_of(texts: MetricInputs) -> float:
-    """Return the approximate CPU seconds of TER for outputs that have little in common with their references."""
-    reference_costs = np.array(
-        [sum(len(reference.split()) ** 1.5 for reference in item_references) for item_references in texts.references]
-    )
-    return float(
-        PAIR
-        * (
-            np.array([len(output_text.split()) ** 1.5 for output_text in texts.outputs]) * reference_costs[texts.item]
-        ).sum()
-    )
 
 
 POOLED = Traits(needs=("references",), rules=("all", "best", "first", "mean"), low=0.0, high=100.0)
@@ -260,7 +219,6 @@ OUTPUT_AND_SYSTEM_METRICS = (
             "no_punct": False,
             "asian_support": False,
             "case_sensitive": False,
-            "budget": 300,
         },
         traits=replace(POOLED, higher_is_better=False, high=None),
     ),
