@@ -138,18 +138,17 @@ def doctor(*, rng: Rng = 0) -> Doctor:
         for extra_row in extra_rows
         if not extra_row["missing"] and _requirements(extra_row["extra"])
     ]
-    provenance = Provenance(
-        question=doctor.__name__,
-        study="this installation",
-        digest="",
-        options={},
-        seed=recorded_seed,
-        versions=versions(),
-    )
     return Doctor.from_parts(
         [Doctor.part(place=_place(), packages=package_rows, extras=extra_rows, tests=test_rows)],
         notes=(),
-        provenance=provenance,
+        provenance=Provenance(
+            question=doctor.__name__,
+            study="this installation",
+            digest="",
+            options={},
+            seed=recorded_seed,
+            versions=versions(),
+        ),
     )
 
 
@@ -206,12 +205,11 @@ def _extras() -> Iterator[dict[str, Any]]:
     declared_extra_names = metadata.metadata(NAME).get_all("Provides-Extra") or []
     for extra_name, extra in EXTRAS.items():
         if extra_name in declared_extra_names:  # an older installation with newer sources has other requirements
-            missing_packages = [
-                package_row["package"] for package_row in _requirements(extra_name) if not package_row["fits"]
-            ]
             yield {
                 "extra": extra_name,
-                "missing": missing_packages,
+                "missing": (
+                    [package_row["package"] for package_row in _requirements(extra_name) if not package_row["fits"]]
+                ),
                 "gives": extra.gives,
             }
 

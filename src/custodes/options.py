@@ -382,14 +382,17 @@ def input_files(inputs: Sequence[str], *option_values: Any, sidecars: bool = Tru
     file_paths = [
         file_path for input_name in inputs for file_path in tuple(glob_files(Path(input_name))) or (input_name,)
     ]
-    sidecar_paths = [
-        sidecar_path
-        for table_kind in (RATERS, PROBES)
-        for file_path in file_paths
-        for sidecar_path in sidecar_tables(path_and_part(file_path)[0], table_kind)
-        if sidecars
+    return [
+        *file_paths,
+        *[
+            sidecar_path
+            for table_kind in (RATERS, PROBES)
+            for file_path in file_paths
+            for sidecar_path in sidecar_tables(path_and_part(file_path)[0], table_kind)
+            if sidecars
+        ],
+        *filter(os.path.isfile, _words(option_values)),
     ]
-    return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(option_values))]
 
 
 def print_output_path(path: Path) -> None:

@@ -107,10 +107,10 @@ def test_raters_are_renamed_either_way(model: Path) -> None:
 @pytest.mark.parametrize(
     ("rename", "message"),
     [
-        ("A-score", "rename 'A-score': give OLD=NEW"),
+        ("A-score", "rename='A-score': give OLD=NEW"),
         ({"A-scor": "a"}, "no rater 'A-scor' in small; raters: .*did you mean 'A-score'"),
-        ({"A-score": "b"}, "rename A-score='b': small already has a rater 'b'; rename or exclude one"),
-        ({"A-score": "x", "b": "x"}, "two raters would get the same name"),
+        ({"A-score": "b"}, "rename: two raters of small would get the name 'b'; rename or exclude one"),
+        ({"A-score": "x", "b": "x"}, "two raters of small would get the name .x."),
     ],
 )
 def test_a_renaming_that_makes_no_sense_is_refused(model: Path, rename: Any, message: str) -> None:

@@ -145,7 +145,9 @@ def test_a_metric_that_fails_is_one_line_and_the_others_are_there(
 
 def test_systems_must_be_scored_by_a_metric_of_systems(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorded(monkeypatch, constant(1.0), Traits(systems=True))
-    with pytest.raises(InputError, match=r"the metric returned no scores for systems, expected shape \(1,\)"):
+    with pytest.raises(
+        InputError, match=r"the metric returned scores of shape \(0,\) for systems, expected shape \(1,\)"
+    ):
         cu.score(study, ["made"])
 
 
@@ -174,10 +176,13 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": ["length@best"]}, "metric length@best: unknown rule 'best'; this metric uses no references"),
+        (
+            {"metrics": ["length@best"]},
+            "metric length@best: unknown rule 'best'; rules of this metric: none, because it uses no references",
+        ),
         (
             {"metrics": ["made@all"]},
-            "metric made@all: unknown rule 'all'; the rules of this metric are first, best, mean",
+            "metric made@all: unknown rule 'all'; rules of this metric: first, best, mean",
         ),
         ({"jobs": 0}, "jobs=0: must be a whole number of at least 1"),
         ({"missing": "skip"}, "missing='skip'; allowed: error, drop"),

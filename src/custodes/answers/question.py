@@ -248,19 +248,18 @@ def _explicit_signature(ask: Callable[..., Any]) -> inspect.Signature:
         for parameter in parameters
         if parameter.kind is parameter.VAR_KEYWORD
     ]
-    option_parameters = [
-        inspect.Parameter(
-            option_name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=default_of_option[option_name],
-            annotation=annotation.__forward_arg__,
-        )
-        for option_class in option_classes
-        for option_name, annotation in option_class.__annotations__.items()
-    ]
     explicit_parameters = [
         *(parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD),
-        *option_parameters,
+        *[
+            inspect.Parameter(
+                option_name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default_of_option[option_name],
+                annotation=annotation.__forward_arg__,
+            )
+            for option_class in option_classes
+            for option_name, annotation in option_class.__annotations__.items()
+        ],
     ]
     return signature.replace(parameters=sorted(explicit_parameters, key=lambda parameter: parameter.name in UNRECORDED))
 
@@ -309,20 +308,22 @@ def with_sections(function: Callable[..., Any], signature: inspect.Signature, he
     table_names_text = ", ".join(
         f"`{table_name}`" for table_name in getattr(result_class, "table_declarations", dict)()
     )
-    section_texts = [
-        description_text,
-        _parameters(signature, argument_types(function), {**FIRST, **SHARED, **helps}),
-        f"Returns\n-------\n{result_class.__name__}"
-        + (
-            f"\n    Tables {table_names_text}; their columns: `help(cu.{result_class.__name__})`."
-            if table_names_text
-            else ""
-        ),
-        RAISES,
-        *([f"See Also\n--------\n{related_text}"] if related_text else []),
-        *further_sections,
-    ]
-    return "\n\n".join(section_text.strip() for section_text in section_texts)
+    return "\n\n".join(
+        section_text.strip()
+        for section_text in [
+            description_text,
+            _parameters(signature, argument_types(function), {**FIRST, **SHARED, **helps}),
+            f"Returns\n-------\n{result_class.__name__}"
+            + (
+                f"\n    Tables {table_names_text}; their columns: `help(cu.{result_class.__name__})`."
+                if table_names_text
+                else ""
+            ),
+            RAISES,
+            *([f"See Also\n--------\n{related_text}"] if related_text else []),
+            *further_sections,
+        ]
+    )
 
 
 def _parameters(

@@ -56,12 +56,19 @@ def nested_fold_scores(
     ):
         for scored_inner_fold, outer_fold in (held_out_folds, held_out_folds[::-1]):
             is_scored_output = folds[repeat].ravel()[split.held] == scored_inner_fold
-            predictions_of_method = {
-                method.name: method_predictions[is_scored_output]
-                for method, method_predictions in zip(single_methods, split_predictions, strict=True)
-            }
             scores_of_repeat_and_outer_fold[repeat, outer_fold].append(
-                _score_methods(task, settings, split.held[is_scored_output], predictions_of_method, candidate_methods)
+                _score_methods(
+                    task,
+                    settings,
+                    split.held[is_scored_output],
+                    (
+                        {
+                            method.name: method_predictions[is_scored_output]
+                            for method, method_predictions in zip(single_methods, split_predictions, strict=True)
+                        }
+                    ),
+                    candidate_methods,
+                )
             )
     return {
         repeat_and_outer_fold: _scores_by_method(method_scores_by_inner_fold, candidate_methods)
@@ -102,17 +109,19 @@ def held_out_scores(
         for split, split_predictions in zip(splits, predictions_of_splits, strict=True):
             for method, method_predictions in zip(unfitted_methods, split_predictions, strict=True):
                 predictions_of_method[method.name][split.held] = method_predictions
-    scores_of_folds = [
-        _score_methods(
-            task,
-            settings,
-            split.held,
-            {method_name: predictions[split.held] for method_name, predictions in predictions_of_method.items()},
-            candidate_methods,
-        )
-        for split in splits
-    ]
-    return _scores_by_method(scores_of_folds, candidate_methods)
+    return _scores_by_method(
+        [
+            _score_methods(
+                task,
+                settings,
+                split.held,
+                {method_name: predictions[split.held] for method_name, predictions in predictions_of_method.items()},
+                candidate_methods,
+            )
+            for split in splits
+        ],
+        candidate_methods,
+    )
 
 
 def _score_methods(

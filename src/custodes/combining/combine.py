@@ -219,8 +219,10 @@ class Combine(Result):
 
     def with_provenance(self, provenance: Provenance) -> Self:
         """Return a copy with this provenance, which is also stored in the model."""
-        model = self.model.with_provenance(provenance.digest, str(provenance), provenance.options.get("group"))
-        return replace(super().with_provenance(provenance), model=model)
+        return replace(
+            super().with_provenance(provenance),
+            model=self.model.with_provenance(provenance.digest, str(provenance), provenance.options.get("group")),
+        )
 
 
 @question(

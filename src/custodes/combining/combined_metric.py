@@ -19,7 +19,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.panel import Panel
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
-from custodes.errors import InputError, join_labels, short_repr, suggestion
+from custodes.errors import InputError, join_labels, reject, short_repr, suggestion
 from custodes.evaluate.rater_scores import METRIC, name_of
 from custodes.files import write_atomically
 from custodes.stats.arrays import Floats
@@ -170,18 +170,24 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         file_bytes = read_file_bytes(model_path)
         try:
             file_header = decode(file_bytes, _HEAD)
-            if file_header.format != FORMAT:
-                raise InputError(f"the format is {short_repr(file_header.format)}, not {FORMAT!r}")
-            if file_header.version != VERSION:
-                raise InputError(f"the file has version {file_header.version} of the format, but {VERSION} is required")
+            reject(
+                (file_header.format != FORMAT, f"the format is {short_repr(file_header.format)}, not {FORMAT!r}"),
+                (
+                    file_header.version != VERSION,
+                    f"the file has version {file_header.version} of the format, but {VERSION} is required",
+                ),
+                error=InputError,
+            )
             model = decode(file_bytes, _MODEL)
-            if model.digest != model._computed_digest():
-                raise InputError(
+            reject(
+                (
+                    model.digest != model._computed_digest(),
                     "edited by hand: the content of the file does not match its digest (only the field name may be "
-                    "edited)"
-                )
-            if not model.name.strip():
-                raise InputError("the field name is empty")
+                    "edited)",
+                ),
+                (not model.name.strip(), "the field name is empty"),
+                error=InputError,
+            )
         except InputError as problem:
             raise InputError(f"{model_path.name}: not a valid combined metric: {problem}; fit it again") from None
         return model
@@ -196,15 +202,16 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             high=self._numbers("high"),
             source=tuple(metric_column.scale for metric_column in self.columns),
         )
-        formula = Formula(
-            weights=self._numbers("weight"),
-            fill=self._numbers("fill"),
-            importance=self._numbers("importance"),
-            share=self.share,
-            intercept=self.intercept,
-            trees=self.trees,
-        )
-        return formula.predict(normalisation.apply(scores))
+        return (
+            Formula(
+                weights=self._numbers("weight"),
+                fill=self._numbers("fill"),
+                importance=self._numbers("importance"),
+                share=self.share,
+                intercept=self.intercept,
+                trees=self.trees,
+            )
+        ).predict(normalisation.apply(scores))
 
     def _numbers(self, field_name: str) -> Floats:
         """Return the values of a field for all columns."""
@@ -257,21 +264,16 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ]
         if missing_columns:
             direction_of_rater = study.raters.direction
-            missing_scores_text = (
-                "scores of the metric " if len(missing_columns) == 1 else f"scores of {len(missing_columns)} metrics "
-            )
             raise InputError(
-                f"{study.name}: the combined metric needs "
-                f"{missing_scores_text}"
-                f"{join_labels(repr(metric_column.label) for metric_column in missing_columns)}, which "
-                f"{'is' if len(missing_columns) == 1 else 'are'} missing; raters: "
-                f"{join_labels(direction_of_rater)}{suggestion(missing_columns[0].metric, direction_of_rater)}"
+                f"{study.name}: the combined metric needs scores of "
+                f"{join_labels(repr(metric_column.label) for metric_column in missing_columns)}, which are missing; "
+                f"raters: {join_labels(direction_of_rater)}"
+                f"{suggestion(missing_columns[0].metric, direction_of_rater)}"
             )
-        direction_signs = [1.0 if metric_column.higher_is_better else -1.0 for metric_column in self.columns]
         return np.stack(
             [
-                direction_sign * scores_of_column.ravel()
-                for direction_sign, scores_of_column in zip(direction_signs, scores_of_columns, strict=True)
+                (1.0 if metric_column.higher_is_better else -1.0) * scores_of_column.ravel()
+                for metric_column, scores_of_column in zip(self.columns, scores_of_columns, strict=True)
                 if scores_of_column is not None
             ],
             axis=-1,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.combining.task import Task, read_keyed_column
 from custodes.combining.trial import Trial
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import number_column
-from custodes.errors import InputError, OptionError, join_labels, suggestion
+from custodes.errors import InputError, join_labels
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import CORRELATION
 from custodes.stats.learning import selection
@@ -32,95 +31,43 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     Costs come from `costs`, a mapping or the path of a table. If `costs` is None, costs come from the raters files if
     these files have a positive cost for each metric, all in one unit; otherwise each metric costs 1.
 
-    Raises `InputError` or `OptionError` for a metric without a cost, an unknown metric, a cost that is not positive, or
-    a table with different units.
-
+    Raises `InputError` for a metric without a positive cost, and for a table with different units.
     """
-    if costs is None:
-        cost_frame = task.study.raters.select_raters(task.metrics.raters).frame
-        declared_costs = cost_frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        is_positive_cost = np.isfinite(declared_costs) & (declared_costs > 0)
-        unequal_units_text = _format_unequal_units(task.metrics.names, cost_frame["cost_unit"].fill_null("").to_list())
-        if is_positive_cost.all() and not unequal_units_text:
-            return declared_costs, []
-        if is_positive_cost.all():
-            why_not_used = (
-                f"their units differ ({unequal_units_text}); give all costs in one unit with costs= (--costs FILE)"
-            )
-        else:
-            metrics_without_cost = [
-                task.metrics.names[metric_index] for metric_index in np.flatnonzero(~is_positive_cost)
-            ]
-            why_not_used = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
-        return np.ones(len(is_positive_cost)), build_notes(
-            (
-                "costs-not-used",
-                bool(is_positive_cost.any()),
-                f"the costs of the raters file are not used, because {why_not_used}",
-            )
-        )
-    unit_of_metric: dict[str, str] = {}
     if isinstance(costs, str):
         cost_frame, source_name = read_keyed_column(
             costs, "metric", "cost", number_column, alternative_key="rater", text_columns=["cost_unit"]
         )
-        cost_of_name = dict(cost_frame.select("metric", "cost").iter_rows())
-        unit_of_metric = dict(cost_frame.select("metric", "cost_unit").iter_rows())
     else:
-        try:
-            cost_of_name, source_name = {str(metric_name): float(cost) for metric_name, cost in costs.items()}, "costs"
-        except (TypeError, ValueError) as problem:
-            raise OptionError(f"costs: give a number for each metric ({problem})") from None
-    metric_names, rater_names = task.metrics.names, task.metrics.raters
-    unknown_metrics = [metric_name for metric_name in cost_of_name if metric_name not in (*metric_names, *rater_names)]
-    if unknown_metrics and len(unknown_metrics) == len(cost_of_name):
-        raise OptionError(
-            f"{source_name}: no metric with a cost is in the data ({join_labels(unknown_metrics)}); metrics: "
-            f"{join_labels(metric_names)}{suggestion(unknown_metrics[0], metric_names)}"
-        )
+        cost_frame, source_name = task.study.raters.frame.rename({"rater": "metric"}), "costs"
+    cost_of_name = costs if isinstance(costs, Mapping) else dict(cost_frame.select("metric", "cost").iter_rows())
+    unit_of_name = {} if isinstance(costs, Mapping) else dict(cost_frame.select("metric", "cost_unit").iter_rows())
+    names_and_raters = list(zip(task.metrics.names, task.metrics.raters, strict=True))
     metric_costs = np.array(
-        [
-            cost_of_name.get(metric_name, cost_of_name.get(rater_name))
-            for metric_name, rater_name in zip(metric_names, rater_names, strict=True)
-        ],
-        dtype=np.float64,
+        [cost_of_name.get(name, cost_of_name.get(rater)) for name, rater in names_and_raters], dtype=np.float64
     )
-    metrics_without_cost, metrics_with_bad_cost = (
-        [metric_names[metric_index] for metric_index in np.flatnonzero(is_faulty_metric)]
-        for is_faulty_metric in (~np.isfinite(metric_costs), metric_costs <= 0)
-    )
+    metrics_without_cost = [
+        task.metrics.names[metric_index]
+        for metric_index in np.flatnonzero(~(np.isfinite(metric_costs) & (metric_costs > 0)))
+    ]
+    names_of_unit: dict[str, list[str]] = {}
+    for name, rater in names_and_raters:
+        names_of_unit.setdefault(unit_of_name.get(name, unit_of_name.get(rater)) or "no unit", []).append(name)
+    units_text = "; ".join(f"{unit}: {join_labels(names)}" for unit, names in names_of_unit.items())
+    problem = f"the units of the costs differ ({units_text})" if len(names_of_unit) > 1 else ""
     if metrics_without_cost:
+        problem = f"there is no positive cost for {join_labels(metrics_without_cost)}"
+    if problem and costs is not None:
         raise InputError(
-            f"{source_name}: there is no cost for {join_labels(metrics_without_cost)}; give a cost for each metric, or "
-            "exclude these metrics with metrics="
+            f"{source_name}: {problem}; give a positive cost for each metric, all in one unit, or exclude metrics with "
+            "metrics="
         )
-    if metrics_with_bad_cost:
-        raise InputError(
-            f"{source_name}: the cost of {join_labels(metrics_with_bad_cost)} is not positive; give positive numbers"
+    return np.ones(len(metric_costs)) if problem else metric_costs, build_notes(
+        (
+            "costs-not-used",
+            bool(problem) and bool((metric_costs > 0).any()),
+            f"the costs of the raters file are not used: {problem}; give all costs in one unit with costs= "
+            "(--costs FILE)",
         )
-    unequal_units_text = _format_unequal_units(
-        metric_names,
-        [
-            unit_of_metric.get(metric_name, unit_of_metric.get(rater_name, ""))
-            for metric_name, rater_name in zip(metric_names, rater_names, strict=True)
-        ],
-    )
-    if unequal_units_text:
-        raise InputError(f"{source_name}: units of costs differ ({unequal_units_text}); use one unit")
-    return metric_costs, []
-
-
-def _format_unequal_units(metric_names: Sequence[str], units: Sequence[str]) -> str:
-    """Return the metrics grouped by the unit of their cost, as text for a message; empty if all units are equal."""
-    units_and_metric_names = (
-        pl.DataFrame({"unit": units, "name": metric_names}).group_by("unit", maintain_order=True).agg("name").rows()
-    )
-    return (
-        "; ".join(
-            f"{unit or 'no unit'}: {join_labels(names_with_unit)}" for unit, names_with_unit in units_and_metric_names
-        )
-        if len(units_and_metric_names) > 1
-        else ""
     )
 
 

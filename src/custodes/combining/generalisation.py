@@ -62,14 +62,13 @@ def estimate_generalisation(
         return {}, [], None
     system_predictions: WithoutSystems | None = None
     is_item_in_fold = np.asarray((trial.folds[0] >= 0).any(axis=1))
-    method_and_single_indices = np.array(
-        [*(settings.methods.index(method) for method in combining_methods), len(settings.methods)]
-    )
     column_mappings = [
         _rows(
             ITEMS if settings.folds == "item" else settings.folds,
             combining_methods,
-            trial.moves.contrast(method_and_single_indices),
+            trial.moves.contrast(
+                np.array([*(settings.methods.index(method) for method in combining_methods), len(settings.methods)])
+            ),
             seen_scores=np.full(len(combining_methods), np.nan),
             resampled_unit="units",
             n_units=len(np.unique(trial.of.design.units[is_item_in_fold])),
@@ -81,11 +80,14 @@ def estimate_generalisation(
     if settings.folds == "item" and settings.unseen != "none":
         tested_methods = tuple(method for method in combining_methods if method.fast or settings.unseen == "all")
         slow_method_names = [method.name for method in combining_methods if method not in tested_methods]
-        slow_text = (
-            f"fits of {', '.join(slow_method_names)} are slow, so these methods are not tested on unseen systems and "
-            "data sets; to test them, set unseen='all'"
+        note_rules_counts_and_messages.append(
+            (
+                "unseen-not-tried",
+                len(slow_method_names),
+                f"fits of {', '.join(slow_method_names)} are slow, so these methods are not tested on unseen systems "
+                "and data sets; to test them, set unseen='all'",
+            )
         )
-        note_rules_counts_and_messages.append(("unseen-not-tried", len(slow_method_names), slow_text))
         if tested_methods:
             predictions_or_reason = without_systems(trial, (*tested_methods, BEST), rng, progress)
             system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
@@ -103,12 +105,15 @@ def estimate_generalisation(
                 for columns_or_reason in columns_or_reasons
                 if isinstance(columns_or_reason, str) and columns_or_reason
             ]
-    joined_columns = {
-        column_name: np.concatenate([np.asarray(column_mapping[column_name]) for column_mapping in column_mappings])
-        for column_name in column_mappings[0]
-    }
     return (
-        joined_columns,
+        (
+            {
+                column_name: np.concatenate(
+                    [np.asarray(column_mapping[column_name]) for column_mapping in column_mappings]
+                )
+                for column_name in column_mappings[0]
+            }
+        ),
         build_notes(*note_rules_counts_and_messages, aspect=aspect_of(trial.of.target)),
         system_predictions,
     )

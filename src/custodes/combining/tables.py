@@ -115,13 +115,13 @@ def held_out_ratings(trial: Trial) -> Ratings:
 def _score_rows(task: Task, rater: str, scores: Floats) -> pl.DataFrame:
     """Return scores (items, systems) as table rows."""
     item_positions, system_positions = np.nonzero(np.isfinite(scores))
-    labels_of_column = {
-        "item": [task.design.items[item_position] for item_position in item_positions],
-        "system": [task.design.systems[system_position] for system_position in system_positions],
-    }
-    return pl.DataFrame({**labels_of_column, "score": scores[item_positions, system_positions]}).with_columns(
-        rater=pl.lit(rater)
-    )
+    return pl.DataFrame(
+        {
+            "item": [task.design.items[item_position] for item_position in item_positions],
+            "system": [task.design.systems[system_position] for system_position in system_positions],
+            "score": scores[item_positions, system_positions],
+        }
+    ).with_columns(rater=pl.lit(rater))
 
 
 def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator) -> tuple[dict[str, Any], list[Note]]:
@@ -149,13 +149,15 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         if applies:
             return {}, build_notes(("no-favoritism", True, reason), aspect=aspect_of(task.target))
     human_score_rows = _score_rows(task, HUMAN, task.human)
-    held_out_study = Study(
-        ratings=Ratings.make(pl.concat([human_score_rows, ratings.frame.select(human_score_rows.columns)]))[0],
-        raters=Raters.infer({HUMAN: "human", **dict.fromkeys(trial.methods, METRIC)}),
-        items=task.study.items,
-        name=task.study.name,
+    (aspect_counts,) = counts_by_aspect(
+        Study(
+            ratings=Ratings.make(pl.concat([human_score_rows, ratings.frame.select(human_score_rows.columns)]))[0],
+            raters=Raters.infer({HUMAN: "human", **dict.fromkeys(trial.methods, METRIC)}),
+            items=task.study.items,
+            name=task.study.name,
+        ),
+        {},
     )
-    (aspect_counts,) = counts_by_aspect(held_out_study, {})
     table_columns = mean_columns(aspect_counts, confidence=settings.confidence, resamples=settings.resamples, rng=rng)
     return {"method": table_columns.pop("metric"), **table_columns}, []
 

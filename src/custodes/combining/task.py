@@ -18,7 +18,7 @@ from custodes.data.panel import label_codes
 from custodes.data.raters import Scale
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
-from custodes.errors import InputError, OptionError, join_labels, short_repr, suggestion
+from custodes.errors import InputError, OptionError, join_labels, reject, short_repr, suggestion
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.rater_comparison import compare_selection
@@ -193,18 +193,11 @@ def task(selected_study: Study, target: str | None) -> Task:
 def _select_raters(rater_scores: RaterScores, rater_indices: NDArray[np.intp]) -> RaterScores:
     """Return the scores of the raters at the positions `rater_indices`."""
 
-    def select_values(rater_values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(rater_values[rater_index] for rater_index in rater_indices)
-
-    return replace(
-        rater_scores,
-        names=select_values(rater_scores.names),
-        raters=select_values(rater_scores.raters),
-        kinds=select_values(rater_scores.kinds),
-        rater_aspects=select_values(rater_scores.rater_aspects),
-        scores=rater_scores.scores[rater_indices],
-        dates=select_values(rater_scores.dates),
-    )
+    values_of_field: dict[str, Any] = {
+        field_name: tuple(getattr(rater_scores, field_name)[rater_index] for rater_index in rater_indices)
+        for field_name in ("names", "raters", "kinds", "rater_aspects", "dates")
+    }
+    return replace(rater_scores, **values_of_field, scores=rater_scores.scores[rater_indices])
 
 
 def sample_task(full_task: Task, rng: np.random.Generator) -> Task:
@@ -232,13 +225,12 @@ def sample_task(full_task: Task, rng: np.random.Generator) -> Task:
         f"to limit the time, methods are fitted and tested on {is_rated_output.sum()} of {n_rated_outputs} rated "
         f"outputs, from {len(sampled_clusters)} of {len(shuffled_clusters)} items (or clusters), drawn at random"
     )
-    notes = (*full_task.notes, *build_notes((SAMPLED, True, message_text), aspect=aspect_of(full_task.target)))
     return replace(
         full_task,
         human=full_task.human[sampled_item_indices],
         rated=is_rated_output,
         metrics=full_task.metrics.on(sampled_item_indices),
-        notes=notes,
+        notes=(*full_task.notes, *build_notes((SAMPLED, True, message_text), aspect=aspect_of(full_task.target))),
     )
 
 
@@ -261,16 +253,19 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
         if target.startswith(MEAN)
         else (target,)
     )
-    for aspect in target_aspects:
-        if aspect not in aspects:
-            if aspects == ("",):
-                raise OptionError(f"target={target!r}: the human ratings have no aspects; leave the target out")
-            raise OptionError(
-                f"target={target!r}: annotators did not rate the aspect {aspect!r}; aspects: "
-                f"{join_labels(aspects)}{suggestion(aspect, aspects)}"
-            )
-    if len(set(target_aspects)) < len(target_aspects):
-        raise OptionError(f"target={target!r} names an aspect twice")
+    unknown_aspect = next((aspect for aspect in target_aspects if aspect not in aspects), "")
+    reject(
+        (
+            unknown_aspect and aspects == ("",),
+            f"target={target!r}: the human ratings have no aspects; leave the target out",
+        ),
+        (
+            unknown_aspect,
+            f"target={target!r}: annotators did not rate the aspect {unknown_aspect!r}; aspects: "
+            f"{join_labels(aspects)}{suggestion(unknown_aspect, aspects)}",
+        ),
+        (len(set(target_aspects)) < len(target_aspects), f"target={target!r} names an aspect twice"),
+    )
     return target_aspects
 
 
@@ -308,10 +303,9 @@ def _ratings(selected_study: Study, rater_scores: RaterScores, aspects: tuple[st
         np.add.at(n_comparisons, system_of_pair, human_signs != ABSENT)
     rating_matrix = np.where(n_comparisons > 0, net_wins / np.maximum(n_comparisons, 1), np.nan).T
     matrix_row_of_item = label_codes(pl.Series(rater_scores.design.items, dtype=pl.String), rater_comparison.items)
-    matrix_column_of_system = label_codes(
-        pl.Series(rater_scores.design.systems, dtype=pl.String), rater_comparison.systems
-    )
-    return rating_matrix[matrix_row_of_item][:, matrix_column_of_system], True
+    return rating_matrix[matrix_row_of_item][
+        :, (label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), rater_comparison.systems))
+    ], True
 
 
 def outer_folds(
@@ -415,15 +409,14 @@ def read_keyed_column(
         else loaded_table.frame
     )
     check_columns(renamed_frame, where=loaded_table.name, required=(key_name, value_column_name), optional=text_columns)
-    text_series = (
-        label_column(renamed_frame, text_column_name, where=loaded_table.name, empty=True)
-        for text_column_name in text_columns
-    )
     selected_frame = pl.DataFrame(
         [
             label_column(renamed_frame, key_name, where=loaded_table.name),
             read_values(renamed_frame, value_column_name, where=loaded_table.name),
-            *text_series,
+            *(
+                label_column(renamed_frame, text_column_name, where=loaded_table.name, empty=True)
+                for text_column_name in text_columns
+            ),
         ]
     )
     check_unique(

@@ -65,18 +65,24 @@ class Trial:
 
     def scores(self, statistic: str = "") -> Floats:
         """Return a statistic (B, methods) in all resamples, averaged over folds and repeats; default: the objective."""
-        scores_of_repeats = [
-            heldout.held_out_statistic(
-                STATISTICS[statistic or self.terms.objective],
-                self.of.human,
-                predictions,
-                fold_of_output,
-                units=self.of.design.units,
-                weights=self.times,
+        return np.asarray(
+            np.mean(
+                (
+                    [
+                        heldout.held_out_statistic(
+                            STATISTICS[statistic or self.terms.objective],
+                            self.of.human,
+                            predictions,
+                            fold_of_output,
+                            units=self.of.design.units,
+                            weights=self.times,
+                        )
+                        for predictions, fold_of_output in zip(self.predicted, self.folds, strict=True)
+                    ]
+                ),
+                axis=0,
             )
-            for predictions, fold_of_output in zip(self.predicted, self.folds, strict=True)
-        ]
-        return np.asarray(np.mean(scores_of_repeats, axis=0))
+        )
 
     @cached_property
     def jobs(self) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, join_labels, suggestion
+from custodes.errors import InputError, OptionError, join_labels, reject, short_repr, suggestion
 from custodes.evaluate.rater_scores import few_clusters_notes, name_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
@@ -159,25 +160,34 @@ def _rename_raters(study: Study, rename: Rename) -> Study:
     if not rename:
         return study
     direction_of_rater = study.raters.direction
-    old_and_new_names = (
-        list(rename.items())
+    new_name_of_rater: dict[str, str] = dict(
+        rename
         if isinstance(rename, Mapping)
-        else [_split_renaming(renaming_text) for renaming_text in assignment_list(rename, keys=direction_of_rater)]
+        else (text.partition("=")[::2] for text in assignment_list(rename, keys=direction_of_rater))
     )
-    for old_name, new_name in old_and_new_names:
-        if old_name not in direction_of_rater:
-            raise OptionError(
-                f"rename: there is no rater {old_name!r} in {study.name}; raters: "
-                f"{join_labels(direction_of_rater)}{suggestion(old_name, direction_of_rater)}"
-            )
-        if new_name in direction_of_rater and new_name not in dict(old_and_new_names):
-            raise OptionError(
-                f"rename {old_name}={new_name!r}: {study.name} already has a rater {new_name!r}; rename or exclude one"
-            )
-    if len({new_name for _, new_name in old_and_new_names}) < len(dict(old_and_new_names)):
-        renaming_texts = [f"{old_name}={new_name}" for old_name, new_name in old_and_new_names]
-        raise OptionError(f"rename: two raters would get the same name ({join_labels(renaming_texts)})")
-    new_name_expression = pl.col("rater").replace(dict(old_and_new_names))
+    unknown_raters = [rater for rater in new_name_of_rater if rater not in direction_of_rater]
+    other_raters = [rater for rater in direction_of_rater if rater not in new_name_of_rater]
+    repeated_names = [
+        name for name, count in Counter([*other_raters, *new_name_of_rater.values()]).items() if count > 1
+    ]
+    reject(
+        (
+            not all(new_name_of_rater.values()),
+            f"rename={short_repr(rename)}: give OLD=NEW, where OLD is the name of a rater in the data and NEW is the "
+            "name in the model",
+        ),
+        (
+            unknown_raters,
+            f"rename: there is no rater {join_labels(map(repr, unknown_raters))} in {study.name}; raters: "
+            f"{join_labels(direction_of_rater)}{suggestion(''.join(unknown_raters[:1]), direction_of_rater)}",
+        ),
+        (
+            repeated_names,
+            f"rename: two raters of {study.name} would get the name {join_labels(map(repr, repeated_names))}; rename "
+            "or exclude one",
+        ),
+    )
+    new_name_expression = pl.col("rater").replace(new_name_of_rater)
     return replace(
         study,
         ratings=Ratings(frame=study.ratings.frame.with_columns(new_name_expression)),
@@ -185,16 +195,6 @@ def _rename_raters(study: Study, rename: Rename) -> Study:
         raters=Raters(frame=study.raters.frame.with_columns(new_name_expression)),
         digest=study.fingerprint(),
     )
-
-
-def _split_renaming(text: str) -> tuple[str, str]:
-    old_name, separator, new_name = text.partition("=")
-    if not (old_name and separator and new_name):
-        raise OptionError(
-            f"rename {text!r}: give OLD=NEW, where OLD is the name of a rater in the data and NEW "
-            f"is the name in the model"
-        )
-    return old_name, new_name
 
 
 def _targets(study: Study, combined_metric: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
@@ -262,9 +262,18 @@ def _validate_target(
         )
         for statistic_name in {*STATISTICS, objective_name}
     }
+    comparison_columns: dict[str, Any] = {
+        "rater": [COMBINED, *(rival_role for rival_role, *_ in rivals)],
+        "metric": [combined_metric.name, *(rival_name for _, rival_name, _ in rivals)],
+        "n": n_outputs,
+    }
+    for statistic_name in STATISTICS:
+        comparison_columns |= scores_with_influences_of_statistic[statistic_name].columns(
+            statistic_name, "units", confidence=confidence
+        )
     table_frames = Validate.part(
         target,
-        comparison=_comparison(combined_metric, rivals, scores_with_influences_of_statistic, n_outputs, confidence),
+        comparison=comparison_columns,
         gains=_gains(
             rivals, scores_with_influences_of_statistic[objective_name], target_task, compared_ratings, confidence
         ),
@@ -280,11 +289,8 @@ def _validate_target(
         aspect=aspect_of(target),
     )
     n_clusters = len(np.unique(target_task.design.units[np.isfinite(compared_ratings).any(axis=1)]))
-    task_notes = [
-        note for note in target_task.notes if note.rule not in ("missing-metric-scores", "more-features-than-rows")
-    ]
     return table_frames, [
-        *task_notes,
+        *[note for note in target_task.notes if note.rule not in ("missing-metric-scores", "more-features-than-rows")],
         *combined_metric.notes_on(study, metric_scores[target_task.rated.ravel()], items),
         *comparison_notes,
         *few_clusters_notes(n_clusters, 1),
@@ -372,25 +378,6 @@ def _rivals(
         (HINDSIGHT, target_task.metrics.names[best_metric_index], target_task.metrics.scores[best_metric_index])
     )
     return rivals, why_no_best_single
-
-
-def _comparison(
-    combined_metric: CombinedMetric,
-    rivals: Sequence[_Rival],
-    scores_with_influences_of_statistic: Mapping[str, Moves],
-    n_outputs: int,
-    confidence: float,
-) -> dict[str, Any]:
-    table_columns: dict[str, Any] = {
-        "rater": [COMBINED, *(rival_role for rival_role, *_ in rivals)],
-        "metric": [combined_metric.name, *(rival_name for _, rival_name, _ in rivals)],
-        "n": n_outputs,
-    }
-    for statistic_name in STATISTICS:
-        table_columns |= scores_with_influences_of_statistic[statistic_name].columns(
-            statistic_name, "units", confidence=confidence
-        )
-    return table_columns
 
 
 def _gains(

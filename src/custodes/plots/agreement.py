@@ -87,13 +87,20 @@ def agreement_intervals(
     """
     statistic_label = STATISTICS[check_one_of("agreement_intervals: statistic", statistic, STATISTICS)].label
     rows, aspect = select_rows(add_chance_levels(result.metrics, result.standing), "agreement_intervals", aspect=aspect)
-    chart_rows = rows.select(
-        "metric",
-        value=statistic,
-        **{column_suffix: f"{statistic}_{column_suffix}" for column_suffix in ("low", "high", "chance", "group")},
-    )
     return theme.apply_theme(
-        intervals(theme.embed_rows(chart_rows), axis_title=statistic_label),
+        intervals(
+            theme.embed_rows(
+                rows.select(
+                    "metric",
+                    value=statistic,
+                    **{
+                        column_suffix: f"{statistic}_{column_suffix}"
+                        for column_suffix in ("low", "high", "chance", "group")
+                    },
+                )
+            ),
+            axis_title=statistic_label,
+        ),
         title=title_with_aspect(statistic_label, aspect),
         width=width,
     )

@@ -334,15 +334,19 @@ def judges_map(
     metric_mark_options: dict[str, Any] = (
         {"opacity": 0.85, "size": 70} if rows.height <= NAMED else {"opacity": 0.6, "size": 40}
     )
-    chart = alt.layer(
-        metric_chart.mark_point(**metric_mark_options),
-        human_chart.mark_point(opacity=1, size=130),
-        *labels.layers(base_chart, "rater", "datum.named", x=x_channel, y=y_channel),
-        params=[labels.metric_parameter()],
-        width=width,
-        height=plot_size[1],
+    return theme.apply_theme(
+        (
+            alt.layer(
+                metric_chart.mark_point(**metric_mark_options),
+                human_chart.mark_point(opacity=1, size=130),
+                *labels.layers(base_chart, "rater", "datum.named", x=x_channel, y=y_channel),
+                params=[labels.metric_parameter()],
+                width=width,
+                height=plot_size[1],
+            )
+        ),
+        title="Map of the raters",
     )
-    return theme.apply_theme(chart, title="Map of the raters")
 
 
 def _raters_to_label(result: Complementarity, rows: pl.DataFrame, named_raters: Sequence[str]) -> list[int]:

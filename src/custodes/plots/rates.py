@@ -77,13 +77,18 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _repeat_rows(rows: pl.DataFrame, label_of_column: Mapping[str, str], *other_columns: IntoExpr) -> pl.DataFrame:
     """The rows, repeated for each estimate: columns `other_columns`, name, value, low, high."""
-    column_frames = [
-        rows.select(
-            *other_columns, name=pl.lit(label), value=column_name, low=f"{column_name}_low", high=f"{column_name}_high"
-        )
-        for column_name, label in label_of_column.items()
-    ]
-    return pl.concat(column_frames).drop_nulls("value")
+    return pl.concat(
+        [
+            rows.select(
+                *other_columns,
+                name=pl.lit(label),
+                value=column_name,
+                low=f"{column_name}_low",
+                high=f"{column_name}_high",
+            )
+            for column_name, label in label_of_column.items()
+        ]
+    ).drop_nulls("value")
 
 
 def rate_dots(data: Any) -> Any:

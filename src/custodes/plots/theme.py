@@ -135,13 +135,16 @@ def category_colour(field: str, colour_of_value: Mapping[str, str], **options: A
 def diverging_colour(field: str, saturation: float) -> alt.Color:
     """The colours of a field, from blue to orange. Values beyond -`saturation` and `saturation` have the colours of
     these bounds."""
-    scale = alt.Scale(
-        domain=[bound * saturation for bound in DIVERGING_DOMAIN],
-        range=list(DIVERGING_RANGE),
-        clamp=True,
-        interpolate="rgb",
+    return alt.Color(
+        f"{field}:Q",
+        scale=alt.Scale(
+            domain=[bound * saturation for bound in DIVERGING_DOMAIN],
+            range=list(DIVERGING_RANGE),
+            clamp=True,
+            interpolate="rgb",
+        ),
+        legend=None,
     )
-    return alt.Color(f"{field}:Q", scale=scale, legend=None)
 
 
 def reference_line(data: Any, **position: float) -> Any:

@@ -66,18 +66,19 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
     """One row for each combination of target, penalty and kind of systems for which the partiality is defined.
 
     The columns are target, penalty, chosen, score with bounds, seen, partiality with bounds, and system."""
-    frames_of_system_kinds = [
-        table.select(
-            *("target", "penalty", "chosen", "score", "score_low", "score_high"),
-            seen=pl.lit(system_kind_label),
-            partiality=f"{column_prefix}largest_partiality",
-            partiality_low=f"{column_prefix}largest_partiality_low",
-            partiality_high=f"{column_prefix}largest_partiality_high",
-            system=f"{column_prefix}system",
-        )
-        for system_kind_label, column_prefix in ((SEEN, ""), (UNSEEN, "unseen_"))
-    ]
-    return pl.concat(frames_of_system_kinds).drop_nulls("partiality")
+    return pl.concat(
+        [
+            table.select(
+                *("target", "penalty", "chosen", "score", "score_low", "score_high"),
+                seen=pl.lit(system_kind_label),
+                partiality=f"{column_prefix}largest_partiality",
+                partiality_low=f"{column_prefix}largest_partiality_low",
+                partiality_high=f"{column_prefix}largest_partiality_high",
+                system=f"{column_prefix}system",
+            )
+            for system_kind_label, column_prefix in ((SEEN, ""), (UNSEEN, "unseen_"))
+        ]
+    ).drop_nulls("partiality")
 
 
 def trade_off(data: Any, *, objective: str) -> Any:

@@ -93,11 +93,17 @@ class Report:
 
     def _repr_html_(self) -> str:
         """HTML for a notebook: the verdict, then each result, which the reader can unfold."""
-        result_html_parts = (
-            f"<details><summary>{escape(question)}</summary>\n{result._repr_html_()}</details>"
-            for question, result in self.results.items()
+        return "\n".join(
+            [
+                self.verdict._repr_html_(),
+                *(
+                    (
+                        f"<details><summary>{escape(question)}</summary>\n{result._repr_html_()}</details>"
+                        for question, result in self.results.items()
+                    )
+                ),
+            ]
         )
-        return "\n".join([self.verdict._repr_html_(), *result_html_parts])
 
     def save(self, path: str | Path) -> Path:
         """Write the page atomically. `OptionError` is raised if the page cannot be written."""

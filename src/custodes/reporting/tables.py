@@ -54,21 +54,21 @@ def table_html(
     """
     columns = columns_with_values(columns, frame)
     n_decimals_by_column = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
-    table_rows = [
-        {
-            "aspect": row[by] if by else None,
-            "cells": [
-                _cell(row, column, n_decimals) for column, n_decimals in zip(columns, n_decimals_by_column, strict=True)
-            ],
-        }
-        for row in frame.iter_rows(named=True)
-    ]
     return render(
         "table.html",
         id=id,
         caption=caption,
         columns=column_specs(columns),
-        rows=table_rows,
+        rows=[
+            {
+                "aspect": row[by] if by else None,
+                "cells": [
+                    _cell(row, column, n_decimals)
+                    for column, n_decimals in zip(columns, n_decimals_by_column, strict=True)
+                ],
+            }
+            for row in frame.iter_rows(named=True)
+        ],
         notes=list(dict.fromkeys(notes)),
     )
 
@@ -105,11 +105,16 @@ def build_selection_table(
 
     Columns that the selection fixes and columns without values are left out.
     """
-    displayed_columns = columns_with_values(
-        [column for column in context.essential_columns(table_name) if column.name not in where],
-        context.table(table_name),
+    return SelectionTable(
+        id=id,
+        caption=caption,
+        table=table_name,
+        columns=columns_with_values(
+            [column for column in context.essential_columns(table_name) if column.name not in where],
+            context.table(table_name),
+        ),
+        where=where,
     )
-    return SelectionTable(id=id, caption=caption, table=table_name, columns=displayed_columns, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:

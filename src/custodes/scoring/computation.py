@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain, compress, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -103,13 +104,16 @@ class Corpus:
 
     def item_digest(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
         """Return the digest of `references` and of the other inputs of an item that are listed in `needs`."""
-        inputs_in_use = (
-            list(references),
-            self.texts.sources[item] if "source" in needs else "",
-            self.texts.contexts[item] if "context" in needs else "",
-            list(map(self._image_digest, self.texts.images[item])) if "image" in needs else [],
-        )
-        return hashlib.sha256(msgspec.json.encode(inputs_in_use)).digest()
+        return hashlib.sha256(
+            msgspec.json.encode(
+                (
+                    list(references),
+                    self.texts.sources[item] if "source" in needs else "",
+                    self.texts.contexts[item] if "context" in needs else "",
+                    list(map(self._image_digest, self.texts.images[item])) if "image" in needs else [],
+                )
+            )
+        ).digest()
 
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
@@ -230,12 +234,6 @@ class Computation:
         key_prefix += b"system" if traits.systems else b""
         return [hashlib.sha256(key_prefix + b"".join(unit_digests)).hexdigest() for unit_digests in digests_by_unit]
 
-    @property
-    def _per_reference(self) -> bool:
-        """Whether the metric returns a value for each reference."""
-        traits = self.scorer.traits
-        return bool(traits.rules) and "all" not in traits.rules and not traits.systems
-
     def missing_units(self, kept_score_of_key: Mapping[str, KeptScore]) -> list[int]:
         """Return the positions of units without a stored value, one unit for each key.
 
@@ -300,8 +298,10 @@ class Computation:
         Raises InputError if the metric fails or returns invalid values.
         """
         metric_result, seconds = time_metric(self.scorer.score, self.texts(unit_indices))
-        units, scores_systems = [self.units[unit_index] for unit_index in unit_indices], self.scorer.traits.systems
-        n_values_of_unit = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
+        rules, scores_systems = self.scorer.traits.rules, self.scorer.traits.systems
+        units = [self.units[unit_index] for unit_index in unit_indices]
+        has_value_per_reference = bool(rules) and "all" not in rules and not scores_systems
+        n_values_of_unit = [len(unit[0][1].references) if has_value_per_reference else 1 for unit in units]
         scores_of_unit = (
             _system_values(metric_result) if scores_systems else _output_values(metric_result, n_values_of_unit)
         )
@@ -338,28 +338,22 @@ class Computation:
         is_truncated = [
             any(kept_score.truncated for kept_score in kept_scores) for kept_scores in kept_scores_of_output
         ]
-        n_values = np.array(
-            [sum(len(kept_score.values) // 8 for kept_score in kept_scores) for kept_scores in kept_scores_of_output]
-        )
-        start_positions = np.cumsum(n_values) - n_values
-        values = np.frombuffer(b"".join(kept_score.values for kept_score in chain(*kept_scores_of_output)), dtype="<f8")
+        values_of_output = [
+            np.frombuffer(b"".join(kept_score.values for kept_score in kept_scores), dtype="<f8")
+            for kept_scores in kept_scores_of_output
+        ]
         if rule == "first":
-            scores = values[start_positions].astype(float)
             kept_scores_of_output = [
                 [kept_scores[0]._replace(seconds=kept_scores[0].seconds / (len(kept_scores[0].values) // 8))]
                 for kept_scores in kept_scores_of_output
             ]
-        elif rule == "best":
-            scores = (np.maximum if self.scorer.traits.higher_is_better else np.minimum).reduceat(
-                values, start_positions
-            )
-        else:
-            scores = np.add.reduceat(values, start_positions) / n_values
+        function_of_rule: dict[str, Callable[[Floats], Any]] = {
+            "first": itemgetter(0),
+            "best": np.max if self.scorer.traits.higher_is_better else np.min,
+        }
+        scores = np.array(list(map(function_of_rule.get(rule, np.mean), values_of_output)), dtype=np.float64)
         reason_of_output = [
-            next(
-                filter(None, (kept_score.why for kept_score in kept_scores)),
-                NO_NUMBER if np.isnan(score) else "",
-            )
+            next((kept_score.why for kept_score in kept_scores if kept_score.why), NO_NUMBER if np.isnan(score) else "")
             for kept_scores, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
         ]
         return RuleScores(
@@ -389,8 +383,7 @@ def _system_values(metric_result: MetricResult) -> Floats:
     """Return the value (1, 1) of one system."""
     system_scores = np.array([] if metric_result.systems is None else metric_result.systems, dtype=np.float64)
     if system_scores.shape != (1,):
-        scores_text = "no scores" if metric_result.systems is None else f"scores of shape {system_scores.shape}"
-        raise InputError(f"the metric returned {scores_text} for systems, expected shape (1,)")
+        raise InputError(f"the metric returned scores of shape {system_scores.shape} for systems, expected shape (1,)")
     return system_scores[:, None]
 
 

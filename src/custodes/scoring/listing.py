@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import polars as pl
@@ -87,11 +87,10 @@ NAME = re.compile(r"[\w+.-]+")
 @cache
 def metrics_by_name() -> dict[str, Metric]:
     """Return all metrics by name: first the built-in metrics, then the metrics of other packages."""
+    plugin_of_name = load_plugins(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
     return METRICS | {
-        metric_name: replace(plugin.value, load=_loader_with_version(plugin.value, plugin.package))
-        for metric_name, plugin in load_plugins(
-            GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check
-        ).items()
+        metric_name: replace(plugin.value, load=partial(_load_with_version, plugin.value.load, plugin.package))
+        for metric_name, plugin in plugin_of_name.items()
     }
 
 
@@ -100,17 +99,13 @@ def _check(metric: Metric) -> None:
         raise InputError(f"the name {metric.name!r} may contain only letters, digits and + . - _")
 
 
-def _loader_with_version(metric: Metric, package: str) -> Callable[..., Scorer]:
-    """Return a loader that adds the package with its version to the signature of the metric.
+def _load_with_version(load: Callable[..., Scorer], package: str, place: Place, **parameters: Any) -> Scorer:
+    """Return the loaded metric, with the package and its version in the signature.
 
     Scores by another version of the package are thus not reused.
     """
-
-    def load(place: Place, **parameters: Any) -> Scorer:
-        scorer = _call_loader(metric, place, parameters, f"the package {package} cannot load the metric")
-        return replace(scorer, signature=f"{package} {scorer.signature}")
-
-    return load
+    scorer = load(place, **parameters)
+    return replace(scorer, signature=f"{package} {scorer.signature}")
 
 
 def load_metric(metric: Metric, place: Place, parameters: dict[str, Any], error_prefix: str) -> Scorer:
@@ -119,19 +114,8 @@ def load_metric(metric: Metric, place: Place, parameters: dict[str, Any], error_
     Errors name the metric, and any error in the code of the metric becomes an `InputError`.
     """
     try:
-        return _call_loader(metric, place, parameters, "the metric cannot be loaded")
+        return metric.load(place, **parameters)
     except CustodesError as problem:
         raise type(problem)(f"{error_prefix}: {problem}") from None
-
-
-def _call_loader(metric: Metric, place: Place, parameters: dict[str, Any], problem_text: str) -> Scorer:
-    """Return the loaded metric; any error in the code of the metric becomes an `InputError`."""
-    try:
-        scorer: Any = metric.load(place, **parameters)
-        if not isinstance(scorer, Scorer):
-            raise TypeError(f"the loader returned {type(scorer).__name__}, expected Scorer")
-    except CustodesError:
-        raise
     except Exception as error:
-        raise InputError(f"{problem_text}: {describe_error(error)}") from error
-    return scorer
+        raise InputError(f"{error_prefix}: the metric cannot be loaded: {describe_error(error)}") from error

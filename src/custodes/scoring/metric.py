@@ -117,15 +117,12 @@ class Scorer:
     signature is part of the cache key.
     - `traits`: properties of the scores.
     - `score`: function that computes scores.
-    - `ready`: function that gets all texts before the first call of `score`, and raises `OptionError` if scoring would
-      take too long.
     - `close`: function that frees resources.
     """
 
     signature: str
     traits: Traits
     score: Callable[[MetricInputs], MetricResult]
-    ready: Callable[[MetricInputs], None] = lambda texts: None
     close: Callable[[], None] = lambda: None
 
 

@@ -86,10 +86,12 @@ def compare_texts(
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> MetricResult:
     """Return the score of each system; `score` computes the score of a system from the positions of the system's
     outputs."""
-    system_scores = [
-        score(np.flatnonzero(texts.system == system_index).tolist()) for system_index in np.unique(texts.system)
-    ]
-    return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array(system_scores))
+    return MetricResult(
+        values=np.zeros((len(texts.outputs), 0)),
+        systems=np.array(
+            [score(np.flatnonzero(texts.system == system_index).tolist()) for system_index in np.unique(texts.system)]
+        ),
+    )
 
 
 def metric_signature(package: str, metric: str, parameters: Mapping[str, Any]) -> str:

@@ -64,10 +64,9 @@ def load_raters(
 def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
     allowed_rules = scorer.traits.rules
     if spec.rule and spec.rule not in allowed_rules:
-        rules_text = f"the rules of this metric are {join_labels(allowed_rules)}"
         raise OptionError(
-            f"metric {spec.name}: unknown rule {spec.rule!r}; "
-            f"{rules_text if allowed_rules else 'this metric uses no references'}"
+            f"metric {spec.name}: unknown rule {spec.rule!r}; rules of this metric: "
+            f"{join_labels(allowed_rules) or 'none, because it uses no references'}"
         )
     return spec.rule or next(iter(allowed_rules), "")
 
@@ -84,12 +83,8 @@ def _reference_mode(rule: Rule | str, shared_rules: set[Rule | str], scorer: Sco
 
 def _usable_outputs(corpus: Corpus, scorer: Scorer) -> list[int]:
     """Return the positions of the outputs that have all inputs of a metric."""
-    is_usable_item = np.ones(len(corpus.items), dtype=np.bool_)
-    for need in scorer.traits.needs:
-        is_usable_item &= ~corpus.lacks_input(need)
-    if scorer.traits.systems:
-        is_usable_item &= corpus.complete
-    return np.flatnonzero(is_usable_item[corpus.texts.item]).tolist()
+    is_excluded_item = (scorer.traits.systems & ~corpus.complete, *map(corpus.lacks_input, scorer.traits.needs))
+    return np.flatnonzero(~np.any(is_excluded_item, axis=0)[corpus.texts.item]).tolist()
 
 
 def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_computation: dict[str, Scorer]) -> None:

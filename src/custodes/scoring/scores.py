@@ -73,10 +73,18 @@ class Scores(Result):
         described_raters, _ = Raters.infer(dict.fromkeys(self.raters["rater"], "metric")).merge_side_table(
             self.raters, where="raters"
         )
-        score_study = Study(
-            ratings=Ratings(frame=rating_rows.select(Ratings().frame.columns)), raters=described_raters, name="scores"
+        return join(
+            [
+                replace(self.scored, notes=(*self.scored.notes, *self.notes)),
+                (
+                    Study(
+                        ratings=Ratings(frame=rating_rows.select(Ratings().frame.columns)),
+                        raters=described_raters,
+                        name="scores",
+                    )
+                ),
+            ]
         )
-        return join([replace(self.scored, notes=(*self.scored.notes, *self.notes)), score_study])
 
     @property
     def status(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from custodes.errors import InputError, OptionError, reject, short_repr, suggestion
+from custodes.errors import InputError, OptionError, join_labels, reject, short_repr, suggestion
 from custodes.plugins import load_plugins
 
 FOLDER = Path(__file__).parent / "workers"
@@ -54,10 +54,18 @@ OURS = tuple(
 def workers() -> dict[str, WorkerCommand]:
     """Return the built-in workers and the workers of installed packages, by name."""
     built_in_worker_of_name = {worker.name: worker for worker in OURS}
-    plugin_of_name = load_plugins(
-        "custodes.workers", WorkerCommand, built_in_worker_of_name, name=lambda worker: str(worker.name), check=_check
-    )
-    return built_in_worker_of_name | {worker_name: plugin.value for worker_name, plugin in plugin_of_name.items()}
+    return built_in_worker_of_name | {
+        worker_name: plugin.value
+        for worker_name, plugin in (
+            load_plugins(
+                "custodes.workers",
+                WorkerCommand,
+                built_in_worker_of_name,
+                name=lambda worker: str(worker.name),
+                check=_check,
+            )
+        ).items()
+    }
 
 
 def _check(worker: WorkerCommand) -> None:
@@ -99,8 +107,9 @@ def script_text(path: Path) -> str:
 def worker_script(name: str) -> str:
     """Return the text of a worker's script, for copying. Raises `OptionError` if the worker is not a script."""
     if name not in workers():
-        suggestion_text = suggestion(name, workers()) or f"; workers: {', '.join(workers())}"
-        raise OptionError(f"unknown worker {short_repr(name)}{suggestion_text}")
+        raise OptionError(
+            f"unknown worker {short_repr(name)}{suggestion(name, workers()) or f'; workers: {join_labels(workers())}'}"
+        )
     command_words = workers()[name].command
     if not command_words[0].endswith(".py"):
         raise OptionError(f"worker {name!r} is the command {' '.join(command_words)!r}, not a script")

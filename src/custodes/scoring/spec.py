@@ -75,11 +75,11 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
     rater_specs = [rater_spec for spec in spec_list(specs, metrics) for rater_spec in _raters(spec, metrics)]
     if not rater_specs:
         raise OptionError(f"no metric is given; give one or more of {join_labels(metrics, limit=99)}")
-    for rater_name, n_specs in Counter(rater_spec.name for rater_spec in rater_specs).items():
-        if n_specs > 1:
-            raise OptionError(
-                f"metric {short_repr(rater_name)} is requested twice; give one of them another name, as in NAME=METRIC"
-            )
+    rater_name, n_specs = Counter(rater_spec.name for rater_spec in rater_specs).most_common(1)[0]
+    if n_specs > 1:
+        raise OptionError(
+            f"metric {short_repr(rater_name)} is requested twice; give one of them another name, as in NAME=METRIC"
+        )
     return rater_specs
 
 
@@ -92,8 +92,10 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     metric_name, colon, parameter_text = metric_text.partition(":")
     metric_name = metric_name.strip()
     if metric_name not in metrics:
-        suggestion_text = suggestion(metric_name, metrics) or f"; metrics: {join_labels(metrics, limit=99)}"
-        raise OptionError(f"metric {short_repr(spec)}: unknown metric {short_repr(metric_name)}{suggestion_text}")
+        raise OptionError(
+            f"metric {short_repr(spec)}: unknown metric {short_repr(metric_name)}"
+            + (suggestion(metric_name, metrics) or f"; metrics: {join_labels(metrics, limit=99)}")
+        )
     metric = metrics[metric_name]
     if WHOLE in metric.parameters and not set(rule_names) <= set(RULES):  # an @ within the command
         parameter_text, rule_names = (name_match[2] if name_match else stripped_spec).strip().partition(":")[2], []

@@ -67,9 +67,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         if self.low is not None and self.high is not None and self.low >= self.high:
             raise ValueError(f"'low' of {self.low:g} is not below 'high' of {self.high:g}")
-        for field_name, field_text in (("metric", self.metric), ("version", self.version)):
-            if escape_controls(field_text) != field_text:
-                raise ValueError(f"{field_name!r} {short_repr(field_text)} contains control characters")
+        if escape_controls(signature_text := f"{self.metric} {self.version}") != signature_text:
+            raise ValueError(f"'metric' or 'version' in {short_repr(signature_text)} contains control characters")
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -163,18 +162,16 @@ class Process:
     def _check(self, answer: WorkerAnswer, n_rows: int) -> None:
         if answer.id != self._asked:
             raise self._stop_with_error(f"the worker answered request {answer.id}, expected {self._asked}")
-        for field_name in ("scores", "why", "truncated"):
-            row_values = getattr(answer, field_name)
+        for field_name, row_values in (("scores", answer.scores), ("why", answer.why), ("truncated", answer.truncated)):
             if row_values is not None and len(row_values) != n_rows:
                 raise self._stop_with_error(
                     f"the worker returned {len(row_values)} values of {field_name!r} for {n_rows} rows"
                 )
         for score in answer.scores:
             if score is not None and math.isfinite(score) and not self._hello.allows(score):
-                bound_texts = (f"{bound_name}={bound:g}" for bound_name, bound in self._hello.bounds.items())
                 raise self._stop_with_error(
                     f"the worker returned {score:g} for metric {self._hello.metric!r}, which declares "
-                    f"{' and '.join(bound_texts)}"
+                    + " and ".join(f"{bound_name}={bound:g}" for bound_name, bound in self._hello.bounds.items())
                 )
 
     def _line(self, line_name: str, *, waits_for_activity: bool = False) -> bytes:
@@ -190,9 +187,10 @@ class Process:
                         "with timeout=SECONDS"
                     ) from None
         if not line.endswith(b"\n"):
-            is_too_long = len(line) >= LONGEST
             raise self._stop_with_error(
-                f"the worker printed a line of over {LONGEST} bytes" if is_too_long else self._exit_description()
+                f"the worker printed a line of over {LONGEST} bytes"
+                if len(line) >= LONGEST
+                else self._exit_description()
             )
         return line
 
@@ -205,8 +203,9 @@ class Process:
         signal_number = -exit_status if exit_status < 0 else exit_status - 128
         if signal_number not in {*signal.Signals}:
             return f"the worker ended with exit status {exit_status}"
-        memory_advice = " (memory may have run out: try a smaller --batch)" * (signal_number == signal.SIGKILL)
-        return f"the worker was terminated by {signal.Signals(signal_number).name}{memory_advice}"
+        return f"the worker was terminated by {signal.Signals(signal_number).name}" + (
+            " (memory may have run out: try a smaller --batch)" if signal_number == signal.SIGKILL else ""
+        )
 
     def _parse_line(self, line: bytes, struct_type: type[Line], line_name: str) -> Line:
         try:

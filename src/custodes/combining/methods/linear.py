@@ -64,14 +64,15 @@ def formula_from_line(training: TrainingData, line: ridge.Linear) -> Formula:
     """
     slopes, limit_widths = _slopes_and_widths(line)
     lower_limits, upper_limits, column_means = np.nan_to_num(np.clip(line.scaling[:3], 0.0, 1.0), nan=0.0)
-    formula = Formula(
-        weights=slopes * limit_widths,
-        fill=(column_means - lower_limits) / limit_widths,
-        low=lower_limits,
-        high=upper_limits,
-        intercept=line.intercept - float(((column_means - lower_limits) * slopes).sum()),
+    return training.rescale_target_formula(
+        Formula(
+            weights=slopes * limit_widths,
+            fill=(column_means - lower_limits) / limit_widths,
+            low=lower_limits,
+            high=upper_limits,
+            intercept=line.intercept - float(((column_means - lower_limits) * slopes).sum()),
+        )
     )
-    return training.rescale_target_formula(formula)
 
 
 def pairwise(training: TrainingData) -> Formula:

@@ -30,17 +30,18 @@ def trees_on(
     standardised_target, target_mean, target_sd = training.target_standardisation
     trees, importances = boost.fit_trees(clipped_scores, standardised_target, seed=SEED, **boost.SETTINGS)
     has_splits = bool(importances.any())
-    formula = Formula(
-        weights=np.zeros(len(importances)),
-        fill=training.mean_imputation[1],
-        low=low,
-        high=high,
-        importance=importances,
-        intercept=target_mean,
-        trees=trees if has_splits else None,
-        share=target_sd if has_splits else 0.0,
+    return training.rescale_target_formula(
+        Formula(
+            weights=np.zeros(len(importances)),
+            fill=training.mean_imputation[1],
+            low=low,
+            high=high,
+            importance=importances,
+            intercept=target_mean,
+            trees=trees if has_splits else None,
+            share=target_sd if has_splits else 0.0,
+        )
     )
-    return training.rescale_target_formula(formula)
 
 
 def xgboost(training: TrainingData) -> Formula:

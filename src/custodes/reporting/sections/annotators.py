@@ -114,8 +114,9 @@ def looks_sentences(look_rows: pl.DataFrame) -> list[str]:
 
 def cost_sentences(study: Study) -> str:
     """Cost and duration of the answers, if they are recorded."""
-    answer_frames = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
-    answer_rows = pl.concat(answer_frames).filter(pl.col("rater").is_in(list(study.humans)))
+    answer_rows = pl.concat(
+        [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
+    ).filter(pl.col("rater").is_in(list(study.humans)))
     median_seconds = answer_rows["seconds"].median()
     sentences = []
     if isinstance(median_seconds, float):

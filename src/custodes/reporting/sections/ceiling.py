@@ -130,9 +130,6 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     result: Any = context.results["ceiling"]
-    prediction_columns = [
-        column for column in context.table_declaration("ceiling.prediction").columns if column.name != "features"
-    ]
     return {
         "sentences": [*sentences(result), *halo_sentences(result)],
         "reached": prediction_texts(result),
@@ -141,7 +138,11 @@ def _build(context: Context) -> Mapping[str, Any]:
             [
                 label("target", "what is predicted", "Aspect"),
                 label("what", "by what", "Predicted from"),
-                *prediction_columns,
+                *[
+                    column
+                    for column in context.table_declaration("ceiling.prediction").columns
+                    if column.name != "features"
+                ],
             ],
             id="ceiling-prediction",
             caption="Predictions of held-out outputs",
@@ -154,16 +155,21 @@ def _build(context: Context) -> Mapping[str, Any]:
 def _predictions(result: Ceiling) -> pl.DataFrame:
     """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words."""
     prediction_rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
-    bound_tables = [
-        result.annotators.select(
-            "target",
-            what=pl.lit(bound_label),
-            **{f"kendall{suffix}": f"{bound_name}{suffix}" for suffix in ("", "_low", "_high")},
-            order=pl.lit(1),
-        )
-        for bound_name, bound_label in BOUNDS.items()
-    ]
-    predictions_and_bounds = pl.concat([prediction_rows, *bound_tables], how="diagonal")
+    predictions_and_bounds = pl.concat(
+        [
+            prediction_rows,
+            *[
+                result.annotators.select(
+                    "target",
+                    what=pl.lit(bound_label),
+                    **{f"kendall{suffix}": f"{bound_name}{suffix}" for suffix in ("", "_low", "_high")},
+                    order=pl.lit(1),
+                )
+                for bound_name, bound_label in BOUNDS.items()
+            ],
+        ],
+        how="diagonal",
+    )
     target_rank_expression = pl.col("target").replace_strict(
         {
             target: target_rank

@@ -81,11 +81,6 @@ def _build(context: Context) -> Mapping[str, Any]:
         for column in context.table_declaration("combine.favoritism").columns
         if column.name.startswith("mean_abs_favi")
     ]
-    partiality_columns = [
-        column
-        for column in context.table_declaration("combine.partiality").columns
-        if column.name == "largest_partiality"
-    ]
     return {
         "first": METHODS[first_method(result)].label,
         "left_out": [sentence(message) for message in omission_messages],
@@ -98,7 +93,11 @@ def _build(context: Context) -> Mapping[str, Any]:
                 score("lead", LEAD, "Over the single metric", interval=True),
                 *interval_columns[1:],
                 *favoritism_columns,
-                *partiality_columns,
+                *[
+                    column
+                    for column in context.table_declaration("combine.partiality").columns
+                    if column.name == "largest_partiality"
+                ],
             ],
             id="combine-comparison",
             caption="Ways of combining, on held-out outputs",

@@ -129,10 +129,6 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
         pl.col("kind").replace("human", "human rater")
     )
     rule_rows = result.rules.pivot("kinds", index="distance", values="complementarity", maintain_order=True)
-    average_columns = [
-        column(kind_pair, "mean complementarity", pair_label.capitalize(), kind="score")
-        for kind_pair, pair_label in AVERAGES.items()
-    ]
     table_specifications: list[tuple[str, pl.DataFrame, Sequence[Column], str, Sequence[tuple[str | None, str]]]] = [
         (
             "raters",
@@ -144,7 +140,13 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
         (
             "rules",
             rule_rows,
-            [declaration_of_table["rules"].column("distance"), *average_columns],
+            [
+                declaration_of_table["rules"].column("distance"),
+                *[
+                    column(kind_pair, "mean complementarity", pair_label.capitalize(), kind="score")
+                    for kind_pair, pair_label in AVERAGES.items()
+                ],
+            ],
             "Mean complementarity with other rules for ties",
             [],
         ),

@@ -93,17 +93,18 @@ def _figures(context: Context) -> Sequence[Figure]:
         for kind in kinds
     ]
     if _repeat_for_aspects(context, "reliability").height:
-        calibration_figure = Figure(
-            id="consistency-calibration",
-            title="Calibration of {metric}",
-            caption="On the dashed line the judge is calibrated; below the line it is overconfident. "
-            "Whiskers: intervals from resampled items.",
-            alt="Line with whiskers: accuracy of the judge by its confidence.",
-            spec=spec_of(calibration(empty_rows())),
-            table="consistency-reliability",
-            where={"aspect": "{aspect}", "rater": "{metric}"},
+        figures.append(
+            Figure(
+                id="consistency-calibration",
+                title="Calibration of {metric}",
+                caption="On the dashed line the judge is calibrated; below the line it is overconfident. "
+                "Whiskers: intervals from resampled items.",
+                alt="Line with whiskers: accuracy of the judge by its confidence.",
+                spec=spec_of(calibration(empty_rows())),
+                table="consistency-reliability",
+                where={"aspect": "{aspect}", "rater": "{metric}"},
+            )
         )
-        figures.append(calibration_figure)
     if not order_rows["flip_rate"].count():
         return figures
     return [

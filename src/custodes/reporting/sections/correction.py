@@ -37,13 +37,16 @@ def _columns() -> tuple[Column, ...]:
         if column.essential or column.kind == "share"
     ]
     insertion_index = [column.name for column in declared_columns].index("decision") + 1
-    decision_columns = [
-        label("decision_naive", "by the metric alone", "Decision, metric alone"),
-        label("decision_human", "by human ratings alone", "Decision, human ratings alone"),
-    ]
     return tuple(
         column
-        for column in [*declared_columns[:insertion_index], *decision_columns, *declared_columns[insertion_index:]]
+        for column in [
+            *declared_columns[:insertion_index],
+            *[
+                label("decision_naive", "by the metric alone", "Decision, metric alone"),
+                label("decision_human", "by human ratings alone", "Decision, human ratings alone"),
+            ],
+            *declared_columns[insertion_index:],
+        ]
         if column.name not in ("metric", "estimator")
     )
 

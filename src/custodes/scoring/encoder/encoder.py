@@ -128,11 +128,17 @@ def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]
     output_indices_of_item: dict[int, list[int]] = {}
     n_characters = 0
     for item_index, output_indices in by_item(texts):
-        item_texts = {
-            *texts_of_items[item_index],
-            *(texts.outputs[output_index] for output_index in output_indices.tolist()),
-        }
-        n_item_characters = sum(map(len, item_texts))
+        n_item_characters = sum(
+            map(
+                len,
+                (
+                    {
+                        *texts_of_items[item_index],
+                        *(texts.outputs[output_index] for output_index in output_indices.tolist()),
+                    }
+                ),
+            )
+        )
         if output_indices_of_item and n_characters + n_item_characters > PART:
             yield output_indices_of_item
             output_indices_of_item, n_characters = {}, 0

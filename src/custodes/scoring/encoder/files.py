@@ -246,12 +246,20 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
                 for hub_file in (HfApi().model_info(model, revision=hub_revision, timeout=SECONDS).siblings or [])
             ]
             onnx_name = _onnx(model, file_names, backend)
-            needed_file_names = [
-                file_name
-                for file_name in file_names
-                if onnx_name and (_is_settings_file(file_name) or _is_onnx_part(file_name, onnx_name))
-            ] or _transformers_files(file_names)
-            return Path(snapshot_download(model, revision=hub_revision, allow_patterns=needed_file_names))
+            return Path(
+                snapshot_download(
+                    model,
+                    revision=hub_revision,
+                    allow_patterns=(
+                        [
+                            file_name
+                            for file_name in file_names
+                            if onnx_name and (_is_settings_file(file_name) or _is_onnx_part(file_name, onnx_name))
+                        ]
+                        or _transformers_files(file_names)
+                    ),
+                )
+            )
     except CustodesError:
         raise
     except HFValidationError:

@@ -68,8 +68,7 @@ class TextTokenizer:
 
     def __call__(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the tokens of each text."""
-        stripped_texts = [text.strip() for text in texts]
-        encodings = self._tokenizer.encode_batch([self._space + text if text else "" for text in stripped_texts])
+        encodings = self._tokenizer.encode_batch([self._space + text if text else "" for text in map(str.strip, texts)])
         return [
             Tokens(
                 ids=np.array(encoding.ids, dtype=np.int64),
@@ -99,12 +98,16 @@ def _token_limit(tokenizer_settings: dict[str, Any], model_config: dict[str, Any
     n_positions = model_config.get("max_position_embeddings")
     if isinstance(n_positions, int) and model_config.get("model_type") in OFFSET:
         n_positions -= int(model_config.get("pad_token_id") or 0) + 1
-    numeric_limits = [
-        int(limit)
-        for limit in (tokenizer_settings.get("model_max_length"), n_positions, model_config.get("n_positions"))
-        if isinstance(limit, int | float) and 0 < limit < NO_LIMIT
-    ]
-    return min(numeric_limits, default=None)
+    return min(
+        (
+            [
+                int(limit)
+                for limit in (tokenizer_settings.get("model_max_length"), n_positions, model_config.get("n_positions"))
+                if isinstance(limit, int | float) and 0 < limit < NO_LIMIT
+            ]
+        ),
+        default=None,
+    )
 
 
 def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any]) -> frozenset[int]:

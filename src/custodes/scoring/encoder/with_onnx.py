@@ -54,8 +54,10 @@ def threads() -> int:
     """
     from threadpoolctl import threadpool_info
 
-    thread_counts = [int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"]
-    return max(thread_counts, default=os.cpu_count() or 1)
+    return max(
+        [int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"],
+        default=os.cpu_count() or 1,
+    )
 
 
 class OnnxModel:

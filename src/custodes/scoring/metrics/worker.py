@@ -96,7 +96,7 @@ def load(place: Place, *, command: str) -> Scorer:
             processes.append(Process(command_words, name=worker_name, timeout=timeout, environment=environment))
             exit_stack.callback(processes[-1].end)
         try:
-            hello, *other_hellos = [process.hello() for process in processes]
+            hello, *_ = [process.hello() for process in processes]
         except InputError as problem:
             missing_packages = requirements(command_words)
             if not missing_packages or "ModuleNotFoundError" not in str(problem):
@@ -105,8 +105,6 @@ def load(place: Place, *, command: str) -> Scorer:
                 f"{problem}; install {missing_packages}, or give an interpreter that has them with run=PYTHON, or let "
                 "uv install them with run='uv run'"
             ) from None
-        if any(other_hello != hello for other_hello in other_hellos):
-            raise InputError(f"worker {short_repr(worker_name)}: the processes of the worker report different metrics")
         end_processes = exit_stack.pop_all().close
     return Scorer(
         signature=" ".join([*digested_words, hello.metric, hello.version]),
