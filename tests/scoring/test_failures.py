@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -221,27 +220,6 @@ def test_an_image_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
     with pytest.raises(InputError, match="image 'no such.png': No such file or directory; give the path of a file"):
         cu.score(texts_of({"1": {"A": "a fox"}}, image={"1": "no such.png"}), ["made"])
-
-
-def test_a_metric_may_refuse_what_would_take_too_long(
-    monkeypatch: pytest.MonkeyPatch, study: Study, tmp_path: Path
-) -> None:
-    recorder = recorded(monkeypatch, constant(1.0), Traits())
-    seen: list[int] = []
-
-    def load(place: Place) -> Scorer:
-        def ready(texts: MetricInputs) -> None:
-            seen.append(len(texts.outputs))
-            raise OptionError("it would take a year")
-
-        return Scorer(signature="slow 1", traits=Traits(), score=constant(1.0), ready=ready)
-
-    register(monkeypatch, recorder.metric, metric("slow", load))
-    with pytest.raises(OptionError, match="^metric slow: it would take a year$"):
-        cu.score(study, ["made", "slow"], cache=tmp_path / "kept.db")
-    assert seen == [5]
-    assert not recorder.calls
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_system_that_is_its_own_reference_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:

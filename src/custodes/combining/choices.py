@@ -61,12 +61,10 @@ def nested_fold_scores(
                     task,
                     settings,
                     split.held[is_scored_output],
-                    (
-                        {
-                            method.name: method_predictions[is_scored_output]
-                            for method, method_predictions in zip(single_methods, split_predictions, strict=True)
-                        }
-                    ),
+                    {
+                        method.name: method_predictions[is_scored_output]
+                        for method, method_predictions in zip(single_methods, split_predictions, strict=True)
+                    },
                     candidate_methods,
                 )
             )

@@ -106,14 +106,10 @@ def estimate_generalisation(
                 if isinstance(columns_or_reason, str) and columns_or_reason
             ]
     return (
-        (
-            {
-                column_name: np.concatenate(
-                    [np.asarray(column_mapping[column_name]) for column_mapping in column_mappings]
-                )
-                for column_name in column_mappings[0]
-            }
-        ),
+        {
+            column_name: np.concatenate([np.asarray(column_mapping[column_name]) for column_mapping in column_mappings])
+            for column_name in column_mappings[0]
+        },
         build_notes(*note_rules_counts_and_messages, aspect=aspect_of(trial.of.target)),
         system_predictions,
     )

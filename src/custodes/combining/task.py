@@ -304,7 +304,7 @@ def _ratings(selected_study: Study, rater_scores: RaterScores, aspects: tuple[st
     rating_matrix = np.where(n_comparisons > 0, net_wins / np.maximum(n_comparisons, 1), np.nan).T
     matrix_row_of_item = label_codes(pl.Series(rater_scores.design.items, dtype=pl.String), rater_comparison.items)
     return rating_matrix[matrix_row_of_item][
-        :, (label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), rater_comparison.systems))
+        :, label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), rater_comparison.systems)
     ], True
 
 

@@ -67,19 +67,17 @@ class Trial:
         """Return a statistic (B, methods) in all resamples, averaged over folds and repeats; default: the objective."""
         return np.asarray(
             np.mean(
-                (
-                    [
-                        heldout.held_out_statistic(
-                            STATISTICS[statistic or self.terms.objective],
-                            self.of.human,
-                            predictions,
-                            fold_of_output,
-                            units=self.of.design.units,
-                            weights=self.times,
-                        )
-                        for predictions, fold_of_output in zip(self.predicted, self.folds, strict=True)
-                    ]
-                ),
+                [
+                    heldout.held_out_statistic(
+                        STATISTICS[statistic or self.terms.objective],
+                        self.of.human,
+                        predictions,
+                        fold_of_output,
+                        units=self.of.design.units,
+                        weights=self.times,
+                    )
+                    for predictions, fold_of_output in zip(self.predicted, self.folds, strict=True)
+                ],
                 axis=0,
             )
         )

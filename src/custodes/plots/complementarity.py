@@ -335,15 +335,13 @@ def judges_map(
         {"opacity": 0.85, "size": 70} if rows.height <= NAMED else {"opacity": 0.6, "size": 40}
     )
     return theme.apply_theme(
-        (
-            alt.layer(
-                metric_chart.mark_point(**metric_mark_options),
-                human_chart.mark_point(opacity=1, size=130),
-                *labels.layers(base_chart, "rater", "datum.named", x=x_channel, y=y_channel),
-                params=[labels.metric_parameter()],
-                width=width,
-                height=plot_size[1],
-            )
+        alt.layer(
+            metric_chart.mark_point(**metric_mark_options),
+            human_chart.mark_point(opacity=1, size=130),
+            *labels.layers(base_chart, "rater", "datum.named", x=x_channel, y=y_channel),
+            params=[labels.metric_parameter()],
+            width=width,
+            height=plot_size[1],
         ),
         title="Map of the raters",
     )

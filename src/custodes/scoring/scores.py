@@ -76,12 +76,10 @@ class Scores(Result):
         return join(
             [
                 replace(self.scored, notes=(*self.scored.notes, *self.notes)),
-                (
-                    Study(
-                        ratings=Ratings(frame=rating_rows.select(Ratings().frame.columns)),
-                        raters=described_raters,
-                        name="scores",
-                    )
+                Study(
+                    ratings=Ratings(frame=rating_rows.select(Ratings().frame.columns)),
+                    raters=described_raters,
+                    name="scores",
                 ),
             ]
         )

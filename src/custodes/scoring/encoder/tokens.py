@@ -99,13 +99,11 @@ def _token_limit(tokenizer_settings: dict[str, Any], model_config: dict[str, Any
     if isinstance(n_positions, int) and model_config.get("model_type") in OFFSET:
         n_positions -= int(model_config.get("pad_token_id") or 0) + 1
     return min(
-        (
-            [
-                int(limit)
-                for limit in (tokenizer_settings.get("model_max_length"), n_positions, model_config.get("n_positions"))
-                if isinstance(limit, int | float) and 0 < limit < NO_LIMIT
-            ]
-        ),
+        [
+            int(limit)
+            for limit in (tokenizer_settings.get("model_max_length"), n_positions, model_config.get("n_positions"))
+            if isinstance(limit, int | float) and 0 < limit < NO_LIMIT
+        ],
         default=None,
     )
 

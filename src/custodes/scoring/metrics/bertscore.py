@@ -107,7 +107,7 @@ def _compare(
         if not text_embeddings.tokens.empty:
             output_vectors = _weight_tokens(text_embeddings, weigh)
             precisions, recalls = np.clip(
-                ([precision_recall(output_vectors, token_vectors) for token_vectors in reference_vectors]), -1, 1
+                [precision_recall(output_vectors, token_vectors) for token_vectors in reference_vectors], -1, 1
             ).T
             scores[output_index] = _compute_measure(precisions, recalls, measure)
             if np.isnan(scores[output_index]).any():
