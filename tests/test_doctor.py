@@ -93,16 +93,3 @@ def test_every_extra_is_explained_and_every_error_names_one() -> None:
     for path in (ROOT / "src").rglob("*.py"):
         named = re.findall(r"custodes\[(\w+)\]", path.read_text(encoding="utf-8"))
         assert set(named) <= diagnosis.EXTRAS.keys(), path
-
-
-@pytest.mark.usefixtures("untested")
-def test_an_extra_that_loads_and_does_not_work_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    extras = {name: diagnosis.EXTRAS[name] for name in ("score", "judge")}
-    monkeypatch.setattr(diagnosis, "EXTRAS", extras)
-    assert cu.doctor().status == 0
-    monkeypatch.setattr(diagnosis, "CHRF", 50.0)
-    result = cu.doctor()
-    assert result.status == 1
-    score, judge = result.tests["found"]
-    assert score.startswith("ArithmeticError: chrF 81.28")
-    assert "both orders" in judge

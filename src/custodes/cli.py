@@ -80,7 +80,6 @@ VERBS: Mapping[str, str] = {
     "convert": "Conversion of any input format to long tables",
     "doctor": "Installed packages, and a test of the installation",
 }
-"""Description of each verb in the list."""
 
 WITH_SUBCOMMANDS = ("combine", "annotate")
 

@@ -19,7 +19,6 @@ HOW: Mapping[str, Any] = {
     "group_parameters": Group("Options of the verb", sort_key=1),
     "suppress_keyboard_interrupt": False,  # `run_for_exit_status` reports it
 }
-"""Arguments of the app."""
 
 QUESTION = Group("Question", sort_key=1)
 SELECTION = Group(

@@ -75,10 +75,11 @@ def run_for_exit_status(work: Callable[[], int | None]) -> int:
         )
     except OSError as problem:
         failure_reason = "standard output is closed" if problem.errno == EBADF else problem.strerror
-        if problem.filename is None:  # an error of a stream; errors of files are reported elsewhere
-            error_message = f"cannot write: {failure_reason}; choose another place"
-        else:
-            error_message = f"cannot read {short_repr(problem.filename)}: {failure_reason}; give another file"
+        error_message = (  # without a file name, it is an error of a stream; errors of files are reported elsewhere
+            f"cannot write: {failure_reason}; choose another place"
+            if problem.filename is None
+            else f"cannot read {short_repr(problem.filename)}: {failure_reason}; give another file"
+        )
     except KeyboardInterrupt:
         print_diagnostic(interruption_message(SIGINT))
         return 128 + SIGINT

@@ -216,12 +216,9 @@ def _extras() -> Iterator[dict[str, Any]]:
 
 def _import_extra(name: str) -> str:
     """Import the modules of an extra and return their versions. An installed package may fail to import."""
+    modules = [import_module(module_name) for module_name in EXTRAS[name].modules]
     # Some packages warn when asked for an undeclared version.
-    version_texts = [
-        f"{module.__name__} {vars(module).get('__version__', '')}".strip()
-        for module in [import_module(module_name) for module_name in EXTRAS[name].modules]
-    ]
-    return ", ".join([*version_texts, *([EXTRA_TESTS[name]()] if name in EXTRA_TESTS else [])])
+    return ", ".join(f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in modules)
 
 
 def _run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:
@@ -286,59 +283,3 @@ def _test_files(study: Any, rng: int | np.random.Generator) -> str:
 
 TESTS = {"numbers": _test_numbers, "picture": _test_picture, "files": _test_files}
 """Tests of the installation by name. A test takes the demo and a seed, and returns a description of its result."""
-
-
-CHRF = 81.28715195785207
-"""The chrF score that sacrebleu computes for the first text in `SAT` and the reference."""
-
-SAT = {"item": ["1", "1"], "system": ["Aster", "Birch"], "text": ["a cat sat on the mat", "cat"]}
-
-
-def _test_score() -> str:
-    chrf_score = cu.score(
-        cu.read(pl.DataFrame({**SAT, "references": [["the cat sat on the mat"]] * 2})), ["chrf"]
-    ).ratings["score"][0]
-    if not isclose(chrf_score, CHRF):
-        raise ArithmeticError(f"chrF {chrf_score!r}, not {CHRF}")
-    return f"chrF {chrf_score:.2f}"
-
-
-def _test_judge() -> str:
-    """Check both presentation orders with a stand-in model that always prefers the output shown first."""
-
-    def prefer_first(body: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"choices": [{"message": {"content": '{"verdict": "A"}'}, "finish_reason": "stop"}]}
-
-    verdicts = (
-        cu.judge(pl.DataFrame(SAT), cu.Judge(model="first"), client=prefer_first).verdicts["preference"].to_list()
-    )
-    if verdicts != [1, -1]:
-        raise ValueError(f"verdicts {verdicts}, not [1, -1]")
-    return "both orders were queried and parsed"
-
-
-def _test_annotate() -> str:
-    """Serve the demo on a free port, and answer one comparison."""
-    from urllib.request import urlopen
-
-    from custodes.annotate.demo import run_demo
-    from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent
-
-    with run_demo(port=0, folder=None) as running_demo, urlopen(running_demo.ask, timeout=20) as response:
-        (service,), token = running_demo.site.services.values(), running_demo.ask.rpartition("/")[2]
-        if response.status != 200:
-            raise ValueError(f"the first page has status {response.status}")
-        worker_view = service.view(token).result()
-        while not isinstance(worker_view, Ask):
-            worker_view = service.act(
-                token, Agree(digest=worker_view.digest) if isinstance(worker_view, Consent) else Begin()
-            ).result()
-        service.act(token, Answer(assignment=worker_view.assignment, values={"": 1})).result()
-        n_answers = service.snapshot().result().answers
-    if n_answers != 1:
-        raise ValueError(f"{n_answers} answers were stored, expected 1")
-    return "one comparison served and answered"
-
-
-EXTRA_TESTS: Mapping[str, Callable[[], str]] = {"score": _test_score, "judge": _test_judge, "annotate": _test_annotate}
-"""Tests of an extra, by name of the extra. The tests run after the packages of the extra were imported."""

@@ -50,7 +50,6 @@ Inputs = Annotated[
         "demo-texts are texts without ratings."
     ),
 ]
-"""The input files of a verb."""
 
 QuoteFormulas = Annotated[
     bool,
@@ -70,7 +69,6 @@ SUFFIXES: dict[str, Format] = {
     ".tex": "latex",
     ".html": "html",
 }
-"""Format of a file by its suffix."""
 
 
 @Parameter(name="*", group=READING_OPTIONS)

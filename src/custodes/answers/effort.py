@@ -111,9 +111,8 @@ def effort(
         study = study.select(**selection, one_side=True)
         n_rows = study.ratings.frame.height + study.preferences.frame.height
         labels_by_dimension = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
-        size_of_dimension = {
-            dimension: len(labels) for dimension, labels in zip(size_of_dimension, labels_by_dimension, strict=True)
-        }
+        n_labels = [len(labels) for labels in labels_by_dimension]
+        size_of_dimension = dict(zip(size_of_dimension, n_labels, strict=True))
     n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
     n_draws = (
         draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])

@@ -47,7 +47,6 @@ FIRST: Mapping[str, str] = {
     "pilot": "Pilot study, or an input that `read` accepts; None to plan from assumptions only.",
     "texts": "Study with the texts of outputs, or an input that `read` accepts.",
 }
-"""Descriptions of first arguments."""
 
 SHARED: Mapping[str, str] = {
     **HELP,
@@ -76,7 +75,6 @@ RELATED: Mapping[str, str] = {
     "validate": "combine",
     "verdict": "report",
 }
-"""Related functions."""
 
 RAISES = """Raises
 ------

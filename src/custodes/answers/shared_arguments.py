@@ -90,7 +90,6 @@ HELP: Mapping[str, str] = {
     "steps": "Maximum number of metrics that each path of selection adds or removes.",
     "rng": "Random seed.",
 }
-"""Short descriptions of the arguments that several questions share."""
 
 
 def settings(options: PreferenceOptions) -> PreferenceOptions:

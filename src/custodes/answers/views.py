@@ -37,10 +37,15 @@ def views(
         yield from table.view(frame)
         return
     for aspect_name, aspect_rows in split_by_aspect(frame, table.by):
+        # Labels, and columns with intervals or a `best` direction, are displayed even if all values are undefined.
         view_columns = [
-            table_column
-            for table_column in table.columns
-            if all_columns or _is_shown(table_column, aspect_rows[table_column.name])
+            column
+            for column in table.columns
+            if all_columns
+            or (
+                column.essential
+                and (not column.is_number or column.interval or column.best or aspect_rows[column.name].count())
+            )
         ]
         if table.order and not all_columns:
             aspect_rows = aspect_rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
@@ -112,21 +117,10 @@ def number(value: float | None, *, digits: int) -> str:
     return f"{value:.4g}" if abs(value) >= HUGE else decimal(value, digits)
 
 
-def _is_shown(column: Column, column_series: pl.Series) -> bool:
-    """Whether a view of essential columns displays this column.
-
-    A column of labels, a column with intervals, or a column with a `best` direction is displayed even if all its values
-    are undefined.
-    """
-    return column.essential and (
-        not column.is_number or column.interval or bool(column.best) or bool(column_series.count())
-    )
-
-
 def _best(table_rows: pl.DataFrame, view_columns: Sequence[Column]) -> Iterable[tuple[int, int]]:
     """Positions of the best value of each column with a `best` direction."""
     for column_index, column in enumerate(view_columns):
-        if column.best and table_rows.height > 1 and table_rows[column.name].count():
+        if column.best and table_rows.height > 1:
             column_series = table_rows[column.name]
             best_value = column_series.max() if column.best == "high" else column_series.min()
             yield from (

@@ -47,7 +47,6 @@ from custodes.progress import Progress, silent
 from custodes.stats.learning.objective import Objective
 
 LEFT_OUT = "no-combination"
-"""Code of the note on a target for which no combined metric could be fitted."""
 
 PARTIALITY = (
     points(

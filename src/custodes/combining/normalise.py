@@ -111,7 +111,6 @@ KNOWN = (
     KnownScale("gemba da", 0, 100, True),  # Kocmi and Federmann 2023
     KnownScale("gemba mqm", -25, 0, True),  # Kocmi and Federmann 2023b: a penalty, at most one critical error
 )
-"""Scales and directions of known metrics."""
 
 
 @dataclass(frozen=True, kw_only=True)

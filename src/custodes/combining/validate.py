@@ -347,24 +347,18 @@ def _rivals(
     The metrics are the best single metric of the fit (if this metric is known and in the study) and the best single
     metric in the study.
     """
+    best_single = combined_metric.validation["single"]
+    rater_name, aspect = best_single["metric"], best_single["aspect"]
+    metric_name = name_of(rater_name, aspect)
+    single_scores = raw_scores(study, rater_name, aspect, target_task.design.items, target_task.design.systems)
     rivals: list[_Rival] = []
-    why_no_best_single = ""
-    best_single_fields = combined_metric.validation.get("single")
-    if not isinstance(best_single_fields, dict):
-        why_no_best_single = "the model file does not name the best single metric of the fit; fit the model again"
-    else:
-        rater_name, aspect = str(best_single_fields["metric"]), str(best_single_fields["aspect"])
-        metric_name = name_of(rater_name, aspect)
-        single_scores = raw_scores(study, rater_name, aspect, target_task.design.items, target_task.design.systems)
-        if single_scores is None:
-            why_no_best_single = (
-                f"{metric_name!r}, the best single metric of the fit, is not in these data; if the metric has "
-                f"another name in these data, use rename"
-            )
-        else:
-            rivals.append(
-                (SINGLE, metric_name, (1.0 if best_single_fields["higher_is_better"] else -1.0) * single_scores)
-            )
+    why_no_best_single = (
+        f"{metric_name!r}, the best single metric of the fit, is not in these data; if the metric has another name in "
+        "these data, use rename"
+    )
+    if single_scores is not None:
+        rivals.append((SINGLE, metric_name, (1.0 if best_single["higher_is_better"] else -1.0) * single_scores))
+        why_no_best_single = ""
     output_positions = np.flatnonzero(target_task.rated.ravel())
     metric_scores = target_task.rows(output_positions)
     imputed_scores = np.where(np.isfinite(metric_scores), metric_scores, mean_of_defined(metric_scores, axis=0))

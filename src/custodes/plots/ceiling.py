@@ -16,7 +16,7 @@ import custodes.plots.labels as labels
 import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots.choice import select_rows, title_with_aspect
+from custodes.plots.choice import draw_selection, select_rows, title_with_aspect
 
 FEATURES = {"metrics": "all metrics", "humans": "other human aspects", "both": "both"}
 BOUNDS = {"split_half": "half of the annotators by the other half", "attainable": "a perfect predictor"}
@@ -392,9 +392,8 @@ def forward_path(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH)
     >>> forward_path(result, "fluency").to_dict()["title"]
     'Forward selection of metrics (fluency)'
     """
-    rows, target = select_rows(result.forward, "forward_path", target=target)
-    return theme.apply_theme(
-        steps(theme.embed_rows(rows)), title=title_with_aspect("Forward selection of metrics", target), width=width
+    return draw_selection(
+        steps, "Forward selection of metrics", result.forward, "forward_path", size={"width": width}, target=target
     )
 
 

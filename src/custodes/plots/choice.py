@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.answers.views import title_with_aspect as title_with_aspect
 from custodes.errors import join_labels, reject, suggestion
 
@@ -34,3 +37,23 @@ def select_rows(frame: pl.DataFrame, function_name: str, **value_of_column: str 
         value_of_column[column_name] = str(distinct_values[0]) if value is None else value
         frame = frame.filter(pl.col(column_name) == value_of_column[column_name])
     return frame, *value_of_column.values()
+
+
+def draw_selection(
+    draw: Callable[[Any], Any],
+    title: str,
+    frame: pl.DataFrame,
+    function_name: str,
+    *,
+    size: Mapping[str, float] | None = None,
+    **value_of_column: str | None,
+) -> alt.TopLevelMixin:
+    """The chart that `draw` makes of the rows with these values of one or more columns (see `select_rows`).
+
+    The title may contain the selected values, as in 'Calibration of {rater}'; the aspect or target is appended.
+    `size` has the width or the height of the chart.
+    """
+    rows, *values = select_rows(frame, function_name, **value_of_column)
+    selection = dict(zip(value_of_column, values, strict=True))
+    full_title = title_with_aspect(title.format_map(selection), selection.get("aspect") or selection.get("target", ""))
+    return theme.apply_theme(draw(theme.embed_rows(rows)), title=full_title, **(size or {}))

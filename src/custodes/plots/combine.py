@@ -14,10 +14,9 @@ from custodes.answers.wording import plural
 from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
 from custodes.combining.trial import STATISTICS
-from custodes.plots.choice import select_rows, title_with_aspect
+from custodes.plots.choice import draw_selection, select_rows, title_with_aspect
 
 LABELS = {method.name: method.label for method in METHODS.values()}
-"""Displayed name of each method of combining metrics."""
 
 SINGLE = f"datum.method === '{BEST.name}'"
 WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion of the gain of all splits"
@@ -61,17 +60,14 @@ def method_comparison(
     >>> method_comparison(made).to_dict()["title"]
     'Ways of combining metrics (fluency)'
     """
-    rows, target = select_rows(result.comparison, "method_comparison", target=target)
-    return theme.apply_theme(
-        methods(theme.embed_rows(rows), objective=objective_of(result)),
-        title=title_with_aspect("Ways of combining metrics", target),
-        width=width,
+    return draw_selection(
+        partial(methods, objective=result.model.objective),
+        "Ways of combining metrics",
+        result.comparison,
+        "method_comparison",
+        size={"width": width},
+        target=target,
     )
-
-
-def objective_of(result: Combine) -> str:
-    """The objective of the fit, whose scores the figures show."""
-    return result.model.objective
 
 
 def axis_of(objective: str) -> str:

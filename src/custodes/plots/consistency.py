@@ -11,7 +11,7 @@ import custodes.plots.theme as theme
 from custodes.errors import OptionError
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, PROBE
-from custodes.plots.choice import select_rows, title_with_aspect
+from custodes.plots.choice import draw_selection, select_rows, title_with_aspect
 from custodes.plots.confusion import outcome_cells
 
 AXES = {
@@ -140,11 +140,13 @@ def order_flips(result: Consistency, *, aspect: str | None = None, width: int = 
     >>> order_flips(made).to_dict()["title"]
     'Flip rate: the winner changes with the order'
     """
-    rows, aspect = select_rows(result.orders, "order_flips", aspect=aspect)
-    return theme.apply_theme(
-        flips(theme.embed_rows(rows)),
-        width=width,
-        title=title_with_aspect("Flip rate: the winner changes with the order", aspect),
+    return draw_selection(
+        flips,
+        "Flip rate: the winner changes with the order",
+        result.orders,
+        "order_flips",
+        size={"width": width},
+        aspect=aspect,
     )
 
 
@@ -208,9 +210,8 @@ def judge_calibration(result: Consistency, rater: str, *, aspect: str | None = N
             "judge_calibration: no judge gave outcome probabilities (p_a, p_tie, p_b) for comparisons "
             "that also have human verdicts"
         )
-    rows, aspect, rater = select_rows(result.reliability, "judge_calibration", aspect=aspect, rater=rater)
-    return theme.apply_theme(
-        calibration(theme.embed_rows(rows)), title=title_with_aspect(f"Calibration of {rater}", aspect)
+    return draw_selection(
+        calibration, "Calibration of {rater}", result.reliability, "judge_calibration", aspect=aspect, rater=rater
     )
 
 
@@ -274,9 +275,13 @@ def order_confusion(result: Consistency, rater: str, *, aspect: str | None = Non
     >>> order_confusion(made, "judge").to_dict()["title"]
     'Verdicts of judge in both orders'
     """
-    rows, aspect, rater = select_rows(result.confusion, "order_confusion", aspect=aspect, rater=rater)
-    return theme.apply_theme(
-        symmetry(theme.embed_rows(rows)), title=title_with_aspect(f"Verdicts of {rater} in both orders", aspect)
+    return draw_selection(
+        symmetry,
+        "Verdicts of {rater} in both orders",
+        result.confusion,
+        "order_confusion",
+        aspect=aspect,
+        rater=rater,
     )
 
 

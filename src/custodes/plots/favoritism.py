@@ -12,7 +12,7 @@ import custodes.plots.alt as alt
 import custodes.plots.labels as labels
 import custodes.plots.theme as theme
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots.choice import select_rows, title_with_aspect
+from custodes.plots.choice import draw_selection, select_rows, title_with_aspect
 
 CLEAR = {"interval excludes 0": theme.BLUE, "not significant": "rgba(0,114,178,0.08)"}
 HEIGHT = 300
@@ -66,11 +66,14 @@ def favoritism_by_system(
     >>> favoritism_by_system(result, "selfeval", aspect="fluency").to_dict()["title"]
     'Favi-Scores by selfeval (fluency)'
     """
-    rows, aspect, metric = select_rows(result.pairs, "favoritism_by_system", aspect=aspect, metric=metric)
-    return theme.apply_theme(
-        favoritism_box_plot(theme.embed_rows(rows)),
-        title=title_with_aspect(f"Favi-Scores by {metric}", aspect),
-        width=width,
+    return draw_selection(
+        favoritism_box_plot,
+        "Favi-Scores by {metric}",
+        result.pairs,
+        "favoritism_by_system",
+        size={"width": width},
+        aspect=aspect,
+        metric=metric,
     )
 
 
@@ -160,8 +163,7 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None) -> alt.TopL
     >>> len(partiality_map(result, aspect="fluency").to_dict()["layer"])
     3
     """
-    rows, aspect = select_rows(result.partiality, "partiality_map", aspect=aspect)
-    return theme.apply_theme(partial_map(theme.embed_rows(rows)), title=title_with_aspect("Partiality", aspect))
+    return draw_selection(partial_map, "Partiality", result.partiality, "partiality_map", aspect=aspect)
 
 
 def partial_map(data: Any) -> Any:

@@ -15,7 +15,6 @@ from custodes.plots.choice import select_rows, title_with_aspect
 from custodes.plots.drawable import drawable
 
 TITLES = {"win_rate": "Win rate: mean over opponents, a tie counts half", "strength": "Strength: log odds, mean 0"}
-"""Axis titles of a figure of systems."""
 Value = Literal["win_rate", "strength"]
 PART = "systems connected by comparisons: group"
 NUMBERED = 25

@@ -12,7 +12,7 @@ import custodes.plots.theme as theme
 from custodes.answers.shared_arguments import NONE
 from custodes.evaluate.protocol.plan import Plan
 from custodes.evaluate.protocol.protocol import Protocol
-from custodes.plots.choice import select_rows, title_with_aspect
+from custodes.plots.choice import draw_selection, select_rows, title_with_aspect
 from custodes.plots.drawable import drawable
 from custodes.stats.correction.dirichlet import NAIVE
 
@@ -222,9 +222,8 @@ def power_curve(result: Plan, *, aspect: str | None = None, width: int = theme.P
     >>> len(chart.to_dict()["layer"])
     2
     """
-    rows, aspect = select_rows(result.power, "power_curve", aspect=aspect)
-    return theme.apply_theme(
-        power_lines(theme.embed_rows(rows)), title=title_with_aspect("Power by margin", aspect), width=width
+    return draw_selection(
+        power_lines, "Power by margin", result.power, "power_curve", size={"width": width}, aspect=aspect
     )
 
 

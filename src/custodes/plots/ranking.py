@@ -15,7 +15,7 @@ import custodes.plots.theme as theme
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.decision_graph import DECISION, pair_matrix, ranking_graph
 from custodes.evaluate.ranking import Ranking
-from custodes.plots.choice import select_rows, title_with_aspect
+from custodes.plots.choice import draw_selection, select_rows, title_with_aspect
 from custodes.plots.drawable import drawable
 from custodes.plots.layout import layered_layout
 
@@ -48,7 +48,6 @@ DECISION_COLOURS = {
     "insertion": theme.ORANGE,
     "inversion": theme.VERMILION,
 }
-"""Colours of the decisions of a metric compared with human decisions."""
 
 
 def ranking_graphs(
@@ -312,11 +311,13 @@ def error_types(result: Ranking, *, aspect: str | None = None, width: int = them
     >>> chart.to_dict()["mark"]["type"]
     'bar'
     """
-    errors_of_aspect, aspect = select_rows(result.errors, "error_types", aspect=aspect)
-    return theme.apply_theme(
-        stacked_errors(theme.embed_rows(errors_of_aspect)),
-        width=width,
-        title=title_with_aspect("Decisions compared with human decisions", aspect),
+    return draw_selection(
+        stacked_errors,
+        "Decisions compared with human decisions",
+        result.errors,
+        "error_types",
+        size={"width": width},
+        aspect=aspect,
     )
 
 

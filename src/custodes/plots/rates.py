@@ -13,7 +13,7 @@ import custodes.plots.theme as theme
 from custodes.data.comparisons import HUMAN
 from custodes.errors import OptionError
 from custodes.evaluate.rates.rates import Rates
-from custodes.plots.choice import select_rows, title_with_aspect
+from custodes.plots.choice import draw_selection, select_rows, title_with_aspect
 
 SOURCES = {"judge_rate": "judge alone", "human_rate": "human labels alone", "corrected_rate": "corrected"}
 COLOURS = {"judge alone": theme.VERMILION, "human labels alone": theme.GREY, "corrected": theme.BLUE}
@@ -209,12 +209,14 @@ def roc_curve(result: Rates, metric: str, *, aspect: str | None = None, width: i
     >>> roc_curve(result, "learned").to_dict()["title"]
     'ROC curve of learned (fluency)'
     """
-    rows, metric, aspect = select_rows(result.roc, "roc_curve", metric=metric, aspect=aspect)
-    return theme.apply_theme(
-        roc_lines(theme.embed_rows(rows)),
-        title=title_with_aspect(f"ROC curve of {metric}", aspect),
-        width=width,
-        height=width,
+    return draw_selection(
+        roc_lines,
+        "ROC curve of {metric}",
+        result.roc,
+        "roc_curve",
+        size={"width": width, "height": width},
+        metric=metric,
+        aspect=aspect,
     )
 
 
@@ -265,10 +267,14 @@ def reliability_curve(result: Rates, metric: str, *, aspect: str | None = None, 
     >>> reliability_curve(result, "learned").to_dict()["title"]
     'Human labels by the score of learned (fluency)'
     """
-    rows, metric, aspect = select_rows(result.calibration, "reliability_curve", metric=metric, aspect=aspect)
-    return theme.apply_theme(
-        reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width),
-        title=title_with_aspect(f"Human labels by the score of {metric}", aspect),
+    return draw_selection(
+        reliability_dots,
+        "Human labels by the score of {metric}",
+        result.calibration,
+        "reliability_curve",
+        size={"width": width, "height": width},
+        metric=metric,
+        aspect=aspect,
     )
 
 
@@ -319,9 +325,13 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None) -> al
     >>> label_matrix(result, "judge").to_dict()["title"]
     'Labels of judge and annotators (fluency)'
     """
-    rows, metric, aspect = select_rows(result.confusion, "label_matrix", metric=metric, aspect=aspect)
-    return theme.apply_theme(
-        label_cells(theme.embed_rows(rows)), title=title_with_aspect(f"Labels of {metric} and annotators", aspect)
+    return draw_selection(
+        label_cells,
+        "Labels of {metric} and annotators",
+        result.confusion,
+        "label_matrix",
+        metric=metric,
+        aspect=aspect,
     )
 
 

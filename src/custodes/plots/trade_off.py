@@ -12,7 +12,7 @@ import custodes.plots.theme as theme
 from custodes.combining.combine import Combine
 from custodes.errors import InputError
 from custodes.plots.choice import select_rows, title_with_aspect
-from custodes.plots.combine import axis_of, objective_of
+from custodes.plots.combine import axis_of
 
 SEEN, UNSEEN = "systems of the fit", "systems left out of the fit"
 
@@ -56,7 +56,7 @@ def trade_off_curve(result: Combine, *, target: str | None = None, width: int = 
         raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
     rows, target = select_rows(result.trade_off, "trade_off_curve", target=target)
     return theme.apply_theme(
-        trade_off(theme.embed_rows(trade_off_rows(rows)), objective=objective_of(result)),
+        trade_off(theme.embed_rows(trade_off_rows(rows)), objective=result.model.objective),
         title=title_with_aspect("Agreement by largest partiality", target),
         width=width,
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -33,7 +35,6 @@ from custodes.reporting.sections import SECTIONS
 from custodes.stats.rates.posterior import Sampling
 
 SECTION_PROGRESS = "sections"
-"""Label of the progress bar over the sections."""
 REQUIRED: Mapping[Page, str] = {
     "both": "agreement",
     "humans": "leaderboard",
@@ -132,21 +133,21 @@ class Report:
         """The figures, by aspect, name, metric and statistic. A part of the key is empty if the figure does not depend
         on this part."""
         context, chart_of_name_parts = self.context.copy_with_page_rows(), dict[tuple[str, ...], Any]()
-        for section in self.sections:
-            for figure in section.build_content(context)[0]:
-                template_text = str((figure.where, figure.fields, figure.title))
-                for aspect in context.aspects if "{aspect}" in template_text else context.aspects[:1]:
-                    for statistic in STATISTICS if "{statistic}" in template_text else STATISTICS[:1]:
-                        metric = context.best.get(aspect, "")
-                        value_of_placeholder = context.choice(aspect, metric, statistic)
-                        name_parts = (
-                            aspect if "{aspect}" in template_text else "",
-                            figure.id,
-                            metric if "{metric}" in template_text or "{corrected}" in template_text else "",
-                            statistic if "{statistic}" in template_text else "",
-                        )
-                        if (chart := figure.build_content(context, value_of_placeholder)) is not None:
-                            chart_of_name_parts[name_parts] = chart
+        for figure in chain.from_iterable(section.build_content(context)[0] for section in self.sections):
+            template_text = str((figure.where, figure.fields, figure.title))
+            for aspect, statistic in product(
+                context.aspects if "{aspect}" in template_text else context.aspects[:1],
+                STATISTICS if "{statistic}" in template_text else STATISTICS[:1],
+            ):
+                metric = context.best.get(aspect, "")
+                name_parts = (
+                    aspect if "{aspect}" in template_text else "",
+                    figure.id,
+                    metric if "{metric}" in template_text or "{corrected}" in template_text else "",
+                    statistic if "{statistic}" in template_text else "",
+                )
+                if (chart := figure.build_content(context, context.choice(aspect, metric, statistic))) is not None:
+                    chart_of_name_parts[name_parts] = chart
         return chart_of_name_parts
 
 
@@ -203,13 +204,13 @@ def report(
     selected_study = context.study.select(**selection_arguments(setting), one_side=True)
     if by and not asks_about_labels:
         check_slices(study, selected_study, by)
-    page_kind: Page = "both"
-    if asks_about_labels:
-        page_kind = "labels"
-    elif not selected_study.metrics:
-        page_kind = "humans"
-    elif not selected_study.humans:
-        page_kind = "metrics"
+    kinds_and_conditions: tuple[tuple[Page, bool], ...] = (
+        ("labels", asks_about_labels),
+        ("humans", not selected_study.metrics),
+        ("metrics", not selected_study.humans),
+        ("both", True),
+    )
+    page_kind = next(kind for kind, applies in kinds_and_conditions if applies)
     required_question = REQUIRED[page_kind]
     sections = tuple(section for section in SECTIONS if page_kind in section.pages)
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
@@ -235,21 +236,13 @@ def file_names(labels: Sequence[str]) -> list[str]:
     >>> file_names(["fluency", "a/b", "a:b"])
     ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']
     """
-    safe_names = [
-        "".join(character if character.isalnum() or character in "-_." else "_" for character in label).strip("._")
-        for label in labels
+    safe_names = [re.sub(r"[^\w.-]", "_", label).strip("._") for label in labels]
+    normalised_names = [unicodedata.normalize("NFKC", safe_name).casefold() for safe_name in safe_names]
+    n_names_of_normalised_name = Counter(normalised_names)
+    return [
+        safe_name
+        if safe_name and n_names_of_normalised_name[normalised_name] == 1 and len(safe_name.encode()) <= LONGEST
+        else f"{safe_name.encode()[:LONGEST].decode(errors='ignore') or 'figure'}-"
+        f"{hashlib.sha256(label.encode(errors='surrogatepass')).hexdigest()[:8]}"
+        for label, safe_name, normalised_name in zip(labels, safe_names, normalised_names, strict=True)
     ]
-    n_names_of_normalised_name = Counter(
-        unicodedata.normalize("NFKC", safe_name).casefold() for safe_name in safe_names
-    )
-    unique_names = []
-    for label, safe_name in zip(labels, safe_names, strict=True):
-        short_name = safe_name.encode()[:LONGEST].decode(errors="ignore")
-        is_unique = n_names_of_normalised_name[unicodedata.normalize("NFKC", safe_name).casefold()] == 1
-        label_digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
-        unique_names.append(
-            safe_name
-            if safe_name and is_unique and short_name == safe_name
-            else f"{short_name or 'figure'}-{label_digest}"
-        )
-    return unique_names

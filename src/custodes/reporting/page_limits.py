@@ -84,17 +84,16 @@ class PageLimits:
 
     def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
-        limit_texts = []
-        if len(self.systems) < self.n_systems:
-            limit_texts.append(f"pairs of the {len(self.systems)} leading systems (of {self.n_systems})")
-        if self.without:
-            limit_texts.append(f"the {len(self.metrics)} leading metrics (of {self.n_metrics})")
-        if not limit_texts:
-            return ""
-        return (
+        limit_texts = {
+            f"pairs of the {len(self.systems)} leading systems (of {self.n_systems})": self.n_systems
+            - len(self.systems),
+            f"the {len(self.metrics)} leading metrics (of {self.n_metrics})": len(self.without),
+        }
+        limits_text = " and ".join(text for text, n_omitted in limit_texts.items() if n_omitted)
+        return limits_text and (
             "To keep the page small enough for a browser, the tables and figures below are limited to "
-            f"{' and '.join(limit_texts)}. Notes refer to all systems and metrics. The same command with --format "
-            "json, or the command of each question, gives the complete tables."
+            f"{limits_text}. Notes refer to all systems and metrics. The same command with --format json, or the "
+            "command of each question, gives the complete tables."
         )
 
 

@@ -12,8 +12,8 @@ import polars as pl
 from polars import selectors
 
 from custodes.answers.tables import Column, Kind
-from custodes.answers.views import digits_of_column
-from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, letter_ranges, number, p_value, percent
+from custodes.answers.views import TEXT_OF_KIND, digits_of_column
+from custodes.answers.wording import UNDEFINED, estimate_text, number, percent
 from custodes.reporting.section import Context, SelectionTable, render
 
 DIGITS = 5
@@ -131,18 +131,13 @@ def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple
 def _cell(row: Mapping[str, Any], column: Column, digits: int) -> dict[str, Any]:
     """The text of a cell, and the value by which the page sorts it."""
     value = row[column.name]
-    if column.kind == "letters" and value is not None:
-        return {"text": letter_ranges(value), "value": value}
-    if not column.is_number:
-        text = ", ".join(value) if isinstance(value, list) else "" if value is None else FLAG.get(value, str(value))
-        return {"text": text, "value": text}
     if value is None:
-        return {"text": UNDEFINED, "value": ""}
-    if column.kind == "p":
-        return {"text": p_value(value), "value": value}
+        return {"text": UNDEFINED if column.is_number else "", "value": ""}
+    if column.kind in TEXT_OF_KIND:
+        text = TEXT_OF_KIND[column.kind](value)
+        return {"text": text, "value": value if column.kind in ("letters", "p") else text}
     format_number = {"percent": percent, "int": _format_whole_number}.get(SHOWN[column.kind], number)
-    low, high = (row[f"{column.name}{suffix}"] if column.interval else None for suffix in ("_low", "_high"))
-    text = estimate_text(value, low, high, digits=digits, write=format_number)
+    text = estimate_text(value, *column.bounds(row), digits=digits, write=format_number)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         text += f" ± {format_number(sd, digits=digits)}"
     return {"text": text, "value": value}

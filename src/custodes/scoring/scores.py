@@ -27,7 +27,6 @@ NO_OUTPUT = "the system has no output of this item"
 
 FAILED = "metric-failed"
 UNSCORED = "not-scored"
-"""Codes of the notes on an incomplete result."""
 
 
 @result

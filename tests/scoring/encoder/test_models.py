@@ -104,7 +104,7 @@ def test_an_output_by_any_name_and_none(tmp_path: Path) -> None:
     assert OnnxModel(place, "it", Device.from_name("cpu"), -1)._output == "mine"
     onnx_model(place, outputs=("hidden_states.0",), last_hidden_state="mine")
     with pytest.raises(
-        InputError, match=r"the model has no output with one vector per token \(outputs: hidden_states.0"
+        InputError, match=r"the model has no output with one vector per token for layer=-1 \(outputs: hidden_states.0"
     ):
         OnnxModel(place, "it", Device.from_name("cpu"), -1)
 

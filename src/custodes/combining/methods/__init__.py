@@ -15,7 +15,6 @@ _LEARNERS = members(globals(), Method)
 _AUTO = automatic(_LEARNERS)
 
 METHODS = {method.name: method for method in (*_LEARNERS, _AUTO)}
-"""Methods by name."""
 
 # The model of the first method is saved.
 DEFAULT = tuple(method.name for method in (_AUTO, *_LEARNERS) if method.by_default)

@@ -15,7 +15,6 @@ from custodes.combining.generalisation import GAIN
 from custodes.combining.methods import BEST, FAST, METHODS
 from custodes.plots.combine import (
     methods,
-    objective_of,
     weight_rows,
     weights,
 )
@@ -48,7 +47,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             caption="Kendall τ-b with human ratings on held-out outputs. Whisker: interval from resampled items. "
             "Dashed: the best single metric, which is chosen without the held-out outputs.",
             alt="Dots with whiskers of the agreement with human ratings by method; the table below holds the numbers.",
-            spec=spec_of(methods(empty_rows(), objective=objective_of(result)), width="container"),
+            spec=spec_of(methods(empty_rows(), objective=result.model.objective), width="container"),
             table="combine.comparison",
             where=CHOSEN,
             lines=("method",),

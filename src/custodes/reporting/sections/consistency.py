@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -40,6 +40,16 @@ SHOWN = (
 
 ELSEWHERE = ", chosen on other items"
 
+ROWS_OF_TABLE: Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "findings": lambda rows: rows.filter(pl.col("estimate").is_not_null() | pl.col("p_value").is_not_null()).sort(
+        "p_value", nulls_last=True, maintain_order=True
+    ),
+    "panels": lambda rows: rows.with_columns(
+        pl.col("panel").replace([BEST, CHOSEN], [f"{BEST}{ELSEWHERE}", f"{CHOSEN}{ELSEWHERE}"])
+    ),
+    "missing": lambda rows: rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM])),
+}
+"""Selection and order of the displayed rows of a table; other tables are displayed as they are."""
 EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence")
 """The section exists if at least one of these tables has a row, or if several judges are compared."""
 
@@ -48,7 +58,6 @@ NOTES = {
     "orders": ("few-clusters", "half-judged", "one-order"),
     "panels": ("not-in-committee",),
 }
-"""Rules of the notes below each table."""
 
 
 def _ask(context: Context) -> Consistency:
@@ -136,17 +145,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of tests, then the other tables that have rows."""
     html_tables = []
     for table_name, caption in SHOWN:
-        rows = _repeat_for_aspects(context, table_name)
-        if table_name == "findings":
-            rows = rows.filter(pl.col("estimate").is_not_null() | pl.col("p_value").is_not_null()).sort(
-                "p_value", nulls_last=True, maintain_order=True
-            )
-        if table_name == "panels":
-            rows = rows.with_columns(
-                pl.col("panel").replace([BEST, CHOSEN], [f"{BEST}{ELSEWHERE}", f"{CHOSEN}{ELSEWHERE}"])
-            )
-        if table_name == "missing":
-            rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
+        rows = ROWS_OF_TABLE.get(table_name, pl.DataFrame.clone)(_repeat_for_aspects(context, table_name))
         html_tables.append(
             result_table_html(
                 context,

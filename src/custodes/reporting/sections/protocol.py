@@ -13,7 +13,6 @@ from custodes.reporting.section import Context, Figure, Section, empty_rows, spe
 from custodes.reporting.tables import table_html
 
 STOPPING = Stopping(looks=(10, 20, 40), boundary="pocock")
-"""Interim analyses of the replayed protocol."""
 
 FEWEST = 20
 """Minimum mean number of annotations per pair. With fewer annotations, early stopping saves nothing."""

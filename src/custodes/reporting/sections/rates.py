@@ -16,6 +16,7 @@ from custodes.plots.rates import (
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import result_table_html
 
+SQUARE = {"width": 260, "height": 260}
 SHOWN = (
     ("rates", "Rates by system"),
     ("differences", "Differences between systems"),
@@ -38,42 +39,46 @@ def _figures(context: Context) -> Sequence[Figure]:
             lines=("row",),
             where={"aspect": "{aspect}"},
             opening=True,
-        )
-    ]
-    if context.table("rates.confusion").height:
-        figures.append(
+        ),
+        *(
             Figure(
-                id="rates-labels",
-                title="Labels of {metric} and annotators",
-                caption="Outputs with both labels. Green: equal labels. Red: the judge errs.",
-                alt="Table of counts by human label and by label of the judge.",
-                spec=spec_of(label_cells(empty_rows())),
-                table="rates.confusion",
+                id=f"rates-{id_suffix}",
+                title=title,
+                caption=caption,
+                alt=alt,
+                spec=spec_of(chart),
+                table=f"rates.{table_name}",
                 where={"aspect": "{aspect}", "metric": "{metric}"},
             )
-        )
-    if context.table("rates.roc").height:
-        for table_name, title, caption, draw_chart in (
-            ("roc", "ROC curve of {metric}", "Red: the threshold that turns scores into labels.", roc_lines),
-            (
-                "calibration",
-                "Human labels by the score of {metric}",
-                "Bins with equal numbers of labels; whiskers: Wilson intervals.",
-                reliability_dots,
-            ),
-        ):
-            figures.append(
-                Figure(
-                    id=f"rates-{table_name}",
-                    title=title,
-                    caption=caption,
-                    alt=f"{title.format(metric='the judge')}.",
-                    spec=spec_of(draw_chart(empty_rows()).properties(width=260, height=260)),
-                    table=f"rates.{table_name}",
-                    where={"aspect": "{aspect}", "metric": "{metric}"},
-                )
+            for id_suffix, table_name, title, caption, alt, chart in (
+                (
+                    "labels",
+                    "confusion",
+                    "Labels of {metric} and annotators",
+                    "Outputs with both labels. Green: equal labels. Red: the judge errs.",
+                    "Table of counts by human label and by label of the judge.",
+                    label_cells(empty_rows()),
+                ),
+                (
+                    "roc",
+                    "roc",
+                    "ROC curve of {metric}",
+                    "Red: the threshold that turns scores into labels.",
+                    "ROC curve of the judge.",
+                    roc_lines(empty_rows()).properties(**SQUARE),
+                ),
+                (
+                    "calibration",
+                    "calibration",
+                    "Human labels by the score of {metric}",
+                    "Bins with equal numbers of labels; whiskers: Wilson intervals.",
+                    "Human labels by the score of the judge.",
+                    reliability_dots(empty_rows()).properties(**SQUARE),
+                ),
             )
-    return figures
+        ),
+    ]
+    return [figure for figure in figures if figure.opening or context.table(figure.table).height]
 
 
 def _build(context: Context) -> Mapping[str, Any]:

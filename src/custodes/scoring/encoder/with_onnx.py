@@ -122,23 +122,17 @@ class OnnxModel:
             for output_node in self._session.get_outputs()
             if output_node.shape is not None
         }
-        candidate_output_names: Sequence[str] = (f"hidden_states.{layer}", f"hidden_states_{layer}")
-        if layer < 0:
-            candidate_output_names = [
-                *LAST,
-                *(name for name in n_dimensions_of_output if not name.startswith("hidden_states")),
-            ]
+        candidate_output_names = (
+            [*LAST, *(name for name in n_dimensions_of_output if not name.startswith("hidden_states"))]
+            if layer < 0
+            else [f"hidden_states.{layer}", f"hidden_states_{layer}"]
+        )
         for output_name in candidate_output_names:
             if n_dimensions_of_output.get(output_name) == 3:
                 return output_name
-        if layer < 0:
-            raise InputError(
-                f"{short_repr(self.name)}: the model has no output with one vector per token (outputs: "
-                f"{join_labels(n_dimensions_of_output)}); export the model for the task feature-extraction"
-            )
-        raise OptionError(
-            f"layer={layer}: {short_repr(self.name)} has no output hidden_states.{layer} (outputs: "
-            f"{join_labels(n_dimensions_of_output)}); export a model that ends with this layer, or use "
+        raise InputError(
+            f"{short_repr(self.name)}: the model has no output with one vector per token for layer={layer} (outputs: "
+            f"{join_labels(n_dimensions_of_output)}); export the model for the task feature-extraction, or use "
             "backend=transformers"
         )
 

@@ -14,4 +14,3 @@ from custodes.scoring.metrics.cosine import COSINES
 from custodes.scoring.metrics.worker import WORKER
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in members(globals(), Metric)}
-"""Metrics by name."""

@@ -140,13 +140,11 @@ def _reason(output: TokenVectors, references: Sequence[TokenVectors]) -> str:
 
 
 def _compute_measure(precision: Floats, recall: Floats, measure: str) -> Floats:
-    if measure != "f":
-        return {"precision": precision, "recall": recall}[measure]
     with np.errstate(divide="ignore", invalid="ignore"):
         harmonic_mean = 2 * precision * recall / (precision + recall)
     harmonic_mean[(precision == 0) & (recall == 0)] = 0.0
     harmonic_mean[precision * recall < 0] = np.nan
-    return harmonic_mean
+    return {"f": harmonic_mean, "precision": precision, "recall": recall}[measure]
 
 
 def _weight_tokens(embeddings: TextEmbeddings, weigh: Weigh) -> TokenVectors:
