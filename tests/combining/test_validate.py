@@ -134,10 +134,7 @@ def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path
     changed = msgspec.structs.replace(fitted, validation=validation).with_provenance("", "")
     result = run_validate(changed.save(tmp_path / "model.json"), OTHER)
     assert result.comparison["rater"].to_list() == [COMBINED, HINDSIGHT]
-    assert (
-        "'c', the best single metric of the fit, is not in these data; if the metric has another name in these data, use "
-        "rename"
-    ) in rules(result)["no-best-single"]
+    assert "'c', the best single metric of the fit, is not in these data; if the" in rules(result)["no-best-single"]
 
 
 @pytest.mark.parametrize(("factor", "shift"), [(0.01, 0.0), (1.0, 100.0)])
