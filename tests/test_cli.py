@@ -16,7 +16,6 @@ import polars as pl
 import pytest
 
 from custodes import cli
-from custodes.reporting.sections import SECTIONS
 from custodes.stats.learning import boost
 from tests.command_line import ANN, LONG, Run, custodes, ratings, refused, write_csv
 
@@ -230,13 +229,8 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few_rounds")
 def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
     quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
-    sections = [section for section in SECTIONS if section.question != "rates"]  # rates needs labels
     ran = custodes("report", "demo", *quick)
-    assert (ran.status, ran.out) == (0, "report.html\n")
-    assert ran.err.splitlines() == [  # no progress without a terminal
-        f"custodes: report: {number} of {len(sections)}: {section.title}"
-        for number, section in enumerate(sections, start=1)
-    ]
+    assert (ran.status, ran.out, ran.err) == (0, "report.html\n", "")  # no progress without a terminal
     assert [path.name for path in Path().iterdir()] == ["report.html"]
     again = custodes("report", "demo", *quick, "-o", "again.html", "--quiet", "--figures", "figures")
     assert (again.out, again.err) == ("again.html\n", "")

@@ -170,13 +170,6 @@ def test_what_is_no_study_is_an_error_of_one_line(name: str, about: Any, message
     assert isinstance(error.value, InputError | OptionError)
 
 
-@pytest.mark.parametrize("name", ["looks", "boundary", "stop", "batch", "budget", "futility", "gamma"])
-@pytest.mark.parametrize("function", [cu.protocol, cu.plan])
-def test_what_became_a_part_of_stopping_says_so(function: Any, name: str) -> None:
-    with pytest.raises(TypeError, match=rf"unknown argument '{name}': .* stopping=cu.Stopping\({name}=...\)"):
-        function(demo_study(), **{name: 1})
-
-
 def test_a_provenance_is_a_line_without_brackets() -> None:
     rules = [cu.Stopping(), cu.Stopping(looks=[10, 20], boundary="pocock")]
     assumed = cu.plan(margins=[0.0, 0.5], stopping=rules, items=20, replications=2).provenance

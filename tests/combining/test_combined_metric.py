@@ -244,7 +244,7 @@ def test_a_metric_that_is_not_there_is_named() -> None:
     with pytest.raises(
         InputError,
         match=(
-            "small: the combined metric needs scores of the metric 'a', which is missing; raters: "
+            "small: the combined metric needs scores of 'a', which are missing; raters: "
             r"ann, A1, b, noise \(did you mean 'A1'\?\)"
         ),
     ):

@@ -136,9 +136,9 @@ def test_more_metrics_than_rated_outputs_are_noted() -> None:
     ("scores", "options", "message"),
     [
         ({}, {}, r"rated several aspects; give one of .*style, truth.* as target=.*mean:style,truth"),
-        ({}, {"target": "styl"}, r"target='styl': annotators did not rate the aspect 'styl'.*did you mean 'style'"),
-        ({}, {"target": "mean:style,thruth"}, r"did not rate the aspect 'thruth'.*did you mean 'truth'"),
-        ({}, {"target": "mean:"}, "target='mean:': annotators did not rate the aspect"),
+        ({}, {"target": "styl"}, r"target='styl': annotators did not rate 'styl'.*did you mean 'style'"),
+        ({}, {"target": "mean:style,thruth"}, r"did not rate 'thruth'.*did you mean 'truth'"),
+        ({}, {"target": "mean:"}, "target='mean:': annotators did not rate ''"),
         ({}, {"target": "mean:style,style"}, "names an aspect twice"),
         ({}, {"target": "style", "metrics": "bleue"}, "metrics='bleue': no such metric.*did you mean 'bleu'"),
         (planted(), {"target": "style"}, "target='style': the human ratings have no aspects; leave the target"),

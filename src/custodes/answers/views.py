@@ -120,7 +120,7 @@ def number(value: float | None, *, digits: int) -> str:
 def _best(table_rows: pl.DataFrame, view_columns: Sequence[Column]) -> Iterable[tuple[int, int]]:
     """Positions of the best value of each column with a `best` direction."""
     for column_index, column in enumerate(view_columns):
-        if column.best and table_rows.height > 1:
+        if column.best and table_rows.height > 1 and table_rows[column.name].count():
             column_series = table_rows[column.name]
             best_value = column_series.max() if column.best == "high" else column_series.min()
             yield from (

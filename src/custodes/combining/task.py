@@ -253,16 +253,16 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
         if target.startswith(MEAN)
         else (target,)
     )
-    unknown_aspect = next((aspect for aspect in target_aspects if aspect not in aspects), "")
+    unknown_aspects = [aspect for aspect in target_aspects if aspect not in aspects]
     reject(
         (
-            unknown_aspect and aspects == ("",),
+            unknown_aspects and aspects == ("",),
             f"target={target!r}: the human ratings have no aspects; leave the target out",
         ),
         (
-            unknown_aspect,
-            f"target={target!r}: annotators did not rate the aspect {unknown_aspect!r}; aspects: "
-            f"{join_labels(aspects)}{suggestion(unknown_aspect, aspects)}",
+            unknown_aspects,
+            f"target={target!r}: annotators did not rate {join_labels(map(repr, unknown_aspects))}; aspects: "
+            f"{join_labels(aspects)}{suggestion(''.join(unknown_aspects[:1]), aspects)}",
         ),
         (len(set(target_aspects)) < len(target_aspects), f"target={target!r} names an aspect twice"),
     )
