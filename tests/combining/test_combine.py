@@ -258,7 +258,7 @@ def test_targets_of_which_nothing_can_be_learnt_are_left_out_unless_none_can() -
     assert note.aspect == "flat"
     for targets, error, message in (
         (["flat"], InputError, reason),
-        (["x", "z"], OptionError, "target='z': annotators did not rate the aspect"),  # a slip is not a lack of data
+        (["x", "z"], OptionError, "target='z': annotators did not rate"),  # a slip is not a lack of data
         ([], OptionError, "target is empty"),
     ):
         with pytest.raises(error, match=message):
