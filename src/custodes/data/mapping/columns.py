@@ -288,7 +288,7 @@ class Columns:
         free_column_names = {
             column_name: None
             for table_column_names in column_name_lists
-            for column_name in _unmapped_columns(self.old_names(table_column_names))
+            for column_name in _unmapped_columns(self.old_names(table_column_names), self.patterns)
         }
         matched_patterns = {
             pattern for table_column_names in column_name_lists for pattern in self.match_patterns(table_column_names)
@@ -296,7 +296,7 @@ class Columns:
         unmatched_pattern = next((pattern for pattern in self.patterns if pattern not in matched_patterns), "")
         reject(
             (
-                unmatched_pattern and not _unmapped_columns([*all_column_names, *self.roles]),
+                unmatched_pattern and not _unmapped_columns([*all_column_names, *self.roles], self.patterns),
                 f"columns: pattern {unmatched_pattern!r} is not used, because the table already has verdicts (column "
                 "winner or preference) or scores (columns rater and score); remove the pattern, or rename that column",
             ),
@@ -457,10 +457,8 @@ class Columns:
 
     def split(self, column_names: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
-        free_column_names, match_of_column = (
-            _unmapped_columns(self.old_names(column_names)),
-            dict[str, tuple[ColumnPattern, dict[str, str]]](),
-        )
+        free_column_names = _unmapped_columns(self.old_names(column_names), self.patterns)
+        match_of_column: dict[str, tuple[ColumnPattern, dict[str, str]]] = {}
         for pattern_text in self.patterns:
             for column_pattern in ColumnPattern.readings(pattern_text):
                 label_by_role_of_column = split_columns(
@@ -482,11 +480,12 @@ def _overridden_columns(column_of_role: Mapping[str, str], column_names: Sequenc
     return {name: role_of_name[name] for name in column_names if name in role_of_name and name not in mapped_names}
 
 
-def _unmapped_columns(column_names: Iterable[str]) -> list[str]:
-    """The columns without a role, which patterns may match. The result is empty for a table of verdicts and for a long
-    table."""
+def _unmapped_columns(column_names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """The columns without a role, which patterns may match. The result is empty for a table of verdicts, and for a long
+    table unless a pattern is its column `score`, as in `human:score`."""
     column_name_list = list(column_names)
-    if {"winner", "preference"} & set(column_name_list) or {"rater", "score"} <= set(column_name_list):
+    is_long = {"rater", "score"} <= set(column_name_list) and "human:score" not in patterns
+    if {"winner", "preference"} & set(column_name_list) or is_long:
         return []
     return [name for name in column_name_list if name == "score" or name not in TABLE_ROLES]
 

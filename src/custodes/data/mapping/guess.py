@@ -31,12 +31,14 @@ from custodes.data.mapping.column_vocabulary import (
     GENERIC,
     IDS,
     NAMES,
+    SCORERS,
     WINNER_WORDS,
     find_averages,
     find_columns,
     find_side_pairs,
     is_fact,
     looks_human,
+    looks_like_person,
     name_stems,
     parse_kinds,
     split_name,
@@ -232,6 +234,11 @@ def _long_layouts(
         name for name in candidates_of_role["score"] if len(aspect_columns) < 2 or name not in aspect_columns
     ] or (score_columns if len(score_columns) == 1 and not aspect_columns else [])
     for score_column in [name for name in usual_columns if name not in column_of_role.values()][:2]:
+        metric_columns = [name for name in score_columns if name != score_column and SCORERS & name_stems(name)]
+        if metric_columns and looks_like_person(column_of_role["rater"]) and "kind" not in column_of_role:
+            # each row repeats the metric scores of its output
+            metric_pattern = f"metric:{{rater:{','.join(map(escape_braces, metric_columns))}}}"
+            yield column_of_role, [f"human:{escape_braces(score_column)}", metric_pattern]
         yield {**column_of_role, "score": score_column}, ()
     rating_columns = [name for name in score_columns if {*split_name(name)} & (ASPECTS | GENERIC)] or score_columns
     other_columns = [name for name in frame.columns if is_number(frame[name]) and name not in column_of_role.values()]

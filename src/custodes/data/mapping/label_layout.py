@@ -8,7 +8,7 @@ from itertools import chain, product
 
 import polars as pl
 
-from custodes.data.mapping.cell_types import MOST_SYSTEMS
+from custodes.data.mapping.cell_types import MOST_SYSTEMS, is_prose
 from custodes.data.mapping.column_vocabulary import (
     PERSONS,
     find_columns,
@@ -174,6 +174,8 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     likely_item_columns = (
         [item_column] if item_column else list(dict.fromkeys([*find_columns("item", undeclared_columns), *id_columns]))
     )
+    if not system_columns:  # systems may share a question, but a single system answers each row: ids before texts
+        likely_item_columns.sort(key=lambda name: is_prose(frame[name]))
     may_have_reviewers = (
         layout.human
         and len({layout.criteria.get(name, ("", ""))[1] for name in layout.human}) == len(layout.human)

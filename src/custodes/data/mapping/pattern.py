@@ -263,6 +263,19 @@ def melt_patterns(
         ),
         error=UnfitError,
     )
+    match_of_output_column = {
+        column_name: (pattern, label_by_role)
+        for column_name, (pattern, label_by_role) in match_of_column.items()
+        if {"rater"} <= {*key_column_names} & {*label_by_role} and pattern.kind == "metric"
+    }
+    if 0 < len(match_of_output_column) < len(match_of_column):
+        match_of_rating_column = {
+            name: match for name, match in match_of_column.items() if name not in match_of_output_column
+        }
+        ratings, notes = melt_patterns(mapped_table.drop(match_of_output_column), match_of_rating_column, where=where)
+        output_rows = _output_rows(mapped_table, list(match_of_output_column), where=where)
+        metric_scores, metric_notes = melt_patterns(output_rows, match_of_output_column, where=where)
+        return pl.concat([ratings, metric_scores], how="diagonal_relaxed"), [*notes, *metric_notes]
     label_by_role_of_column = {
         column_name: _column_labels(pattern, label_by_role, column_name, key_column_names)
         for column_name, (pattern, label_by_role) in match_of_column.items()
@@ -300,6 +313,22 @@ def melt_patterns(
         ),
     )
     return melt_scores(mapped_table, label_by_role_of_column, key_column_names=key_column_names, where=where), notes
+
+
+def _output_rows(mapped_table: pl.DataFrame, metric_column_names: Sequence[str], *, where: str) -> pl.DataFrame:
+    """One row per output from a table with one row per rater and output, which repeats the scores of metrics."""
+    output_column_names = [name for name in ("item", "system", "aspect") if name in mapped_table.columns]
+    output_rows = mapped_table.select(*output_column_names, *metric_column_names).unique(maintain_order=True)
+    is_duplicate = output_rows.select(output_column_names).is_duplicated()
+    if is_duplicate.any():
+        output_labels = output_rows.filter(is_duplicate).row(0, named=True)
+        output_text = ", ".join(f"{name} {output_labels[name]!r}" for name in output_column_names)
+        raise InputError(
+            f"{where}: rows of one output ({output_text}) have different values in the columns of metrics "
+            f"({join_labels(metric_column_names, limit=MAX_LISTED)}); repeat the score of a metric in each row of the "
+            "output"
+        )
+    return output_rows
 
 
 def _truth_numbers(column: pl.Series) -> pl.Series:

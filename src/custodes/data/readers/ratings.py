@@ -8,14 +8,15 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.data.comparisons import HUMAN
+from custodes.data.mapping.column_vocabulary import SCORERS, name_stems
 from custodes.data.mapping.pattern import melt_scores, unused_people_notes
 from custodes.data.notes import build_notes
 from custodes.data.raters import Raters, rater_kinds
 from custodes.data.ratings import KEY, OPTIONAL, Ratings
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, number_column, second_rows
-from custodes.errors import InputError, reject
+from custodes.data.table import check_columns, count_filled_cells, number_column, second_rows
+from custodes.errors import InputError, join_labels, reject
 
 
 def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str = "rows") -> Study:
@@ -27,16 +28,20 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     is_second_opinion, role_columns = second_rows(frame, where=where)
     ignored_column_names = ("kind", *role_columns)
     ratings, notes = Ratings.make(frame, where=where, ignore=ignored_column_names, unit=unit)
+    unused_column_names = [
+        name for name in frame.columns if name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
+    ]
+    metric_column_names = [
+        name for name in unused_column_names if SCORERS & name_stems(name) and count_filled_cells(frame[name])[1]
+    ]
     notes += build_notes(
-        *unused_people_notes(
-            frame,
-            [
-                column_name
-                for column_name in frame.columns
-                if column_name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
-            ],
-            where=where,
-        )
+        *unused_people_notes(frame, unused_column_names, where=where),
+        (
+            "unused-metrics",
+            len(metric_column_names),
+            f"{where}: columns that look like metrics are not used: {join_labels(metric_column_names)}; if each row "
+            "repeats the metric scores of its output, give --columns human:score --columns 'metric:{rater:NAMES}'",
+        ),
     )
     first_ratings, second_ratings = ratings.split_opinions(
         is_second_opinion, number_column(frame, "score", where=where).is_not_null()
