@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import custodes as cu
 from custodes.data.mapping.columns import Columns, MappingResult
 from custodes.data.mapping.pattern import UnfitError
 from custodes.data.reading import read
-from custodes.errors import CustodesError
+from custodes.errors import CustodesError, InputError
 from tests.data.mapping.tables import as_text, half, wide
 from tests.messages import exactly
 
@@ -432,3 +433,48 @@ def test_properties_of_items_are_named_like_their_role() -> None:
     ):
         found = Columns.make(mapping).with_named_properties(pl.DataFrame(columns))
         assert found.roles == mapping | {name: name for name in added}
+
+
+REVIEWS = pl.DataFrame(
+    {
+        "item": ["1", "1", "1", "2"],
+        "system": ["X", "X", "Y", "X"],
+        "rater": ["ann", "bob", "ann", "bob"],
+        "score": [4, 5, 3, 2],
+        "bleu": [0.5, 0.5, 0.25, 0.75],
+    }
+)
+REVIEW_PATTERNS = {"score": ["human:score", "metric:{rater}"]}
+
+
+def test_metric_scores_in_every_review_of_an_output_are_read_once() -> None:
+    ratings = cu.read(REVIEWS, columns=REVIEW_PATTERNS).ratings.frame
+    rows = ratings.select("item", "system", "rater", "score").rows()
+    assert sorted(rows) == sorted(
+        [
+            *REVIEWS.select("item", "system", "rater", "score").rows(),
+            ("1", "X", "bleu", 0.5),
+            ("1", "Y", "bleu", 0.25),
+            ("2", "X", "bleu", 0.75),
+        ]
+    )
+    study = cu.read(REVIEWS, columns=REVIEW_PATTERNS)
+    assert (study.humans, study.metrics) == (("ann", "bob"), ("bleu",))
+
+
+def test_different_metric_scores_in_reviews_of_an_output_are_refused() -> None:
+    different = REVIEWS.with_columns(bleu=pl.Series([0.5, 0.6, 0.25, 0.75]))
+    message = (
+        "table: rows of one output (item '1', system 'X') have different values in the columns of metrics (bleu); "
+        "repeat the score of a metric in each row of the output"
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        cu.read(different, columns=REVIEW_PATTERNS)
+
+
+def test_unused_metrics_of_a_long_table_are_named() -> None:
+    (note,) = (note for note in cu.read(REVIEWS).notes if note.rule == "unused-metrics")
+    assert note.message == (
+        "table: columns that look like metrics are not used: bleu; if each row repeats the metric scores of its "
+        "output, give --columns human:score --columns 'metric:{rater:NAMES}'"
+    )

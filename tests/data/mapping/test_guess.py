@@ -205,6 +205,15 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     (pl.DataFrame({"what": ["x", "y"], "thing": ["u", "v"]}), {}, NO_ADVICE),
     (pl.DataFrame({"item": [1], "x": [[1]]}), {}, NO_ADVICE),
     (as_text(LONG).with_columns(score=pl.lit("good")), {}, "^(?!.*; try).*score 'good' in row 1"),
+    # each review repeats the metric scores of its output
+    (
+        pl.DataFrame(
+            {"item": list("1122"), "system": list("XYXY"), "reviewer": ["ann"] * 4, "score": [1, 2, 3, 3]}
+            | {"bleu": [0.5, 0.25, 0.75, 0.5], "pages": [1, 2, 3, 4]}
+        ),
+        {},
+        r"; try --column rater=reviewer --columns human:score --columns 'metric:\{rater:bleu\}' ",
+    ),
     # texts beside scores are no scores
     (
         pl.DataFrame({"item": list("1122"), **ONE_PERSON, "date": "2024-01-01", "remark": ["It is so.", "Oh."] * 2}),

@@ -50,6 +50,11 @@ def keys(columns: dict[str, Any], **declared: str) -> dict[str, Any]:
             },
             {"item": "id", "rater": "reviewer"},  # one reviewer twice: reading the rows is an error
         ),
+        ({"question": [f"Why is {k} a number?" for k in UNIQUE], "trace_id": UNIQUE}, {"item": "trace_id"}),
+        (
+            {"question": [f"Why is {k} a number?" for k in PAIRED], "trace_id": UNIQUE, "model": TWO},
+            {"item": "question", "systems": ("model",)},
+        ),
         ({"id": UNIQUE, "conversation_id": PAIRED}, {"item": "id", "cluster": "conversation_id"}),
         ({"id": UNIQUE, "user": PAIRED, "cluster_id": FOUR}, {"item": "id", "cluster": "cluster_id"}),
         ({"id": UNIQUE, "user_name": PAIRED}, {"item": "id"}),
