@@ -1,16 +1,23 @@
-"""Results for papers and pages: Markdown, LaTeX and HTML, with the best value of a column in bold; and JSON."""
+"""Results for papers and pages: Markdown, LaTeX and HTML, with the best value of a column in bold; and JSON.
+
+A compact LaTeX table fits into one column of a two-column paper. A compact table has one or two estimates, intervals
+and significance letters.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 import msgspec
 import polars as pl
 
-from custodes.answers.tables import View
+from custodes.answers.tables import Column, Table, View
+from custodes.answers.views import digits_of_column, split_by_aspect, title_with_aspect
+from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
 from custodes.control_characters import escape_controls
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
@@ -160,6 +167,187 @@ def tex(text: str) -> str:
     """The text with the special characters of LaTeX escaped."""
     text = re.sub(r"(?<![\w-])-(?=\d)", "−", escape_controls(text))
     return re.sub("|".join(map(re.escape, _SPECIAL)), lambda match: _SPECIAL[match[0]], text)
+
+
+MOST_ESTIMATES = 2
+"""Maximum number of estimates with intervals that fit next to a label in one column of a two-column page."""
+
+MOST_LABELS = 3
+"""Maximum number of label columns. A table with this many label columns has room for only one estimate with an
+interval. The labels of further label columns become headings above the rows."""
+
+LONG_TEXT = 40
+"""Number of characters above which a label is broken into lines."""
+
+HEADING_WIDTH = 14
+"""Maximum number of characters in a line of a heading."""
+
+LETTERS = "group"
+"""Name of the column of significance letters."""
+
+
+def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Sequence[str] = ()) -> str:
+    """Return a LaTeX table (package booktabs) that fits into one column of a two-column paper.
+
+    Parameters
+    ----------
+    table : Table
+        The declaration of the table.
+    frame : polars.DataFrame
+        Rows of the table.
+    name : str
+        Name of the table, for the comment above each `tabular`.
+    estimates : sequence of str, default ()
+        Names of the columns of estimates. The significance letters refer to the first of these columns. If empty, the
+        first essential columns with an interval are used; if there are none, the first essential numeric columns.
+
+    Returns
+    -------
+    str
+        One `tabular` per aspect. The superscript of a label holds the significance letters. A row is bold if it is the
+        best row and differs significantly from all other rows.
+    """
+    return "\n\n".join(
+        _tabular(table, aspect_rows, title_with_aspect(name, aspect_name), estimates)
+        for aspect_name, aspect_rows in split_by_aspect(frame, table.by)
+    )
+
+
+def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names: Sequence[str]) -> str:
+    has_letters = LETTERS in table_rows.columns and table_rows[LETTERS].count() > 0
+    label_columns = [
+        column
+        for column in table.columns
+        if column.kind == "label" and column.essential and column.name not in (LETTERS, "note")
+    ]
+    constant_columns = [column for column in label_columns[:-1] if table_rows[column.name].n_unique() == 1]
+    label_columns = [column for column in label_columns if column not in constant_columns]
+    best_row_indices = (
+        {*_significantly_best(table_rows, [column.name for column in label_columns[:-1]])}
+        if has_letters
+        else set[int]()
+    )
+    heading_columns = sorted(label_columns, key=lambda column: len(table_rows[column.name].rle()))[
+        : max(0, len(label_columns) - MOST_LABELS)
+    ]
+    label_columns = [column for column in label_columns if column not in heading_columns]
+    estimate_columns = _estimates(table, table_rows, estimate_names)
+    if len(label_columns) == MOST_LABELS and any(column.interval for column in estimate_columns):
+        estimate_columns = estimate_columns[:1]
+    n_decimals_of_column_name = {column.name: digits_of_column(table_rows, column, 2) for column in estimate_columns}
+
+    body_lines, previous_heading_text = [_latex_row(map(_heading, [*label_columns, *estimate_columns]))], ""
+    for row_index, row in enumerate(table_rows.iter_rows(named=True)):
+        heading_text = ", ".join(tex(str(row[column.name])) for column in heading_columns)
+        if heading_text != previous_heading_text:
+            body_lines += [
+                r"\midrule",
+                rf"\multicolumn{{{len(label_columns) + len(estimate_columns)}}}{{@{{}}l}}{{{heading_text}}} \\",
+            ]
+        if heading_text != previous_heading_text or not row_index:
+            body_lines.append(r"\midrule")
+        previous_heading_text = heading_text
+        label_texts = [tex(str(row[column.name])) for column in label_columns]
+        estimate_and_interval_texts = [
+            _value(row, column, n_decimals_of_column_name[column.name]) for column in estimate_columns
+        ]
+        if row_index in best_row_indices:
+            label_texts[-1] = rf"\textbf{{{label_texts[-1]}}}"
+            estimate_and_interval_texts[:1] = [
+                (rf"\textbf{{{estimate_text}}}", interval_text)
+                for estimate_text, interval_text in estimate_and_interval_texts[:1]
+            ]
+        if has_letters and row[LETTERS]:
+            label_texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
+        body_lines.append(
+            _latex_row(
+                [
+                    *label_texts,
+                    *(estimate_text + interval_text for estimate_text, interval_text in estimate_and_interval_texts),
+                ]
+            )
+        )
+    constant_labels_text = "".join(
+        f", {column.name} {table_rows[column.name][0]}" for column in constant_columns if table_rows.height
+    )
+    comment_lines = [f"% {' '.join((title + constant_labels_text).split())}"]
+    if has_letters:
+        comment_lines.append("% Rows that share a letter do not differ significantly; bold: significantly best.")
+    is_long_column = [
+        any(len(str(label_text)) > LONG_TEXT for label_text in table_rows[column.name]) for column in label_columns
+    ]
+    column_formats = "".join(r"p{.75\columnwidth}" if is_long else "l" for is_long in is_long_column)
+    return "\n".join(
+        [
+            *comment_lines,
+            r"{\small\setlength{\tabcolsep}{4pt}%",
+            rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
+            r"\toprule",
+            *body_lines,
+            r"\bottomrule",
+            r"\end{tabular}}",
+        ]
+    )
+
+
+def _estimates(table: Table, table_rows: pl.DataFrame, estimate_names: Sequence[str]) -> list[Column]:
+    essential_columns = [column for column in table.columns if column.essential and column.is_number]
+    candidate_columns = (
+        [table.column(estimate_name) for estimate_name in estimate_names]
+        or [column for column in essential_columns if column.interval]
+        or essential_columns
+    )
+    return [column for column in candidate_columns if table_rows[column.name].count()][:MOST_ESTIMATES]
+
+
+def _heading(column: Column) -> str:
+    wrapped_lines = [
+        tex(heading_line)
+        for label_line in column.label.replace(" (", "\n(").splitlines()
+        for heading_line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
+    ]
+    alignment, heading_text = "r" if column.is_number else "l", r" \\ ".join(wrapped_lines)
+    return rf"\shortstack[{alignment}]{{{heading_text}}}" if len(wrapped_lines) > 1 else heading_text
+
+
+def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, str]:
+    """The text of an estimate, and the text of its interval in small type, both without leading zeros."""
+    estimate = row[column.name]
+    if estimate is None:
+        return tex(UNDEFINED), ""
+    if column.kind == "p":
+        return tex(p_value(estimate)), ""
+    lower_bound, upper_bound = column.bounds(row)
+    estimate_text, *bound_texts = (
+        tex(re.sub(r"^(−?)0\.", r"\1.", number(estimate_or_bound, digits=digits)))
+        for estimate_or_bound in (estimate, lower_bound, upper_bound)
+    )
+    return (
+        estimate_text,
+        "" if lower_bound is None or upper_bound is None else rf" {{\scriptsize[{bound_texts[0]}, {bound_texts[1]}]}}",
+    )
+
+
+def _significantly_best(table_rows: pl.DataFrame, label_column_names: Sequence[str]) -> Iterator[int]:
+    """Positions of the significantly best rows.
+
+    In each group of rows with equal labels, the first row is the best. The position of the best row is yielded if no
+    other row of the group shares a significance letter with this row.
+    """
+    table_rows = table_rows.with_row_index("place")
+    for group_rows in (
+        table_rows.partition_by(label_column_names, maintain_order=True) if label_column_names else [table_rows]
+    ):
+        letters_by_row = group_rows[LETTERS].to_list()
+        is_compared_group = (
+            len(letters_by_row) > 1
+            and all(letters_by_row)
+            and not any(row_letters[0].isdigit() for row_letters in letters_by_row)
+        )
+        if is_compared_group and not {*letters_by_row[0]} & {
+            letter for row_letters in letters_by_row[1:] for letter in row_letters
+        }:
+            yield group_rows["place"][0]
 
 
 def to_json(value: Any) -> bytes:

@@ -208,9 +208,42 @@ class Result:
         """
         return formats.markdown(self.views(table))
 
-    def to_latex(self, table: str | None = None) -> str:
-        """The essential tables (or the named table with all columns) in LaTeX, for the package booktabs."""
-        return formats.latex(self.views(table))
+    @check_arguments
+    def to_latex(self, table: str | None = None, *, compact: bool = False) -> str:
+        """The tables in LaTeX, for the package booktabs.
+
+        Parameters
+        ----------
+        table : str, optional
+            Name of the table to write with all columns (default: all essential tables with their essential columns).
+        compact : bool, default False
+            Whether to write the main table (or `table`) so that it fits into one column of a paper: at most two
+            estimates with intervals, significance letters as superscripts, and bold only for a significantly best row.
+
+        Returns
+        -------
+        str
+            One `tabular` environment per table and aspect, each below a comment with the name of the table.
+
+        Raises
+        ------
+        OptionError
+            If the result has no such table.
+
+        Examples
+        --------
+        >>> import custodes as cu
+        >>> result = cu.agreement(cu.read("demo"), aspect="fluency", metrics="judge,noise", resamples=50)
+        >>> print(result.to_latex(compact=True).splitlines()[2])
+        {\\small\\setlength{\\tabcolsep}{4pt}%
+        """
+        if not compact:
+            return formats.latex(self.views(table))
+        table_name = table or next(iter(self.table_declarations()))
+        full_frame, declaration = self.to_frame(table_name), self.table_declarations()[table_name]
+        relevant_rows = declaration.rows(self) if declaration.rows else full_frame
+        estimate_names = declaration.compact(self) if declaration.compact else ()
+        return formats.compact_latex(declaration, relevant_rows, table_name, estimate_names) + "\n"
 
     def to_html(self, table: str | None = None) -> str:
         """The tables as a small HTML page, with the notes and the provenance."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -175,7 +175,8 @@ class Table:
 
     `by`: the first column of labels ('': no such column; None: the column `BY` of the result). `essential`: the table
     is displayed by default. `order`: the column by which rows are sorted, the highest value first. `rows`: a function
-    that selects the most relevant rows from the whole result. `view`: a function that replaces the default display.
+    that selects the most relevant rows from the whole result. `compact`: a function that names the
+    estimates in the compact LaTeX form. `view`: a function that replaces the default display.
     """
 
     doc: str
@@ -184,6 +185,7 @@ class Table:
     essential: bool = True
     order: str = ""
     rows: Callable[[Any], pl.DataFrame] | None = None
+    compact: Callable[[Any], Sequence[str]] | None = None
     view: Callable[[pl.DataFrame], Iterable[View]] | None = None
 
     @cached_property

@@ -22,9 +22,11 @@ from custodes.combining.combined_metric import CombinedMetric, best_single_metri
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.fit_notes import fit_notes
 from custodes.combining.generalisation import estimate_generalisation
+from custodes.combining.kinds import kinds_of
 from custodes.combining.methods import BEST, DEFAULT, EVEN_HANDED, METHODS, Method
 from custodes.combining.settings import Terms, Unseen
 from custodes.combining.tables import (
+    calibration_columns,
     comparison_columns,
     difference_columns,
     favoritism_columns,
@@ -173,6 +175,17 @@ class Combine(Result):
         score("loss", "objective with penalty 0 minus objective with this penalty", interval=True),
         *PARTIALITY,
     )
+    calibration: pl.DataFrame = table(
+        "Shift of the saved model for each kind of output; empty if `calibrate_by` is not set.",
+        label("kind", "value of the column, or range of the metric"),
+        count("outputs", "number of rated outputs of the kind"),
+        score(
+            "shift",
+            "number added to the predictions of this kind of output: the mean residual of the kind, with ten "
+            "residuals of 0 added",
+        ),
+        essential=False,
+    )
     weights: pl.DataFrame = table(
         "Weights and importance of the metrics in the saved model, the largest first.",
         label("metric", "name of the metric"),
@@ -236,6 +249,8 @@ class Combine(Result):
     top="Combine only this number of metrics: those with the highest objective in training (default: all metrics).",
     max_partiality="Limit on the largest partiality of even-handed, in points of win rate. Without a limit, the "
     "penalty with the least partiality is chosen among those that lower the objective by at most .01.",
+    calibrate_by="Calibrate predictions separately for each value of this column of items, or for each quartile of "
+    "this metric.",
     costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",
 )
 def combine(
@@ -249,6 +264,7 @@ def combine(
     unseen: Unseen = "fast",
     top: int | None = None,
     max_partiality: float | None = None,
+    calibrate_by: str | None = None,
     costs: Costs | Path | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -275,6 +291,9 @@ def combine(
     `max_partiality` points of win rate. Without `max_partiality`, the penalty is the one with the least partiality
     among those that lower the objective by at most .01. `trade_off` has the objective and the partiality of each
     penalty.
+
+    `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
+    The kinds are values of a column of items, or quartiles of a metric such as length.
 
     If there are more than 20,000 rated outputs, a random sample of clusters with about 20,000 outputs is used.
 
@@ -335,7 +354,10 @@ def combine(
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
             rng_of_target = generator_of_target[target_name]
-            task = sample_task(build_task(selected_study, target_name), rng_of_target)
+            task = build_task(selected_study, target_name)
+            if calibrate_by is not None:
+                task = replace(task, kinds=kinds_of(study, task.design, task.rated, calibrate_by))
+            task = sample_task(task, rng_of_target)
             return _combine_target(task, settings, rng_of_target, silent if has_several_targets else progress)
         except CustodesError as error:
             return error
@@ -407,6 +429,7 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
         favoritism=favoritism_table,
         partiality=partiality_columns(trial, system_predictions),
         trade_off=trade_off_table,
+        calibration=calibration_columns(task, formula),
         weights=weight_columns(trial, formula, model_method, training, rng),
         groups=group_columns(trial),
         path=path_columns(trial, metric_costs),

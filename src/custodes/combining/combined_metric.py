@@ -11,7 +11,9 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import argument, check_arguments
+from custodes.combining.kinds import Calibration
 from custodes.combining.methods import BEST, Formula, TrainingData
+from custodes.combining.methods.method import add_kind_shifts
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
 from custodes.data.loading import check_exists, read_file_bytes
@@ -22,7 +24,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, join_labels, reject, short_repr, suggestion
 from custodes.evaluate.rater_scores import METRIC, name_of
 from custodes.files import write_atomically
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.boost import Trees
 from custodes.strict_json import decode, digest
 
@@ -91,6 +93,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     validation: dict[str, Any]
     provenance: dict[str, Any]
     digest: str
+    calibration: Calibration | None = None
 
     @classmethod
     def make(
@@ -141,6 +144,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             validation=dict(validation),
             provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
             digest="",
+            calibration=of.kinds and of.kinds.calibration(np.broadcast_to(formula.shifts, len(of.kinds.names))),
         )
 
     def with_provenance(self, digest: str, provenance_text: str, group: Patterns = None) -> CombinedMetric:
@@ -192,8 +196,15 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise InputError(f"{model_path.name}: not a valid combined metric: {problem}; fit it again") from None
         return model
 
-    def predict(self, scores: Floats) -> Floats:
-        """Return ratings (rows,), given scores (rows, columns).
+    def kinds(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Ints | None:
+        """Return the kind (items * systems,) of each output, -1 if the kind is unknown.
+
+        The result is None if the model has no calibration.
+        """
+        return None if self.calibration is None else self.calibration.positions(study, items, systems)
+
+    def predict(self, scores: Floats, kinds: Ints | None = None) -> Floats:
+        """Return ratings (rows,), given scores (rows, columns) and the kind (rows,) of each output.
 
         Scores are oriented so that higher is better; missing scores are NaN.
         """
@@ -202,20 +213,22 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             high=self._numbers("high"),
             source=tuple(metric_column.scale for metric_column in self.columns),
         )
-        return (
-            Formula(
-                weights=self._numbers("weight"),
-                fill=self._numbers("fill"),
-                importance=self._numbers("importance"),
-                share=self.share,
-                intercept=self.intercept,
-                trees=self.trees,
-            )
-        ).predict(normalisation.apply(scores))
+        kind_shifts = np.array(self.calibration.shifts) if self.calibration else 0.0
+        return add_kind_shifts(self._formula().predict(normalisation.apply(scores)), kind_shifts, kinds)
 
     def _numbers(self, field_name: str) -> Floats:
         """Return the values of a field for all columns."""
         return np.array([getattr(metric_column, field_name) for metric_column in self.columns])
+
+    def _formula(self) -> Formula:
+        return Formula(
+            weights=self._numbers("weight"),
+            fill=self._numbers("fill"),
+            importance=self._numbers("importance"),
+            share=self.share,
+            intercept=self.intercept,
+            trees=self.trees,
+        )
 
     @check_arguments
     def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:
@@ -235,18 +248,32 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
         metric_scores = self.rows(study, items, study.systems)
         is_scored_output = np.isfinite(metric_scores).any(axis=1)
+        kind_of_output = self.kinds(study, items, study.systems)
+        label_series_of_column = {
+            "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
+            "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
+        }
         rating_frame = (
-            pl.DataFrame({"item": items}, schema={"item": pl.String})
-            .join(pl.DataFrame({"system": study.systems}, schema={"system": pl.String}), how="cross")
+            pl.DataFrame(label_series_of_column)
             .filter(pl.Series(is_scored_output))
             .with_columns(
                 rater=pl.lit(name or self.name),
                 kind=pl.lit(METRIC),
                 aspect=pl.lit(aspect_of(self.target)),
-                score=pl.Series(self.predict(metric_scores[is_scored_output])),
+                score=pl.Series(
+                    self.predict(
+                        metric_scores[is_scored_output],
+                        None if kind_of_output is None else kind_of_output[is_scored_output],
+                    )
+                ),
             )
         )
-        return rating_frame, tuple(self.notes_on(study, metric_scores, items))
+        n_outputs_without_kind = 0 if kind_of_output is None else int((kind_of_output[is_scored_output] < 0).sum())
+        message_text = f"{n_outputs_without_kind} outputs belong to no kind of the calibration and are not shifted"
+        return rating_frame, (
+            *self.notes_on(study, metric_scores, items),
+            *build_notes(("kind-unknown", n_outputs_without_kind, message_text)),
+        )
 
     def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
         """Return the scores (items * systems, columns) in a study, oriented by the directions in the model file.

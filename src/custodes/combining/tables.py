@@ -185,6 +185,15 @@ def weight_columns(
     }
 
 
+def calibration_columns(task: Task, formula: Formula) -> dict[str, Any]:
+    """Return columns with the shift of each kind of output; no columns if kinds are not calibrated."""
+    if task.kinds is None:
+        return {}
+    kind_of_output = task.kinds.position[task.rated]
+    n_outputs_of_kind = np.bincount(kind_of_output[kind_of_output >= 0], minlength=len(task.kinds.names))
+    return {"kind": list(task.kinds.names), "outputs": n_outputs_of_kind, "shift": formula.shifts}
+
+
 def pruning_columns(task: Task, formula: Formula) -> dict[str, Any]:
     """Return columns with the pruning steps of the saved model; no rows if the model was not pruned."""
     return {

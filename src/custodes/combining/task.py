@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.combining.kinds import Kinds
 from custodes.data.loading import load_table
 from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
@@ -50,6 +51,7 @@ class Task(ReadOnlyArrays):
     - `metrics`: the metrics that predict the ratings.
     - `directions` (metrics,): directions of the raw scores of the metrics.
     - `declared`: declared bounds of metrics, by name.
+    - `kinds`: kinds of output that are calibrated separately, if any.
     """
 
     study: Study
@@ -61,6 +63,7 @@ class Task(ReadOnlyArrays):
     directions: Floats
     declared: Mapping[str, tuple[float, float]]
     notes: tuple[Note, ...]
+    kinds: Kinds | None = None
 
     @property
     def design(self) -> Design:
@@ -225,12 +228,17 @@ def sample_task(full_task: Task, rng: np.random.Generator) -> Task:
         f"to limit the time, methods are fitted and tested on {is_rated_output.sum()} of {n_rated_outputs} rated "
         f"outputs, from {len(sampled_clusters)} of {len(shuffled_clusters)} items (or clusters), drawn at random"
     )
+    notes = (*full_task.notes, *build_notes((SAMPLED, True, message_text), aspect=aspect_of(full_task.target)))
+    sampled_kinds = full_task.kinds and full_task.kinds._replace(
+        position=full_task.kinds.position[sampled_item_indices]
+    )
     return replace(
         full_task,
         human=full_task.human[sampled_item_indices],
         rated=is_rated_output,
         metrics=full_task.metrics.on(sampled_item_indices),
-        notes=(*full_task.notes, *build_notes((SAMPLED, True, message_text), aspect=aspect_of(full_task.target))),
+        kinds=sampled_kinds,
+        notes=notes,
     )
 
 

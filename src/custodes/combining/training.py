@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.combining.methods import Method, TrainingData
+from custodes.combining.methods.method import add_kind_shifts
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.settings import Terms
 from custodes.combining.task import Task
@@ -48,6 +49,8 @@ def training_data(
         rng=rng,
         inner=inner,
         max_partiality=settings.max_partiality,
+        kinds=None if task.kinds is None else task.kinds.position.ravel()[output_positions],
+        n_kinds=0 if task.kinds is None else len(task.kinds.names),
     )
     return fitted_normalisation, training if settings.top is None else training.with_top(settings.top)
 
@@ -93,12 +96,12 @@ def fit_and_predict(
         fitted_normalisation, training = training_data(task, settings, split.train, rng, split.inner)
         normalised_scores = fitted_normalisation.apply(task.rows(split.held))
         seconds_of_methods, formulas = zip(*map(training.learn, methods), strict=True)
+        kind_of_output = None if task.kinds is None else task.kinds.position.ravel()[split.held]
+        predictions = [
+            add_kind_shifts(formula.predict(normalised_scores), formula.shifts, kind_of_output) for formula in formulas
+        ]
         n_used_metrics = [len(formula.used_positions) for formula in formulas]
-        return (
-            seconds_of_methods,
-            n_used_metrics,
-            round_predictions(np.stack([formula.predict(normalised_scores) for formula in formulas])),
-        )
+        return seconds_of_methods, n_used_metrics, round_predictions(np.stack(predictions))
 
     fits_of_splits = map_parts(
         fit,

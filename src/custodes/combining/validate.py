@@ -235,7 +235,8 @@ def _validate_target(
     else:
         _check_scales(study, combined_metric, metric_scores[target_task.rated.ravel()])
     is_scored_output = np.isfinite(metric_scores).any(axis=1)
-    combined_scores = np.where(is_scored_output, combined_metric.predict(metric_scores), np.nan)
+    predictions = combined_metric.predict(metric_scores, combined_metric.kinds(study, items, systems))
+    combined_scores = np.where(is_scored_output, predictions, np.nan)
     rivals, why_no_best_single = _rivals(study, combined_metric, target_task, objective_name)
     compared_scores = np.stack(
         [combined_scores.reshape(target_task.human.shape), *(rival_scores for *_, rival_scores in rivals)]

@@ -144,7 +144,7 @@ def quartiles(values: pl.Series) -> tuple[float, ...]:
     return tuple(sorted({float(quantile or 0.0) for quantile in quantiles}))
 
 
-def slice_names(values: pl.Series, edges: Sequence[float], column: str) -> tuple[str, ...]:
+def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, option: str = "by") -> tuple[str, ...]:
     """Return the names of the slices: the ranges between edges, or the values if there are no edges."""
     if edges:
         edge_texts = [f"{edge:g}" for edge in edges]
@@ -156,7 +156,7 @@ def slice_names(values: pl.Series, edges: Sequence[float], column: str) -> tuple
     distinct_values = values.cast(pl.String).drop_nulls().unique().sort().to_list()
     if len(distinct_values) > MOST_SLICES:
         raise OptionError(
-            f"by={column!r}: the column has {len(distinct_values)} different values, but at most "
+            f"{option}={column!r}: the column has {len(distinct_values)} different values, but at most "
             f"{MOST_SLICES} slices are allowed; give a column with fewer values"
         )
     return tuple(distinct_values)

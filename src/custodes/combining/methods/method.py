@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, ReadOnlyArrays
+from custodes.stats.arrays import Floats, Ints, ReadOnlyArrays
 from custodes.stats.learning import folds
 from custodes.stats.learning.boost import PruningStep, Trees
 from custodes.stats.learning.even_handed import even_handed
@@ -33,6 +33,7 @@ class Formula:
     - `pruned`: steps of pruning.
     - `chosen`: name of the method that `auto` selected.
     - `strength`: strength of the penalty that `even-handed` selected.
+    - `shifts` (kinds,): numbers that are added to the predictions of each kind of output.
     """
 
     weights: Floats
@@ -46,6 +47,7 @@ class Formula:
     pruned: tuple[PruningStep, ...] = ()
     chosen: str = ""
     strength: float = 0.0
+    shifts: Floats | float = 0.0
 
     @property
     def used_positions(self) -> NDArray[np.intp]:
@@ -70,6 +72,13 @@ class Formula:
         return np.asarray(linear_prediction + self.share * self.trees.predict(scaled_scores))
 
 
+def add_kind_shifts(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Floats:
+    """Return predictions (rows,) plus the shift of each output's kind (rows,); kind -1 (unknown) has no shift."""
+    if kinds is None:
+        return predicted
+    return np.asarray(predicted + np.append(shifts, 0.0)[kinds])
+
+
 def clip_and_scale(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
     """Return x (rows, metrics) clipped to limits (metrics,) and scaled to [0, 1].
 
@@ -78,6 +87,10 @@ def clip_and_scale(x: Floats, low: Floats | float, high: Floats | float) -> Floa
     limit_widths = np.subtract(high, low)
     return np.asarray((np.clip(x, low, high) - low) / np.where(limit_widths > 0, limit_widths, 1.0))
 
+
+SHRINKAGE = 10
+"""Number of artificial outputs with residual 0 that are added to each kind of output, so that shifts are not
+extreme."""
 
 SMALLEST_SLOPE = 1e-6
 """Slope of a formula whose predictions correlate negatively with the ratings."""
@@ -96,6 +109,7 @@ class TrainingData(ReadOnlyArrays):
     - `by`: the objective.
     - `inner`: scores (folds,) of methods on held-out folds of this part, by name of the method, if known.
     - `max_partiality`: largest partiality that is allowed for `even-handed`.
+    - `kinds` (rows,): kind of each output, from 0 to `n_kinds` - 1; -1 if the kind is unknown.
     """
 
     x: Floats
@@ -107,14 +121,13 @@ class TrainingData(ReadOnlyArrays):
     rng: np.random.Generator
     inner: Mapping[str, Floats] = field(default_factory=dict)
     max_partiality: float | None = None
+    kinds: Ints | None = None
+    n_kinds: int = 0
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
         """Return the training data of some rows."""
-        return replace(
-            self,
-            **{field_name: getattr(self, field_name)[rows] for field_name in ("x", "y", "items", "systems", "groups")},
-            inner={},
-        )
+        field_names = ("x", "y", "items", "systems", "groups", *(("kinds",) if self.kinds is not None else ()))
+        return replace(self, **{field_name: getattr(self, field_name)[rows] for field_name in field_names}, inner={})
 
     def draw_clusters(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the positions of the clusters of a bootstrap sample, in the sorted order of the clusters."""
@@ -194,8 +207,21 @@ class TrainingData(ReadOnlyArrays):
         if method.name not in self._fits_by_method:
             start_time = time.perf_counter()
             formula = method.fit(self)
+            if self.kinds is not None:
+                formula = replace(formula, shifts=self.shifts(formula))
             self._fits_by_method[method.name] = time.perf_counter() - start_time, formula
         return self._fits_by_method[method.name]
+
+    def shifts(self, formula: Formula) -> Floats:
+        """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
+        assert self.kinds is not None
+        # the last position is for unknown kinds, -1
+        kind_of_row = np.where(self.kinds >= 0, self.kinds, self.n_kinds)
+        residual_sums, n_outputs_of_kind = (
+            np.bincount(kind_of_row, summed_values, minlength=self.n_kinds + 1)[: self.n_kinds]
+            for summed_values in (self.y - formula.predict(self.x), None)
+        )
+        return np.asarray(residual_sums / (n_outputs_of_kind + SHRINKAGE))
 
     def inner_folds(self) -> NDArray[np.intp]:
         """Return inner folds (rows,) of whole clusters, in which choices are made."""

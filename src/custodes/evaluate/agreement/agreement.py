@@ -24,8 +24,10 @@ from custodes.evaluate.agreement.choices import (
     resampled_groups,
 )
 from custodes.evaluate.agreement.differences import (
+    CHOOSING,
     COMPARED,
     NO_INTERVAL,
+    ORDERING,
     Differences,
     Tester,
     difference_columns,
@@ -81,6 +83,7 @@ class Agreement(Result):
         *(statistic.column for statistic in STATISTICS.values()),
         *(statistic.chance_column for statistic in STATISTICS.values() if statistic.chance_column),
         rows=lambda result: by_standing(result.metrics, result.standing),
+        compact=lambda result: list(dict.fromkeys([*result.standing["statistic"][:1], ORDERING, CHOOSING])),
     )
     comparisons: pl.DataFrame = table(
         "One row per pair of metrics and statistic: the difference between the two metrics, with a test.",
