@@ -140,7 +140,7 @@ def test_intervals_of_80_percent_cover(world: str, look: int) -> None:
 
 def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
     looks = StoppingRule().looks
-    rule = rule_of(StudyPlan(), n_pairs=PAIRS, max_items=looks[-1])
+    rule = rule_of(StudyPlan(), n_pairs=PAIRS, max_items=looks[-1], has_metric=False)
     counts, is_open, ahead, n_before = np.zeros((PAIRS, 3), dtype=np.int64), np.ones(PAIRS, dtype=bool), None, 0
     for look, target in enumerate(looks):
         if look == stage:

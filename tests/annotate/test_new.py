@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -19,7 +20,7 @@ from custodes.annotate.views import Ask, Begin, Break
 from custodes.data.reading import read
 from custodes.errors import CustodesError, OptionError
 from custodes.evaluate.protocol import live
-from tests.annotate.studies import answer, connection, orders, texts
+from tests.annotate.studies import answer, connection, new_annotator, open_service, orders, plan_of, texts
 
 SILENT = StudyPlan(annotators=AnnotatorPlan(attention=0))
 ALONE = {"cap": 1.0, "batch": 6, "batches": 30, "overlap": 0.0, "gold_every": 0, "attention": 0}
@@ -117,6 +118,22 @@ def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_metric_preferences_are_stored(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = texts(systems="AB").select("item", "system").with_columns(rater=pl.lit("bleu"), kind=pl.lit("metric"))
+    scores = rows.with_columns(score=pl.Series(rng.integers(0, 3, 24).astype(float)))
+    study = read(texts(systems="AB"), scores)
+    path = new(study, tmp_path / "study.db", metric="bleu")
+    with connection(path) as base:
+        query = "SELECT label, preference FROM metric JOIN unit USING (unit) JOIN item USING (item) WHERE rater = ?"
+        preferences = dict(base.execute(query, ["bleu"]))
+    wide = {(item, system): score for item, system, score in scores.select("item", "system", "score").iter_rows()}
+    assert preferences == {f"i{k}": int(np.sign(wide[f"i{k}", "A"] - wide[f"i{k}", "B"])) for k in range(12)}
+    human = StudyPlan(stopping=StoppingRule(estimator="human"))
+    with pytest.raises(OptionError, match="estimator human uses no metric"):
+        new(study, tmp_path / "other.db", metric="bleu", plan=human)
+
+
 def prefer_system_a(service: Service, token: str, *, most: int = 10_000) -> None:
     """Answer up to `most` comparisons: system A is better than the others, which are equal."""
     for _ in range(most):
@@ -126,6 +143,19 @@ def prefer_system_a(service: Service, token: str, *, most: int = 10_000) -> None
             break
         first, second = (">A says" in side.html for side in view.sides)
         answer(service, token, first - second)
+
+
+def test_a_metric_is_used(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = texts(systems="AB", items=40).select("item", "system")
+    is_a = pl.when(pl.col("system") == "A").then(1.0).otherwise(0.0)
+    scores = rows.with_columns(rater=pl.lit("m"), kind=pl.lit("metric"), score=is_a + pl.Series(rng.normal(size=80)))
+    plan = plan_of(annotators=ALONE, stopping={"estimator": "ppi"})
+    path = new(read(texts(systems="AB", items=40), scores), tmp_path / "study.db", plan=plan, metric="m")
+    with open_service(path) as service:
+        prefer_system_a(service, new_annotator(service))
+        (pair,) = service.snapshot().result().pairs
+    assert (pair.decision, pair.is_open) == (1, False)
 
 
 def test_no_result_without_an_interim_analysis(tmp_path: Path) -> None:

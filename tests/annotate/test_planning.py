@@ -169,11 +169,12 @@ def test_templates_are_filled_from_the_plan() -> None:
 
 def test_stopping_is_that_of_the_protocol() -> None:
     assert stopping_of(StudyPlan(stopping=StoppingRule(family=True)), n_pairs=10).gamma == pytest.approx(0.005)
-    rule = rule_of(StudyPlan(), n_pairs=1, max_items=25)
+    rule = rule_of(StudyPlan(), n_pairs=1, max_items=25, has_metric=False)
     assert rule.looks == (10, 20, 25)  # limited by the number of items
     assert rule.estimator.name == "human"
+    assert rule_of(StudyPlan(), n_pairs=1, max_items=25, has_metric=True).estimator.name == "mixture"
     with pytest.raises(OptionError, match="needs a metric"):
-        rule_of(StudyPlan(stopping=StoppingRule(estimator="ppi")), n_pairs=1, max_items=25)
+        rule_of(StudyPlan(stopping=StoppingRule(estimator="ppi")), n_pairs=1, max_items=25, has_metric=False)
     with pytest.raises(OptionError, match="has no effect"):
         check_plan(StudyPlan(stopping=StoppingRule(stop="decided", futility=0.5)))
 

@@ -11,7 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.annotate.export_study import export
+from custodes.annotate.plan import AnnotatorPlan, StoppingRule, StudyPlan
 from custodes.data.reading import read
 from custodes.reporting.sections.annotators import last_interim_analyses
 from tests.annotate.studies import answer, new_annotator, open_service, plan_of, study
@@ -83,3 +85,31 @@ def test_reading_after_every_answer_adds_no_false_decisions(tmp_path: Path) -> N
         false["all_answers"] += any(decides(answers[:k]) for k in range(10, 41))
     assert false["reader"] == false["looks"] <= 12
     assert false["all_answers"] > false["looks"]
+
+
+def test_the_metric_of_a_study_is_read(tmp_path: Path) -> None:
+    texts = pl.DataFrame(
+        [(f"d{n}", system, f"text {n} {system}") for n in range(20) for system in "AB"],
+        schema=["item", "system", "text"],
+        orient="row",
+    )
+    scores = texts.select("item", "system").with_columns(
+        rater=pl.lit("m"), kind=pl.lit("metric"), score=pl.Series(np.random.default_rng(0).normal(size=40))
+    )
+    plan = StudyPlan(
+        annotators=AnnotatorPlan(**QUIET), stopping=StoppingRule(looks=(10, 20), stop="decided", estimator="ppi")
+    )
+    path = cu.annotate.new(read(texts, scores), tmp_path / "study.db", plan=plan, metric="m")
+    with open_service(path) as service:
+        token = new_annotator(service)
+        for n in range(10):
+            answer(service, token, 1 if n % 3 else -1)
+    result = read(path)
+    assert result.metrics == ("m",)
+    signs = scores["score"].to_numpy().reshape(20, 2)
+    metric_preferences = result.preferences.frame.filter(rater="m").sort(pl.col("item").str.slice(1).cast(int))
+    assert metric_preferences["preference"].to_list() == np.sign(signs[:, 0] - signs[:, 1]).astype(int).tolist()
+    for source in (result, read(path, scores)):  # also together with the original scores
+        assert cu.correction(source, estimator="ppi").pairs.height == 3  # naive, human, ppi
+    battles = pl.read_csv(export(path, tmp_path / "out") / "battles.csv")
+    assert battles.filter(kind="metric").height == 20

@@ -22,7 +22,8 @@ import numpy as np
 from custodes.annotate.participants import NOTHING, Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation, Ruling
-from custodes.stats.arrays import Ints
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Ints, Signs
 from custodes.stats.stopping.allocation import divide_evenly, iterate_positions
 
 REFUSALS = 2
@@ -178,11 +179,19 @@ class Assignments:
         cluster_numbers = clusters_of(
             [cluster_name for (cluster_name,) in connection.execute("SELECT cluster FROM item ORDER BY item")]
         )
+        metric_preferences = _metric_preferences(connection, self.units_of_pair, n_items=len(cluster_numbers))
+        stopping_rule = rule_of(
+            plan,
+            n_pairs=len(item_orders),
+            max_items=max([1, *map(len, item_orders)]),
+            has_metric=metric_preferences is not None,
+        )
         return ConcurrentAnnotation(
             orders=item_orders,
-            rule=rule_of(plan, n_pairs=len(item_orders), max_items=max([1, *map(len, item_orders)])),
+            rule=stopping_rule,
             systems=np.array(systems_of_pair, dtype=np.int64).reshape(-1, 2),
             units=cluster_numbers,
+            metric=metric_preferences,
         )
 
     def iterate_free_units(self, pair: int) -> Iterator[Unit]:
@@ -333,3 +342,17 @@ def _remove_worker(answer_of_worker: Mapping[int, int], removed_worker_id: int) 
     return {
         worker_id: answer for worker_id, answer in answer_of_worker.items() if worker_id != removed_worker_id
     } or NOTHING
+
+
+def _metric_preferences(
+    connection: sqlite3.Connection, units_of_pair: Sequence[Sequence[Unit]], *, n_items: int
+) -> Signs | None:
+    """Return the preferences of the study's metric, with shape (pairs, items), or None if the study has no metric."""
+    preference_of_unit_id = dict(connection.execute("SELECT unit, preference FROM metric").fetchall())
+    if not preference_of_unit_id:
+        return None
+    preference_matrix = np.full((len(units_of_pair), n_items), ABSENT, dtype=np.int8)
+    for units_of_one_pair in units_of_pair:
+        for unit in units_of_one_pair:
+            preference_matrix[unit.pair, unit.item] = preference_of_unit_id.get(unit.id, ABSENT)
+    return preference_matrix

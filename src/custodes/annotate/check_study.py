@@ -278,8 +278,8 @@ def _workload_check(plan: StudyPlan, n_needed_answers: int, purpose_text: str) -
 
 def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     """Problem if even unanimous answers would not decide a pair."""
-    stopping_rule = rule_of(study.plan, n_pairs=len(study.pairs), max_items=max_items)
-    if stopping_rule.estimator.needs_items:
+    stopping_rule = rule_of(study.plan, n_pairs=len(study.pairs), max_items=max_items, has_metric=study.has_metric)
+    if stopping_rule.estimator.uses_metric or stopping_rule.estimator.needs_items:
         return
     n_answers_of_last_analysis = stopping_rule.looks[-1]
     decisions, _, _ = analyse_tables(

@@ -69,7 +69,7 @@ def forecast(snapshot: Snapshot) -> Forecast:
     The prior is a Dirichlet distribution around the tie rate of all pairs. The weight of the prior is drawn from the
     posterior distribution of this weight. The weight is large if the pairs are similar. Only outcomes of completed
     interim analyses are used, so the forecast reveals no running results. Existing answers of incomplete analyses are
-    subtracted.
+    subtracted. Only human answers are used, although a metric may decide a pair earlier.
 
     Source: ours; posterior predictive simulation of the plan's stopping rule.
     """
@@ -140,7 +140,9 @@ def _draw_final_answers(
     final_analysis_sizes = np.array([pair_analysis_sizes[-1] for pair_analysis_sizes in analysis_sizes_of_pairs])
     is_open_pair = np.ones(answer_count_draws.shape, dtype=bool)
     plan_without_budget = StudyPlan(stopping=msgspec.structs.replace(stopping_plan, budget=None, estimator=None))
-    stopping_rule = rule_of(plan_without_budget, n_pairs=len(all_pairs), max_items=max(final_analysis_sizes))
+    stopping_rule = rule_of(
+        plan_without_budget, n_pairs=len(all_pairs), max_items=max(final_analysis_sizes), has_metric=False
+    )
     for analysis_index, _ in enumerate(stopping_rule.looks):
         answer_counts_at_analysis = np.array(
             [

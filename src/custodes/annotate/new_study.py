@@ -26,6 +26,7 @@ from custodes.annotate.study_material import (
     Pair,
     StudyMaterial,
     load_images,
+    metric_signs,
     pairs_of,
     read_material,
 )
@@ -37,7 +38,9 @@ from custodes.data.patterns import Patterns
 from custodes.errors import InputError, join_labels, reject, short_repr
 from custodes.files import check_writable
 from custodes.progress import Progress, silent
+from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints
+from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 
 MISSING, EMPTY = -1, -2
@@ -55,13 +58,15 @@ def new(
     systems: Patterns = None,
     pairs: Sequence[str] | None = None,
     gold: Any = None,
+    metric: str | None = None,
     progress: Progress = silent,
 ) -> Path:
     """Create an annotation study: a SQLite file with all texts and the order of all questions.
 
     `texts` are data in any form that `read` accepts (paths or dataframes), or a `Study`. The data need outputs of at
     least two systems, or of one system for ratings. `plan` is a `StudyPlan` or the path of a TOML file. `systems`
-    selects systems by patterns. `pairs` names pairs of systems as 'A:B' (default: all pairs).
+    selects systems by patterns. `pairs` names pairs of systems as 'A:B' (default: all pairs). `metric` names a metric
+    that has scores of the same outputs, for estimators that use a metric.
 
     `gold` is a table of control questions or its path. The table has the column `expected`. The table also has either
     `item`, `system_a` and `system_b`, or `text_a`, `text_b` and `context`; the columns `kind` and `why` are optional.
@@ -80,15 +85,24 @@ def new(
     if not isinstance(plan, StudyPlan):
         plan = StudyPlan() if plan is None else read_plan(plan)
     plan = fill_plan_texts(check_plan(plan))
-    _check_aspects(plan.question.aspects)
+    _check_options(plan, metric)
     input_study, material = read_material(texts, systems=systems)
     material, media = load_images(material, progress=progress)
     control_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
     item_orders, notes_on_omissions = _draw_item_orders(material, selected_pairs, control_questions, plan)
     max_items = max(map(len, item_orders))
-    if plan.question.mode == "compare":
-        rule_of(plan, n_pairs=len(selected_pairs), max_items=max_items)  # raises for an estimator that needs a metric
+    metric_rows: list[tuple[int, int, str, int]] = []
+    if metric is not None:
+        metric_name, sign_matrix = metric_signs(
+            input_study, metric, material, selected_pairs, aspect=plan.question.aspects[0]
+        )
+        metric_rows = [
+            (int(pair_index), int(item_index), metric_name, int(sign_matrix[pair_index, item_index]))
+            for pair_index, item_index in np.argwhere(sign_matrix != ABSENT)
+        ]
+    elif plan.question.mode == "compare":
+        rule_of(plan, n_pairs=len(selected_pairs), max_items=max_items, has_metric=False)
     study_html = render(material, plan.texts.render, questions=control_questions, progress=progress)
 
     def fill(connection: sqlite3.Connection) -> None:
@@ -99,6 +113,9 @@ def new(
             connection.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair_number, *system_ids))
             unit_rows = [(pair_number, position, item_index) for position, item_index in enumerate(item_order)]
             connection.executemany("INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", unit_rows)
+        connection.executemany(
+            "INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2", metric_rows
+        )
         connection.executemany(
             "INSERT INTO gold (kind, context, first, second, media, expected, why) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
@@ -145,18 +162,28 @@ def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan)
     return control_questions if has_attention_checks else [*control_questions, *attention_checks(material, plan)]
 
 
-def _check_aspects(aspects: Sequence[str]) -> None:
-    """Raise `OptionError` for an aspect with a description. The command `judge` accepts descriptions of aspects, but a
-    plan has only names of aspects."""
-    reject(
-        *(
-            (
-                ": " in aspect,
-                f"aspects={short_repr(aspect)} has a description, but here an aspect is only a name; give "
-                f"{short_repr(aspect.partition(': ')[0].strip())}, and describe this aspect in the instructions",
-            )
-            for aspect in aspects
+def _check_options(plan: StudyPlan, metric_name: str | None) -> None:
+    """Raise `OptionError` for a metric that would have no effect, and for an aspect with a description. The command
+    `judge` accepts descriptions of aspects, but a plan has only names of aspects."""
+    estimator_name = plan.stopping.estimator
+    aspect_checks = (
+        (
+            ": " in aspect,
+            f"aspects={short_repr(aspect)} has a description, but here an aspect is only a name; give "
+            f"{short_repr(aspect.partition(': ')[0].strip())}, and describe this aspect in the instructions",
         )
+        for aspect in plan.question.aspects
+    )
+    reject(
+        *aspect_checks,
+        (
+            metric_name is not None and plan.question.mode == "rate",
+            f"metric={metric_name!r} has no effect, because annotators rate outputs and no pair is decided",
+        ),
+        (
+            metric_name is not None and estimator_name is not None and not ESTIMATORS[estimator_name].uses_metric,
+            f"metric={metric_name!r} has no effect, because the estimator {estimator_name} uses no metric",
+        ),
     )
 
 

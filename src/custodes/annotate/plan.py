@@ -231,7 +231,10 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = None
     estimator: Annotated[
         str | None,
-        Meta(description="estimator: human (default) or pooled"),
+        Meta(
+            description="estimator: human or pooled; with a metric also mixture, ppi and others; default: mixture with "
+            "a metric, human without a metric"
+        ),
     ] = None
 
 
@@ -474,11 +477,11 @@ def budget_of(plan: StudyPlan) -> int | None:
     return None if budget is None else budget // plan.annotators.per_item
 
 
-def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int) -> Rule:
+def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int, has_metric: bool) -> Rule:
     """Return the rule for a study with `n_pairs` pairs of at most `max_items` items. Interim analyses are limited to
     `max_items` items."""
     estimators, (stopping_settings,) = select_estimators_and_rules(
-        plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=True
+        plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=not has_metric
     )
     estimator: Estimator = estimators[0]
     return stopping_settings.rule(estimator, max_annotations=max_items, seed=plan.seed)

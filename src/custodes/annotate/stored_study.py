@@ -30,6 +30,7 @@ class StoredStudy:
     pairs: Sequence[Pair]
     item_orders: Sequence[Sequence[int]]
     notes: tuple[Note, ...]
+    has_metric: bool
 
     @classmethod
     def read(cls, connection: sqlite3.Connection) -> StoredStudy:
@@ -70,12 +71,14 @@ class StoredStudy:
             for pair_number, item_index in connection.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
                 item_orders[pair_number].append(item_index)
             note_rows = connection.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event").fetchall()
+            (n_metric_rows,) = connection.execute("SELECT count(*) FROM metric").fetchone()
             return cls(
                 plan=PLAN.decode(plan_json),
                 material=StudyMaterial(items=items, systems=systems, outputs=output_of_item_and_system),
                 pairs=pairs,
                 item_orders=item_orders,
                 notes=tuple(NOTE.decode(note_json) for (note_json,) in note_rows),
+                has_metric=bool(n_metric_rows),
             )
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as problem:
             raise InputError(

@@ -53,6 +53,7 @@ CREATE TABLE unit (
     unit INTEGER PRIMARY KEY, pair INTEGER NOT NULL REFERENCES pair, place INTEGER NOT NULL,
     item INTEGER NOT NULL REFERENCES item, UNIQUE (pair, place), UNIQUE (pair, item)
 ) STRICT;
+CREATE TABLE metric (unit INTEGER PRIMARY KEY REFERENCES unit, rater TEXT NOT NULL, preference INTEGER NOT NULL) STRICT;
 CREATE TABLE gold (
     gold INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('gold', 'attention', 'qualification', 'example')),
     context TEXT NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL, media TEXT NOT NULL,

@@ -11,6 +11,7 @@ from itertools import combinations, permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import polars as pl
 
 from custodes.arguments import value_list
@@ -18,8 +19,12 @@ from custodes.data.loading import check_exists
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import InputError, MissingExtraError, OptionError, reject, short_repr, suggestion
+from custodes.data.ties_and_orders import human_threshold
+from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, reject, short_repr, suggestion
+from custodes.evaluate.rater_comparison import compare_all_raters
 from custodes.progress import Progress
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Signs
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -329,3 +334,53 @@ def _encode_image(image: Image, image_format: str, *, is_animated: bool) -> byte
     image_buffer = io.BytesIO()
     image.save(image_buffer, format=image_format, save_all=is_animated, **save_options_of_format[image_format])
     return image_buffer.getvalue()
+
+
+def metric_signs(
+    study: Study, metric_pattern: str, material: StudyMaterial, pairs: Sequence[Pair], *, aspect: str
+) -> tuple[str, Signs]:
+    """Return the name of the metric that a pattern selects, and the metric's preferences (pairs, items): 1, 0, -1 or
+    `ABSENT`.
+
+    Scores that differ only by rounding error are ties. Raise `OptionError` if the pattern does not select exactly one
+    metric, and `InputError` if the metric has no scores of these outputs.
+    """
+    aspects = study.aspects
+    metric_study = study.select(metrics=metric_pattern, aspect=aspect if aspect in aspects else None, one_side=True)
+    if len(metric_study.metrics) != 1:
+        raise OptionError(
+            f"metric={metric_pattern!r} selects {len(metric_study.metrics)} metrics "
+            f"({join_labels(metric_study.metrics)}); name one"
+        )
+    (metric_name,) = metric_study.metrics
+    scored_aspects = (
+        [aspect] if aspect in aspects else list(dict.fromkeys(metric_study._rater_rows([metric_name])["aspect"]))
+    )
+    if len(scored_aspects) > 1:
+        raise OptionError(
+            f"metric={metric_pattern!r} has scores of {len(scored_aspects)} aspects ({join_labels(scored_aspects)}), "
+            "but the first aspect of the question is not among them; give the first aspect of the question one of "
+            "these names"
+        )
+    metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
+    rater_comparison = compare_all_raters(
+        metric_study, scored_aspects[0], {"ties": human_threshold(metric_scores, None)}
+    )
+    metric_preferences = rater_comparison.preferences.select_rater(1)
+    sign_of_comparison: dict[tuple[object, ...], int] = {
+        (metric_preferences.system_a[pair_index], metric_preferences.system_b[pair_index], item_index): preference_sign
+        for pair_index, item_index, preference_sign in zip(
+            metric_preferences.pair, metric_preferences.item, metric_preferences.sign, strict=True
+        )
+    }
+    index_of_item = {item_label: item_index for item_index, item_label in enumerate(rater_comparison.items)}
+    sign_matrix = np.array(
+        [
+            [sign_of_comparison.get((*pair, index_of_item.get(item_label)), ABSENT) for item_label in material.labels()]
+            for pair in pairs
+        ],
+        dtype=np.int8,
+    )
+    if (sign_matrix == ABSENT).all():
+        raise InputError(f"{study.name}: {metric_name!r} has no scores of these outputs; add the scores")
+    return metric_name, sign_matrix

@@ -54,6 +54,9 @@ def new(
     gold: Annotated[
         Path | None, Parameter(help="Table of comparisons with known answers, to test the annotators.")
     ] = None,
+    metric: Annotated[
+        str | None, Parameter(help="Metric in the input data; --estimator combines its ratings with the human answers.")
+    ] = None,
     serve_for: Annotated[
         Number,
         Parameter(
@@ -83,7 +86,9 @@ def new(
         print_line(str(write_atomically(write_plan, to_toml(study_plan))))
         return
     check_distinct_files([output], input_files(inputs, plan, gold, *reading.files, sidecars=False))
-    study_path = create_study(reading.study(inputs), output, plan=study_plan, systems=systems, pairs=pairs, gold=gold)
+    study_path = create_study(
+        reading.study(inputs), output, plan=study_plan, systems=systems, pairs=pairs, gold=gold, metric=metric
+    )
     for note in dict.fromkeys(notes_of(study_path)):
         print_diagnostic(f"note: {note}")
     print_line(str(study_path))

@@ -91,11 +91,21 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
 """
 """Comparisons of incomplete interim analyses. These comparisons are left out, because using them would be a further
 analysis."""
+METRIC = """
+SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
+    coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
+        AS aspect,
+    m.preference AS preference, 'primary' AS role
+FROM metric m JOIN unit u USING (unit) JOIN pair p USING (pair) JOIN item i USING (item)
+JOIN system a ON a.system = p.first JOIN system b ON b.system = p.second ORDER BY u.pair, u.place
+"""
+"""Verdicts of the study's metric on the primary aspect."""
 PAIR_KEY = ("item", "system_a", "system_b")
 
 
 def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """An annotation study with verdicts or scores, texts and interim analyses.
+    """An annotation study with verdicts or scores, texts, interim analyses, and the verdicts of the metric of the
+    study.
 
     Second opinions are in `Study.second`. Control questions, corrected answers, answers of excluded annotators, and
     answers of incomplete interim analyses are left out. Answers of an incomplete interim analysis count when the
@@ -111,21 +121,25 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     frame_of_view = _read_frames(connection, where)
     n_excluded_annotators, n_excluded_answers = connection.execute(COUNT_QUERY).fetchone()
     cost_per_answer, currency, *question = connection.execute(PLAN_QUERY).fetchone() or (None, None, "", 0, 0, "[]")
-    all_battle_rows, rating_rows, text_rows = (
-        frame_of_view[view_name] for view_name in ("battles", "ratings", "outputs")
+    all_battle_rows, rating_rows, metric_verdict_rows, text_rows = (
+        frame_of_view[view_name] for view_name in ("battles", "ratings", "metric", "outputs")
     )
     counted_battle_rows = all_battle_rows.join(frame_of_view["waiting"], on=PAIR_KEY, how="anti", maintain_order="left")
     n_pending_answers = all_battle_rows.height - counted_battle_rows.height
     if all_battle_rows.is_empty() and rating_rows.is_empty() and text_rows.is_empty():
         raise InputError(f"{where}: the study has no texts and no answers yet; read it again later")
-    preferences, second_preferences, verdict_notes = _verdicts(counted_battle_rows, where)
+    preferences, second_preferences, verdict_notes = _verdicts(
+        pl.concat([counted_battle_rows, metric_verdict_rows], how="diagonal"), where
+    )
     score_study = Study(raters=Raters.infer({}))
     if rating_rows.height:
         score_study = _with_labels(read_ratings(rating_rows, where=where, invalid="error"), *question)
     annotator_rows = frame_of_view["raters"].filter(
         pl.col("rater").is_in(pl.concat([counted_battle_rows["rater"], rating_rows["rater"]]).implode())
     )
-    rater_metadata, _ = Raters.infer(dict.fromkeys(annotator_rows["rater"], "human")).merge_side_table(
+    rater_metadata, _ = Raters.infer(
+        {**dict.fromkeys(annotator_rows["rater"], "human"), **dict.fromkeys(metric_verdict_rows["rater"], "metric")}
+    ).merge_side_table(
         annotator_rows.with_columns(
             person=pl.lit("true"),
             cost=cost_per_answer or None,
@@ -200,7 +214,7 @@ def _with_labels(
 
 
 def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.DataFrame]:
-    """The rows of the views, and of incomplete interim analyses (`waiting`)."""
+    """The rows of the views, of incomplete interim analyses (`waiting`) and of the verdicts of the metric."""
     view_names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     missing_view_or_column_names = [name for name in (*VIEWS, "answers") if name not in view_names]
     # SQLite treats the quoted name of a missing column as a text.
@@ -216,7 +230,13 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
         view_name: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view_name}", schema)
         for view_name, schema in VIEWS.items()
     }
-    query_of_view["waiting"] = WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String)
+    query_of_view |= {
+        "waiting": (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String)),
+        "metric": (
+            METRIC,
+            {name: VIEWS["battles"][name] for name in ((*PAIR_KEY, "rater", "kind", "aspect", "preference", "role"))},
+        ),
+    }
     frame_of_view = {
         name: pl.DataFrame(connection.execute(sql_query).fetchall(), schema=schema, orient="row", strict=False)
         for name, (sql_query, schema) in query_of_view.items()
