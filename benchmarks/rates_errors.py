@@ -57,6 +57,7 @@ def labelled(
         weight=np.ones(len(gold)),
         number=np.ones(len(gold)),
         table=pl.DataFrame({"item": unit.astype(str), "system": np.array(names)[system]}),
+        consensus="vote",
         human_agreement=np.nan,
         human_alpha=np.nan,
         notes=[],

@@ -106,7 +106,7 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     ask = ("combine", "score", "ratings.csv", "--model", "model.json", "-o", "out.csv")
     study.filter(pl.col("rater") != "a").write_csv("less.csv")
     for (file, model), fragments in {
-        ("less.csv", "model.json"): ("needs scores of the metric 'a', which is missing; raters: ann, b, noise",),
+        ("less.csv", "model.json"): ("needs scores of 'a', which are missing; raters: ann, b, noise",),
         ("ratings.csv", "modle.json"): ("no such file", "did you mean 'model.json'"),
         ("ratings.csv", "ratings.csv"): ("ratings.csv: not a valid combined metric: not the JSON",),
     }.items():

@@ -249,7 +249,7 @@ def test_a_metric_that_is_not_there_is_named() -> None:
         ),
     ):
         model.score(judged(values))
-    with pytest.raises(InputError, match=r"'a', which is missing; raters: a, b, noise \(did you mean 'a'\?\)"):
+    with pytest.raises(InputError, match=r"'a', which are missing; raters: a, b, noise \(did you mean 'a'\?\)"):
         model.score(
             judged({("a", "style"): values["b", ""], ("b", ""): values["b", ""], ("noise", ""): normal_scores(1)})
         )

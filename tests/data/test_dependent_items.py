@@ -80,10 +80,8 @@ def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) 
     assert rules["annotators-differ"] == "warning"
 
 
-@pytest.mark.parametrize(
-    ("cluster_noun", "taste", "effect"), [("annotator", 0.35, "2.1"), ("cluster (such as a document)", 1.0, "")]
-)
-def test_the_verdict_names_the_clusters(cluster_noun: str, taste: float, effect: str) -> None:
+@pytest.mark.parametrize(("cluster_noun", "taste", "effect"), [("annotator", 0.35, "2.1"), ("cluster", 1.0, "")])
+def test_the_verdict_names_the_design_effect(cluster_noun: str, taste: float, effect: str) -> None:
     human_rows = assigned(0, taste=taste).ratings.frame
     rows = pl.concat([human_rows, human_rows.with_columns(rater=pl.lit("m"))])
     kinds = dict.fromkeys(human_rows["rater"].unique().sort(), "human")
@@ -92,8 +90,11 @@ def test_the_verdict_names_the_clusters(cluster_noun: str, taste: float, effect:
         clusters = human_rows.unique("item", maintain_order=True).select("item", cluster="rater")
         study = study.describe(items=clusters.with_columns(pl.col("cluster").replace({"a4": "a3"})))
     texts = cu.verdict(study, resamples=20).verdict.filter(kind="design")["text"]
-    (text,) = [text for text in texts if text.startswith(f"Items of one {cluster_noun} may be correlated")]
-    assert f"the estimated variance of human margins is {effect}" in text
+    beginning = (
+        "Items of one cluster (such as a document or an annotator) may be correlated: the estimated variance of human "
+        f"margins is {effect}"
+    )
+    (text,) = [text for text in texts if text.startswith(beginning)]
     assert text.endswith(
         " times the variance with independent items. Tests and intervals account for this correlation."
     )

@@ -9,8 +9,16 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import Note, build_notes
-from custodes.data.table import check_columns, check_unique, refuse, refuse_values, to_polars, typed_column
-from custodes.errors import InputError, join_labels, suggestion
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    label_column,
+    refuse,
+    refuse_values,
+    to_polars,
+    typed_column,
+)
+from custodes.errors import InputError, OptionError, join_labels, suggestion
 
 SCHEMA = {
     "item": pl.String,
@@ -21,6 +29,9 @@ SCHEMA = {
     "probability": pl.Float64,
     "n_outputs": pl.Float64,
 }
+
+QUESTIONS = ("question_id", "uid", "id", "instruction")
+"""Columns of published formats that name the item, or a question with one item per turn."""
 
 LARGEST = 1e12
 """Maximum weight, and maximum inverse of a probability, so that products neither overflow nor underflow."""
@@ -168,3 +179,20 @@ def merge_item_rows(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
                 f"({join_labels(map(repr, conflicting_values), limit=3)}); give each item one {column_name}"
             )
     return distinct_value_rows.with_columns(pl.exclude("item").list.first())
+
+
+def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """A table with one row per item and the columns that describe items. Two values of one item raise `InputError`."""
+    item_column_name = next((name for name in ("item", *QUESTIONS) if name in mapped_table.columns), None)
+    if item_column_name is None:
+        raise OptionError(
+            f"columns: {fact_table.columns[0]} describes items, but {where} has no column of items; map item"
+        )
+    fact_rows = pl.DataFrame(
+        [
+            label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"),
+            *(typed_column(fact_table, name, SCHEMA[name], where=where) for name in fact_table.columns),
+        ]
+    )
+    fact_rows = fact_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
+    return merge_item_rows(fact_rows, where=where)

@@ -12,7 +12,7 @@ import pytest
 from custodes.data.loading import load_table
 from custodes.data.loading.spreadsheet import OLE
 from custodes.data.reading import read
-from custodes.errors import MissingExtraError
+from custodes.errors import InputError, MissingExtraError
 from tests.data.loading.files import fault, unzipped, workbook, zipped
 from tests.messages import exactly
 
@@ -103,10 +103,12 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
             "the archive holds no table file; allowed in an archive: .csv, .tsv, .txt, .jsonl, .ndjson, .json, "
             ".parquet, .arrow, .feather, .ipc, .xlsx, .xlsm",
         ),
-        *(
-            ("s.xlsx", damaged, "not a spreadsheet, or a damaged one; save it again, or as CSV")
-            for damaged in (zipped(unzipped(whole) | {"xl/workbook.xml": b"<"}), b"item,score")
+        (
+            "s.xlsx",
+            zipped(unzipped(whole) | {"xl/workbook.xml": b"<"}),
+            "not a spreadsheet, or a damaged one; save it again, or as CSV",
         ),
+        ("s.xlsx", b"item,score", "a damaged or truncated zip file; copy or download it again"),
         (
             "s.xls",
             OLE + bytes(600),
@@ -123,5 +125,14 @@ def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pyte
         match=exactly(
             "s.xlsx: spreadsheets need fastexcel: pip install 'custodes[excel]', or save the spreadsheet as CSV"
         ),
+    ):
+        read(path)
+
+
+def test_cells_far_apart_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "far.xlsx"
+    path.write_bytes(workbook({"ratings": [HEADER, *ROWS]}, (1_048_000, 16_000)))
+    with pytest.raises(
+        InputError, match=r"^far\.xlsx: xl/worksheets/sheet1\.xml covers 1,048,004 rows and 16,005 columns"
     ):
         read(path)

@@ -555,8 +555,8 @@ def test_a_design_effect_of_the_human_decisions_is_reported(
     rows = results["ranking"].decisions.with_columns(design_effect=pl.lit(effect))
     text = text_of(make_verdict(results, ranking=replace(results["ranking"], decisions=rows)), "fluency", "design")
     assert text == (
-        "Items of one cluster (such as a document) may be correlated: the estimated variance of human margins is 1.5 "
-        "times the variance with independent items. Tests and intervals account for this correlation."
+        "Items of one cluster (such as a document or an annotator) may be correlated: the estimated variance of human "
+        "margins is 1.5 times the variance with independent items. Tests and intervals account for this correlation."
         if is_marked
         else ""
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars as pl
 
+from custodes.data.loading.compression import LARGEST, zip_archive, zip_member
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import select_part, strip_column_names
 from custodes.errors import InputError, join_labels, requires_extra
@@ -15,6 +17,12 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 WORKBOOK_MEMBER = "xl/workbook.xml"
 """The file that identifies a zip archive as a workbook."""
 
+CELL = 32
+"""Size in bytes of a cell during reading. Empty cells between filled cells count, too."""
+
+PLACE = re.compile(rb'\sr="([A-Z]{1,3})([0-9]{1,7})"')
+"""The attribute with the position of a cell in the XML of a sheet."""
+
 
 def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """A sheet as a frame of text, and a note on cells with errors. A formula gives the value that was computed last."""
@@ -22,6 +30,7 @@ def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.Da
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel returns errors of cells through PyArrow
     try:
+        _check_extents(file_bytes, name)
         workbook = fastexcel.read_excel(file_bytes)
         requested_sheet_names = (
             workbook.sheet_names if part is None else [select_part(part, workbook.sheet_names, name=name, what="sheet")]
@@ -51,6 +60,25 @@ def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.Da
             f"{name}: {len(cell_errors)} cells hold an error and count as empty ({examples_text})",
         )
     )
+
+
+def _check_extents(file_bytes: bytes, name: str) -> None:
+    """Raise `InputError` if the cells of a sheet, including empty cells in between, would not fit into memory."""
+    archive = zip_archive(file_bytes, name)
+    for member_name in archive.namelist():
+        places = PLACE.findall(zip_member(archive, member_name, name))
+        n_rows = max((int(row_digits) for _, row_digits in places), default=0)
+        n_columns = max((_column_number(letters) for letters in {letters for letters, _ in places}), default=0)
+        if n_rows * n_columns * CELL > LARGEST:
+            raise InputError(
+                f"{name}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; delete "
+                "cells far from the table, or save only the table as CSV"
+            )
+
+
+def _column_number(letters: bytes) -> int:
+    """The number of a column: A is 1, and AA is 27."""
+    return sum((code - ord("A") + 1) * 26**exponent for exponent, code in enumerate(reversed(letters)))
 
 
 def _read_cells(workbook: Any, sheet_name: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:

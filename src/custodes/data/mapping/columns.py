@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
-from custodes.data.items import merge_item_rows
+from custodes.data.items import item_facts
 from custodes.data.mapping.annotator_columns import with_kinds
 from custodes.data.mapping.column_vocabulary import is_fact, kind_of_label
 from custodes.data.mapping.nested import flatten_nested, nested_columns
@@ -28,14 +28,11 @@ from custodes.data.mapping.pattern import (
 from custodes.data.mapping.phrases import compile_phrases, replace_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
 from custodes.data.notes import Note, build_notes
-from custodes.data.table import count_filled_cells, label_column, typed_column, unused_columns
+from custodes.data.table import count_filled_cells, unused_columns
 from custodes.errors import OptionError, join_labels, reject, short_repr, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 """Roles that describe items."""
-
-QUESTIONS = ("question_id", "uid", "id", "instruction")
-"""Columns of published formats that name the item, or a question with one item per turn."""
 
 SCORE_ROLES = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
 VERDICT_ROLES = ("system_a", "system_b", "winner", "preference", "order")
@@ -488,20 +485,3 @@ def _unmapped_columns(column_names: Iterable[str], patterns: Sequence[str]) -> l
     if {"winner", "preference"} & set(column_name_list) or is_long:
         return []
     return [name for name in column_name_list if name == "score" or name not in TABLE_ROLES]
-
-
-def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """A table with one row per item and the columns that describe items. Two values of one item raise `InputError`."""
-    item_column_name = next((name for name in ("item", *QUESTIONS) if name in mapped_table.columns), None)
-    if item_column_name is None:
-        raise OptionError(
-            f"columns: {fact_table.columns[0]} describes items, but {where} has no column of items; map item"
-        )
-    fact_rows = pl.DataFrame(
-        [
-            label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"),
-            *(typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns),
-        ]
-    )
-    fact_rows = fact_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
-    return merge_item_rows(fact_rows, where=where)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import polars as pl
 
+from custodes.data.items import item_facts
 from custodes.data.labels import LabelScale, encode_raters, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, find_columns, is_model_name, looks_human, split_name
-from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.label_layout import LabelLayout
 from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters

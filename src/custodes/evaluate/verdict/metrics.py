@@ -54,9 +54,9 @@ def design(view: AspectResults) -> Iterator[str]:
     mean_design_effect = float(design_effects.mean() or 0.0)  # type: ignore[arg-type]
     if mean_design_effect >= MARKED_EFFECT:
         yield (
-            "Items of one cluster (such as a document) may be correlated: the estimated variance of human margins is "
-            f"{number(mean_design_effect, digits=1)} times "
-            "the variance with independent items. Tests and intervals account for this correlation."
+            "Items of one cluster (such as a document or an annotator) may be correlated: the estimated variance of "
+            f"human margins is {number(mean_design_effect, digits=1)} times the variance with independent "
+            "items. Tests and intervals account for this correlation."
         )
 
 

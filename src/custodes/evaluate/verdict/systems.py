@@ -105,7 +105,12 @@ def _top_group_text(view: AspectResults) -> str:
     first_systems = [system_row["system"] for system_row in view.board if system_row["rank"] == 1]
     first_text = f"{subject_with_verb(first_systems, 'ranks', 'rank')} first. {rate_text}."
     if first_row["rank_low"] is None:
-        return f"By human ratings, {first_text} Without intervals, this rank cannot be compared with chance."
+        notes = view.results["leaderboard"].notes
+        no_test_messages = [note.message for note in notes if (note.rule, note.aspect) == ("no-test", view.aspect)]
+        no_test_messages.sort(key=lambda message: view.judge not in message)  # a shortened list may lack the judge
+        _, _, reason = next(iter(no_test_messages), "").partition(": ")
+        no_test_text = sentence(reason or "without intervals, this rank cannot be compared with chance")
+        return f"By human ratings, {first_text} {no_test_text}"
     if len(view.top) > 1:
         top_text = (
             " or ".join(names(view.top).rsplit(" and ", 1))
