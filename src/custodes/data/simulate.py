@@ -170,13 +170,9 @@ def simulate(
         difficulty=(difficulty, 0, LARGEST),
         spread=(spread, 0, LARGEST),
     )
-    options_with_entries = {"quality": quality, "aspects": aspects, "groups": groups}
-    reject(
-        *(
-            (not entries, f"simulate: {name} is empty; give at least one")
-            for name, entries in options_with_entries.items()
-        )
-    )
+    for option_name, option_entries in (("quality", quality), ("aspects", aspects), ("groups", groups)):
+        if not option_entries:
+            raise OptionError(f"simulate: {option_name} is empty; give at least one")
     # Each output takes one number per aspect in an array, and one row per aspect in a table.
     check_memory("items", items, 10.0 * items * len(systems) * len(aspects))
     _check_simulation_arguments(systems, quality, aspects, annotators, metrics, groups)
@@ -192,11 +188,8 @@ def simulate(
         rating_frames.append(_rating_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
     latent_scores_of_metric: dict[str, Floats] = {}
     for metric in metrics:
-        latent_signal = (
-            latent_scores_of_metric[metric.copies]
-            if metric.copies
-            else metric.signal * (latent_quality if metric.by_aspect else latent_quality.mean(axis=-1, keepdims=True))
-        )
+        measured_quality = latent_quality if metric.by_aspect else latent_quality.mean(axis=-1, keepdims=True)
+        latent_signal = latent_scores_of_metric[metric.copies] if metric.copies else metric.signal * measured_quality
         metric_latent_scores = (
             latent_signal
             + _favour_bonuses(metric, systems)[:, None]
@@ -238,9 +231,8 @@ def simulate_ratings(latent_quality: Floats, *, reliability: float, sd: float, r
     >>> simulate_ratings(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
     [1.0, 3.0, 5.0]
     """
-    return _round_to_levels(
-        latent_quality + sd * np.sqrt(1 / reliability**2 - 1) * rng.normal(size=latent_quality.shape), LIKERT
-    )
+    noise_sd = sd * np.sqrt(1 / reliability**2 - 1)
+    return _round_to_levels(latent_quality + noise_sd * rng.normal(size=latent_quality.shape), LIKERT)
 
 
 def demo_simulation(*, items: int = 80, rng: int | np.random.Generator = 0) -> Simulation:
@@ -354,21 +346,15 @@ def _check_simulation_arguments(
 
 
 def _check_ranges(**value_and_bounds_of_option: tuple[float, float, float]) -> None:
-    reject(
-        *(
-            (not low <= value <= high, f"simulate: {option_name}={value}: must lie between {low} and {high}")
-            for option_name, (value, low, high) in value_and_bounds_of_option.items()
-        )
-    )
+    for option_name, (value, low, high) in value_and_bounds_of_option.items():
+        if not low <= value <= high:
+            raise OptionError(f"simulate: {option_name}={value}: must lie between {low} and {high}")
 
 
 def _check_numbers(number_of_name: Mapping[str, float], *, where: str) -> None:
-    reject(
-        *(
-            (not abs(number) <= LARGEST, f"simulate: {name!r} of {where} is {number}; give a finite number")
-            for name, number in number_of_name.items()
-        )
-    )
+    for name, number in number_of_name.items():
+        if not abs(number) <= LARGEST:
+            raise OptionError(f"simulate: {name!r} of {where} is {number}; give a finite number")
 
 
 def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
@@ -395,17 +381,12 @@ def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -
 def _difficulties(item_table: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
     """Difficulties (items, aspects). Half of the variance is between documents, and half is between the items of a
     document."""
+    item_effects = rng.normal(size=(item_table.height, n_aspects))
     document_indices = (
         item_table["cluster"].rle_id().to_numpy() if item_table["cluster"][0] else np.arange(item_table.height)
     )
-    return np.asarray(
-        sd
-        * np.sqrt(0.5)
-        * (
-            rng.normal(size=(item_table.height, n_aspects))
-            + rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices]
-        )
-    )
+    document_effect_of_item = rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices]
+    return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effect_of_item))
 
 
 def _favour_bonuses(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
@@ -485,9 +466,8 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     for message_number in range(1, items + 1):
         value_of_fact = {fact_name: _random_text(fact_values, generator) for fact_name, fact_values in FACTS.items()}
         context = _random_text(MESSAGES, generator).format(**value_of_fact)
-        for template_index, (system, error_rate) in zip(
-            generator.permutation(len(ANSWERS)).tolist(), MISTAKES.items(), strict=True
-        ):
+        template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
+        for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):
             misstated_facts = [fact_name for fact_name in FACTS if generator.random() < error_rate]
             stated_value_of_fact = value_of_fact | {
                 fact_name: _random_text(

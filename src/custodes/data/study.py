@@ -109,11 +109,8 @@ class Study:
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
         verdict_rows = self.preferences.frame
-        return tuple(
-            pl.concat([self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]])
-            .unique()
-            .sort()
-        )
+        system_columns = [self.ratings.frame["system"], verdict_rows["system_a"], verdict_rows["system_b"]]
+        return tuple(pl.concat(system_columns).unique().sort())
 
     @cached_property
     def aspects(self) -> tuple[str, ...]:
@@ -182,14 +179,8 @@ class Study:
             described_items, notes = Items.make(items, where=items_name)
             notes += described_items.coverage_notes(study._items_to_describe(), where=items_name)
             study = replace(study, items=described_items, notes=(*study.notes, *notes))
-        return (
-            replace(
-                study,
-                digest=digest_of(study.digest, study.raters.frame.write_csv(), study.items.frame.write_csv()),
-            )
-            if study.digest
-            else study
-        )
+        csv_texts = (study.raters.frame.write_csv(), study.items.frame.write_csv())
+        return replace(study, digest=digest_of(study.digest, *csv_texts)) if study.digest else study
 
     @check_arguments
     def select(
@@ -448,9 +439,8 @@ class Study:
         group_labels = _unique_labels(self.items.frame, "group")
         if not any(group_labels):
             raise OptionError(f"group={group!r}: the items have no groups; give an items file with a column 'group'")
-        return self.items.frame.filter(
-            pl.col("group").is_in(list(select_labels(group, group_labels, option="group", what="group")))
-        )["item"]
+        chosen_groups = list(select_labels(group, group_labels, option="group", what="group"))
+        return self.items.frame.filter(pl.col("group").is_in(chosen_groups))["item"]
 
     def _system_score_notes(self, is_selected_expression: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
