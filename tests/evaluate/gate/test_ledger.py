@@ -207,11 +207,14 @@ def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
     assert left.startswith(
         "A true value .09 above the threshold is detected with a probability above 0.5 until candidate "
     )
-    assert left.endswith(", if no further candidate opens the gate. 200 new labels start a new generation.")
+    assert "if no further candidate opens the gate. With 60 new labels, the probability is above 0.5 until " in left
+    assert left.endswith(". 200 new labels start a new generation.")
     ask(candidate(0.75, 0), ledger)
     before = ledger.read_bytes()
     ask(candidate(0.75, 1), ledger, status=True)
     assert ledger.read_bytes() == before
+    few = ask(candidate(0.75, 0, n=50), ledger.with_name("few.jsonl"), status=True)
+    assert "With 60 new labels, a new generation starts." in few.ledger["remaining"].item()
 
 
 @pytest.mark.parametrize(

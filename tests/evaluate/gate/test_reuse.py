@@ -175,11 +175,11 @@ def test_the_gate_opens_above_the_critical_value_and_is_closed_or_inconclusive_b
         ledger_answer(tmp_path / "closed", candidate(), level=0.05, expected_digest="abc", record=True)
 
 
-def last_candidates(tests: Any, ledger: Ledger, correlation: float) -> int:
+def last_candidates(tests: Any, ledger: Ledger, correlation: float, times: float = 1.0) -> int:
     """Return the number of further candidates with this correlation whose power exceeds .5, by definition."""
     critical = [value for earlier in ledger.candidates.values() for value in earlier.critical]
     spent = [sum(earlier.spent) for earlier in ledger.candidates.values()]
-    precision, seed = tests.precisions[0], int(digest(ledger.heads)[:LENGTH], 16)
+    precision, seed = tests.precisions[0].with_labels(times), int(digest(ledger.heads)[:LENGTH], 16)
     for k in range(100):
         n_tests = len(critical) + 1
         correlations = np.full((n_tests, n_tests), correlation) + (1 - correlation) * np.eye(n_tests)
@@ -190,7 +190,7 @@ def last_candidates(tests: Any, ledger: Ledger, correlation: float) -> int:
     return 100
 
 
-@pytest.mark.parametrize(("n", "n_candidates"), [(100, 0), (120, 2), (61, 0), (110, 1), (61, 5)])
+@pytest.mark.parametrize(("n", "n_candidates"), [(100, 0), (120, 2), (61, 0), (60, 0), (40, 0), (110, 1), (61, 5)])
 def test_the_state_says_until_which_candidate_the_power_is_enough(tmp_path: Path, n: int, n_candidates: int) -> None:
     tests = candidate(0.75 * n, n=n, rule="accuracy>=0.8")
     for seed in range(n_candidates):
@@ -207,7 +207,8 @@ def test_the_state_says_until_which_candidate_the_power_is_enough(tmp_path: Path
         results = [np.array(earlier.results[0]) for earlier in ledger.candidates.values()]
         found = np.corrcoef([*results, tests.results[0]])
         correlation = found[np.triu_indices(len(found), 1)].mean() if n_candidates > 1 else 0.5
-    now = last_candidates(tests, ledger, correlation)
+    now, later = (last_candidates(tests, ledger, correlation, times) for times in (1, (n + 60) / n))
+    assert later > now or n == 61
     event = "true value .09 above the threshold"
     expected = (
         f"A {event} is detected with a probability above 0.5 until candidate {n_candidates + now}, if no further "
@@ -216,7 +217,17 @@ def test_the_state_says_until_which_candidate_the_power_is_enough(tmp_path: Path
         else f"The power is too low for a further candidate: a {event} would be detected with a probability of at most "
         "0.5."
     )
-    assert reason == f"{expected} {n} new labels start a new generation."
+    until = (
+        f"the probability is above 0.5 until candidate {n_candidates + later}"
+        if later
+        else "the power is still too low"
+    )
+    added = (
+        f"With 60 new labels, {until}. {n} new labels start a new generation."
+        if n > 60
+        else "With 60 new labels, a new generation starts."
+    )
+    assert reason == f"{expected} {added}"
 
 
 def entry_of(labels: dict[str, str], ledger: Ledger, *, level: float = 0.05) -> Ledger:

@@ -94,6 +94,7 @@ def rates_of(value: float, *, n_labels: tuple[float, float] = (20, 20), seed: in
     fields: dict[str, Any] = {
         "rate_draws": rng.normal(value, 0.02, N_DRAWS),
         "rate_variance": 0.0004,
+        "unjudged": np.zeros((1, 2)),
         "pairs": SimpleNamespace(
             counts=LabelCounts(np.array([[n / 4, n * 3 / 4] for n in n_labels]).T, np.ones(2)),
             values=lambda statistic: {sensitivity: TPR, specificity: TNR}[statistic] + seed / 50,
@@ -109,6 +110,7 @@ def rates_of(value: float, *, n_labels: tuple[float, float] = (20, 20), seed: in
         "n_unjudged": 0,
         "n_left_out": 0,
         "rarer": 20.0,
+        "judge_n": 50.0,
         "human_n": 40.0,
         "unlabelled": 0.0,
     }

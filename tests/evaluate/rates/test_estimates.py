@@ -57,11 +57,13 @@ def test_rates_are_post_stratified_with_the_numbers_of_equal_outputs() -> None:
     assert found.unlabelled == 0
     assert found.human == pytest.approx(wilson(n_positive.sum() / n_labelled.sum(), n_labelled.sum()))
     assert found.judge == pytest.approx(wilson(total[1] / total[:2].sum(), total[:2].sum()))
-    assert found.human_n == pytest.approx(n_labelled.sum())
+    assert (found.judge_n, found.human_n) == (pytest.approx(total[:2].sum()), pytest.approx(n_labelled.sum()))
     counts = LabelCounts(np.stack([n_labelled - n_positive, n_positive], axis=1), total)
     assert found.rate_variance == pytest.approx(rate_variance(counts))
     assert found.rate_draws.var() == pytest.approx(found.rate_variance, rel=0.06)
     assert found.corrected[1:] == pytest.approx(np.quantile(found.rate_draws, [0.025, 0.975]))
+    np.testing.assert_allclose(found.unjudged[0], share[2] * np.array([1 - rate[2], rate[2]]))
+    assert found.unjudged.shape == (1 + len(found.rate_draws), 2)
     residual = np.where(is_labelled, human - rate[stratum], 0.0)
     np.testing.assert_allclose(
         found.influence,
@@ -160,7 +162,7 @@ def test_labels_from_another_source_correct_the_rate_of_the_other_outputs() -> N
     tpr, fpr = (judge[human == label].mean() for label in (1, 0))
     share = judge[~is_labelled].mean()
     assert found.corrected.value == pytest.approx((share - fpr) / (tpr - fpr))
-    assert (found.n, found.n_labelled) == (480, 160)
+    assert (found.n, found.n_labelled, found.judge_n) == (480, 160, 480)
     assert found.judge == pytest.approx(wilson(share, 480))
     assert np.isnan([found.rate_variance, *found.human]).all()
     assert found.unlabelled == 0
@@ -174,6 +176,7 @@ def test_labels_from_another_source_correct_the_rate_of_the_other_outputs() -> N
     assert (everything.n, everything.rate_draws.size) == (0, 1)
     # The error rates are then those of the human labels alone.
     assert everything.error_rates["tpr"][0] == pytest.approx(tpr)
+    assert everything.with_error_rates(everything.pairs, confidence=0.95) is everything  # type: ignore[arg-type]
 
 
 def test_clusters_divide_counts_by_the_design_effect_of_each_estimate() -> None:
@@ -188,7 +191,7 @@ def test_clusters_divide_counts_by_the_design_effect_of_each_estimate() -> None:
 
     n_human = 200 / divisor(found.human_influence, kind=is_labelled)
     n_judged = 400 / divisor(judge - judge.mean())
-    assert found.human_n == pytest.approx(n_human)
+    assert (found.human_n, found.judge_n) == (pytest.approx(n_human), pytest.approx(n_judged))
     assert found.judge[1:] == pytest.approx(wilson_interval(judge.mean(), n_judged, quantile=stats.norm.ppf(0.95)))
     assert n_human < 200
     quantile = stats.norm.ppf(0.95)
@@ -212,6 +215,30 @@ def test_the_divisor_is_1_without_clusters_and_the_number_of_outputs_with_one_cl
     assert cluster_divisor(labelled([1, 0, 0]), influence, 0.95) == 1
     one = labelled([1, 0, 0], unit=np.zeros(3, dtype=int), number=np.ones(3))
     assert cluster_divisor(one, influence, 0.95) == 3
+
+
+def test_shared_error_rates_are_those_of_the_pooled_labels() -> None:
+    human, judge = drawn(n_unjudged=40)
+    outputs = labelled(human, judge, systems=np.arange(400) % 2)
+    pooled = judge_rates(outputs, judge, **settings())
+    part = judge_rates(outputs, judge, outputs.system == 0, **settings())
+    assert pooled.pairs is not None
+    shared = part.with_error_rates(pooled.pairs, confidence=0.8)
+    both = ~np.isnan(human) & ~np.isnan(judge)
+    tpr, fpr = (judge[both & (human == label)].mean() for label in (1, 0))
+    share = np.nanmean(judge[outputs.system == 0])
+    unjudged = part.unjudged[0]
+    expected = (1 - unjudged.sum()) * (share - fpr) / (tpr - fpr) + unjudged[1]
+    assert shared.corrected.value == pytest.approx(expected)
+    assert shared.corrected[1:] == pytest.approx(np.quantile(shared.rate_draws, [0.1, 0.9]))
+    assert shared.rate_variance == pytest.approx(shared.rate_draws.var())
+    # Rates by the delta method, with the counts of the pooled labels and of the judge's labels.
+    n_judged = (~np.isnan(judge[outputs.system == 0])).sum()
+    n_positive, n_negative = ((both & (human == label)).sum() for label in (1, 0))
+    rate = (share - fpr) / (tpr - fpr)
+    variance = share * (1 - share) / n_judged + rate**2 * tpr * (1 - tpr) / n_positive
+    variance = (variance + (1 - rate) ** 2 * fpr * (1 - fpr) / n_negative) / (tpr - fpr) ** 2
+    assert shared.rate_draws.std() == pytest.approx(np.sqrt(variance), rel=0.12)
 
 
 def test_without_labels_in_common_rates_are_undefined() -> None:

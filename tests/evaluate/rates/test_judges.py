@@ -242,6 +242,13 @@ def test_notes_on_a_judge_have_their_conditions() -> None:
     human, judge = drawn(200, 100)
     outputs = labelled(human, judge, systems=np.arange(200) % 2)
     assert notes_of(outputs) == {}
+    not_shared = notes_of(outputs, is_sharing_rejected=True)
+    assert list(not_shared) == ["error-rates-not-shared"]
+    assert not_shared["error-rates-not-shared"] == (
+        "judge: no test shows that TPR and TNR of the systems differ by less than 0.05, so each system is corrected by "
+        "the human labels of its outputs alone"
+    )
+    assert notes_of(labelled(human, judge), is_sharing_rejected=True) == {}
     # People labelled nearly all outputs of A that the judge passes, and few others of A.
     chosen = np.where((outputs.system == 0) & (judge == 1), np.arange(200) % 20 > 0, np.arange(200) % 4 == 3)
     selected = labelled(np.where(chosen, judge, NAN), judge, systems=outputs.system)

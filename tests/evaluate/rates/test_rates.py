@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from scipy.stats import beta, binom, fisher_exact
+from scipy.stats import beta, binom, fisher_exact, norm
 from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.rates.comparisons import CONTINUITY, DifferenceTest
+from custodes.evaluate.rates.comparisons import CONTINUITY, DifferenceTest, has_equivalent_rates
 from custodes.evaluate.rates.judge_labels import fisher_p_value, sampling_p_value
 from custodes.evaluate.rates.outputs import labelled_outputs
 from custodes.stats.rates.posterior import LabelCounts, rate_variance
@@ -128,6 +129,16 @@ def test_labels_saved_have_no_monte_carlo_error_and_follow_from_the_variances() 
     rates = row(cu.rates(table()).rates)
     widths = [rates[f"{name}_rate_high"] - rates[f"{name}_rate_low"] for name in ("human", "corrected")]
     assert saved == pytest.approx(rates["n_labelled"] * ((widths[0] / widths[1]) ** 2 - 1), rel=0.15)
+
+
+def test_shared_error_rates_only_where_they_are_equivalent() -> None:
+    shared = cu.rates(versions(0.6, 0.7, 0.7, n=20_000), calibration="shared")
+    assert set(shared.rates["method"]) == {"rogan-gladen, shared"}
+    assert "error-rates-not-shared" not in {note.rule for note in shared.notes}
+    assert row(shared.rates, system="v1")["corrected_rate"] == pytest.approx(0.6, abs=0.03)
+    few = cu.rates(versions(0.6, 0.7, 0.7), calibration="shared")
+    assert set(few.rates["method"]) == {"post-stratified"}
+    assert "error-rates-not-shared" in {note.rule for note in few.notes}
 
 
 def test_slices_name_where_the_judge_fails() -> None:
@@ -500,6 +511,10 @@ def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_
             "threshold='best' is not allowed; give a number, youden, tpr>=R or tnr>=R, with R from 0 to 1",
         ),
         ({"threshold": "0.5"}, "threshold='0.5': table has no metric that gives scores; leave out threshold"),
+        (
+            {"calibration": "shared"},
+            "calibration='shared' needs at least two systems; leave out calibration if the study has one system",
+        ),
         ({"confidence": 1.0}, "confidence=1.0: must lie between 0 and 1, both excluded"),
     ],
 )
@@ -635,6 +650,18 @@ def table_of_versions(*, n_labelled: tuple[int, ...]) -> pl.DataFrame:
             for k, n in enumerate(n_labelled)
         ]
     )
+
+
+@pytest.mark.parametrize(("sd", "is_equivalent"), [(0.0175, True), (0.0195, False)])
+def test_equivalence_is_two_one_sided_tests_at_level_alpha(sd: float, *, is_equivalent: bool) -> None:
+    # The difference is .02, so the distance from the margin of .05 is 1.71 or 1.54 standard errors (quantile 1.645).
+    quantiles = norm.ppf((np.arange(2000) + 0.5) / 2000)
+    none = np.zeros(2001)
+    first, second = (
+        SimpleNamespace(n_both_labels=50, error_rates={"tpr": tpr, "tnr": none}, pairs=None)
+        for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
+    )
+    assert has_equivalent_rates([first, second], alpha=0.05) is is_equivalent  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("n", [9, 10])

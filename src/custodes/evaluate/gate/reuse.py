@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ threshold to the upper bound of the statistic if that is less."""
 
 POWER = 0.5
 """If the power is below this value, a gate that does not open is inconclusive."""
+
+ADDED = 60
+"""Number of new labels for which `status` states the effect on the power."""
 
 HORIZON = 100
 """Maximum number of further candidates for which power is computed."""
@@ -360,16 +363,34 @@ def _gain(tests: LedgerTests) -> str:
 
 
 def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
-    """Return the state of the ledger, with sentences about the remaining power."""
-    n_further_candidates = _Sequence(ledger, level).count_further_candidates(tests)
+    """Return the state of the ledger, with sentences about the remaining power, now and with `ADDED` new labels."""
+    n_labels = len(tests.labels)
+    precisions_with_added_labels = (
+        precision.with_labels((n_labels + ADDED) / n_labels) for precision in tests.precisions
+    )
+    tests_with_added_labels = replace(tests, precisions=tuple(precisions_with_added_labels))
+    until_text, until_text_with_added_labels = (
+        f"until candidate {len(ledger.candidates) + n_candidates}{' or later' if n_candidates == HORIZON else ''}"
+        if n_candidates
+        else ""
+        for n_candidates in map(_Sequence(ledger, level).count_further_candidates, (tests, tests_with_added_labels))
+    )
     event_text = f"true value {_gain(tests)} above the threshold"
-    horizon_text = " or later" if n_further_candidates == HORIZON else ""
     power_text = (
-        f"A {event_text} is detected with a probability above {POWER} until candidate "
-        f"{len(ledger.candidates) + n_further_candidates}{horizon_text}, if no further candidate opens the gate."
-        if n_further_candidates
+        f"A {event_text} is detected with a probability above {POWER} {until_text}, if no further candidate opens the "
+        "gate."
+        if until_text
         else f"The power is too low for a further candidate: a {event_text} would be detected with a probability of at "
         f"most {POWER}."
     )
-    reason = f"{power_text} {len(tests.labels)} new labels start a new generation."
-    return _build_answer(ledger, tests, outcome=UNTESTED, reason=reason)
+    power_text_with_added_labels = (
+        f"the probability is above {POWER} {until_text_with_added_labels}"
+        if until_text_with_added_labels
+        else "the power is still too low"
+    )
+    added_text = (
+        f"With {ADDED} new labels, {power_text_with_added_labels}. {n_labels} new labels start a new generation."
+        if n_labels > ADDED
+        else f"With {ADDED} new labels, a new generation starts."
+    )
+    return _build_answer(ledger, tests, outcome=UNTESTED, reason=f"{power_text} {added_text}")

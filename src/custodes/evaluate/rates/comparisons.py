@@ -22,6 +22,8 @@ from custodes.stats.rates.posterior import DRAWS, PRIOR, correlate_draws, two_si
 from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
+EQUIVALENCE_MARGIN = 0.05
+"""Two systems may share error rates if both the TPR and the TNR of the systems differ by less than this value."""
 FEWEST_OF_LABEL = 10
 """Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3
@@ -255,6 +257,18 @@ def add_decisions(
             "decision": "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else sign_text,
             "favoured": favoured_systems.pop() if len(favoured_systems) == 1 else "",
         }
+
+
+def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
+    """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
+    difference_intervals = (
+        estimate_interval(_error_rate_difference(*rates_pair, rate_name), 1 - 2 * alpha)
+        for rates_pair in combinations(system_rates, 2)
+        for rate_name in ERROR_RATES
+    )
+    return all(
+        interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in difference_intervals
+    )
 
 
 def slice_row(

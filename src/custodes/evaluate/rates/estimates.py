@@ -149,6 +149,8 @@ class JudgeRates:
         Posterior draws of the corrected rate.
     rate_variance : float
         Posterior variance of the corrected rate.
+    unjudged : array of shape (1 + draws, labels)
+        Proportion of outputs that have each human label and no label of the judge: estimate and draws.
     pairs : StratifiedLabels or None
         Outputs by the judge's label, for measures of agreement. With random sampling, stratum proportions come from
         outputs with both labels. None if there is no judge.
@@ -163,14 +165,15 @@ class JudgeRates:
         outputs; number of outputs without a label of the judge that do not.
     rarer : float
         Number of human labels with the less frequent label.
-    human_n : float
-        Effective number of labels of the annotators.
+    judge_n, human_n : float
+        Effective number of labels of the judge and of the annotators.
     unlabelled : float
         Proportion of outputs in strata without any human label.
     """
 
     rate_draws: Floats
     rate_variance: float
+    unjudged: Floats
     pairs: StratifiedLabels | None
     influence: Floats
     human_influence: Floats
@@ -183,8 +186,28 @@ class JudgeRates:
     n_unjudged: int
     n_left_out: int
     rarer: float
+    judge_n: float
     human_n: float
     unlabelled: float
+
+    def with_error_rates(self, pooled: StratifiedLabels, *, confidence: float) -> JudgeRates:
+        """Return the rates of the same outputs, corrected by the TPR and TNR of `pooled` (Rogan and Gladen)."""
+        if not self.n:
+            return self
+        effective_judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
+        effective_label_counts = pooled.effective(pooled.influence(positive_rate)).labelled
+        judged_estimate_and_draws = positive_rate(
+            joint_posterior(
+                LabelCounts(effective_label_counts, effective_judge_counts), sampling="by-label", rng=pooled.rng
+            )
+        )
+        estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * judged_estimate_and_draws + self.unjudged[:, 1]
+        return replace(
+            self,
+            rate_draws=estimate_and_draws[1:],
+            rate_variance=float(estimate_and_draws[1:].var()),
+            corrected=estimate_interval(estimate_and_draws, confidence),
+        )
 
     @property
     def rate_values(self) -> Floats:
@@ -324,17 +347,19 @@ def judge_rates(
         rate_strata, stratum=np.zeros_like(stratum_of_output), n_strata=1, sampling="random", totalled=label_weights
     )
     human_influence = unstratified_labels.influence(positive_rate)
-    effective_n_human = float(unstratified_labels.effective(human_influence).labelled.sum())
+    effective_n_human, effective_n_judged = float(unstratified_labels.effective(human_influence).labelled.sum()), 0.0
     corrected_rate = human_rate = judge_rate = UNDEFINED
-    rate_draws, corrected_rate_variance = np.full(1, np.nan), np.nan
+    rate_draws, corrected_rate_variance, unjudged_shares = np.full(1, np.nan), np.nan, np.zeros((1, 2))
     stratum_counts = rate_strata.counts
     if n_both_labels and n_estimated_outputs:
         has_divided_strata = rate_strata.n_strata > n_undivided_strata + (not is_judged_output.all())
         prior_weight = NEUTRAL_PRIOR if (has_divided_strata or sampling == "by-judge") and strata is None else PRIOR
         effective_counts = rate_strata.effective(influence)
+        joint_estimate_and_draws = rate_strata.posterior(effective_counts, prior=prior_weight)
         is_variance_defined = sampling != "by-label" and len(outputs.words) == 2
         corrected_rate_variance = rate_variance(effective_counts, prior=prior_weight) if is_variance_defined else np.nan
-        estimate_and_draws = positive_rate(rate_strata.posterior(effective_counts, prior=prior_weight))
+        estimate_and_draws = positive_rate(joint_estimate_and_draws)
+        unjudged_shares = joint_estimate_and_draws[:, np.unique(stratum_of_output[~is_judged_output])].sum(axis=1)
         rate_draws, corrected_rate = estimate_and_draws[1:], estimate_interval(estimate_and_draws, confidence)
     if n_labelled and sampling == "random":
         human_rate = _wilson(float(positive_rate(unstratified_labels.estimate)), effective_n_human, confidence)
@@ -355,6 +380,7 @@ def judge_rates(
     return JudgeRates(
         rate_draws=rate_draws,
         rate_variance=corrected_rate_variance,
+        unjudged=unjudged_shares,
         pairs=label_strata,
         influence=influences_of_all_outputs[0],
         human_influence=influences_of_all_outputs[1],
@@ -367,6 +393,7 @@ def judge_rates(
         n_unjudged=n_estimated_outputs - n_judged_outputs,
         n_left_out=int(outputs.number[is_selected & ~is_used_output].sum()),
         rarer=float(stratum_counts.labelled.sum(axis=0).min()),
+        judge_n=effective_n_judged,
         human_n=effective_n_human,
         unlabelled=0.0
         if sampling == "by-label"

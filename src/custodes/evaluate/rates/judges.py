@@ -15,7 +15,7 @@ from custodes.answers.tables import count, label, score, share, table
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
-from custodes.evaluate.rates.comparisons import estimate_with_bounds
+from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_with_bounds
 from custodes.evaluate.rates.estimates import EstimateSettings, JudgeRates
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, values_of_codes
@@ -451,8 +451,13 @@ def judge_notes(
     judge: JudgeLabels,
     overall_rates: JudgeRates,
     sampling: Sampling,
+    *,
+    is_sharing_rejected: bool = False,
 ) -> list[Note]:
-    """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
+    """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs.
+
+    `is_sharing_rejected` tells whether systems should share error rates that are not shown to be equivalent.
+    """
     sampling_p, _, system_text = sampling_test(outputs, [judge], sampling, by_system=True)
     estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False, names=("accuracy", "mcc"))
     scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
@@ -484,6 +489,12 @@ def judge_notes(
             estimate_of_measure["mcc"].high < 0,
             f"the labels of {judge.name} contradict the human labels (MCC {estimate_of_measure['mcc'].value:.2f}); "
             "check which label is positive and whether higher scores are better",
+        ),
+        (
+            "error-rates-not-shared",
+            is_sharing_rejected and len(outputs.systems) > 1,
+            f"{judge.name}: no test shows that TPR and TNR of the systems differ by less than {EQUIVALENCE_MARGIN}, so "
+            "each system is corrected by the human labels of its outputs alone",
         ),
         aspect=outputs.aspect,
     )

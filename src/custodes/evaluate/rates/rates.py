@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -23,13 +23,11 @@ from custodes.evaluate.rates.comparisons import (
     add_findings,
     difference_rows,
     estimate_with_bounds,
+    has_equivalent_rates,
     slice_rows,
 )
-from custodes.evaluate.rates.estimates import (
-    EstimateSettings,
-    JudgeRates,
-)
-from custodes.evaluate.rates.judge_labels import judges_of, parsed_threshold
+from custodes.evaluate.rates.estimates import EstimateSettings, JudgeRates
+from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of, parsed_threshold
 from custodes.evaluate.rates.judges import (
     FEW_LABELS,
     MEASURES,
@@ -48,6 +46,9 @@ from custodes.evaluate.rates.judges import (
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
+
+Calibration = Literal["within", "shared"]
+"""Source of a judge's error rates: the labels of each system alone, or the labels of all systems jointly."""
 
 
 @result
@@ -82,7 +83,7 @@ class Rates(Result):
         ),
         label(
             "method",
-            "`post-stratified`, `rogan-gladen` or `human labels`",
+            "`post-stratified`, `rogan-gladen`, `human labels`, or `rogan-gladen, shared` if systems share error rates",
             essential=False,
         ),
         count(
@@ -275,6 +276,8 @@ class Rates(Result):
     consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (each label counts as the "
     "proportion of annotators who gave it).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
+    calibration="Estimate error rates of the judge within each system, or jointly (shared) if the systems have "
+    "equivalent error rates.",
     epsilon="Margin by which a judge may be worse than an annotator: .2 for experts, .15 for trained annotators, .1 "
     "for crowd workers.",
 )
@@ -286,6 +289,7 @@ def rates(
     sampling: Sampling = "random",
     consensus: Consensus = "vote",
     threshold: str | None = None,
+    calibration: Calibration = "within",
     epsilon: float = 0.2,
     confidence: float = 0.95,
     alpha: float = 0.05,
@@ -338,6 +342,7 @@ def rates(
         by=by,
         sampling=sampling,
         threshold=threshold,
+        calibration=calibration,
         epsilon=epsilon,
         confidence=confidence,
         alpha=alpha,
@@ -347,6 +352,10 @@ def rates(
         (
             threshold is not None and not any(aspect_outputs.is_score.any() for aspect_outputs in outputs_of_aspects),
             f"threshold={threshold!r}: {selected_study.name} has no metric that gives scores; leave out threshold",
+        ),
+        (
+            calibration == "shared" and max(len(aspect_outputs.systems) for aspect_outputs in outputs_of_aspects) < 2,
+            "calibration='shared' needs at least two systems; leave out calibration if the study has one system",
         ),
         (
             sampling != "random" and not any(aspect_outputs.metrics for aspect_outputs in outputs_of_aspects),
@@ -367,6 +376,7 @@ def _answer(
     by: str | None,
     sampling: Sampling,
     threshold: str | None,
+    calibration: Calibration,
     epsilon: float,
     confidence: float,
     alpha: float,
@@ -386,10 +396,10 @@ def _answer(
     notes = label_notes(relabelled_outputs, positive)
     for binary_view in binary_views:
         for judge in judges_of(binary_view, (threshold or "youden") if is_binary else None):
-            rates_of_system = judge.rates_by_system(binary_view, **settings)
+            rates_of_system, method = _system_estimates(binary_view, judge, settings, calibration, alpha=alpha)
             label_name = binary_view.words[1]
             rows_of_table["rates"] += [
-                _rate_row(judge.name, system, label_name, system_rates, sampling)
+                _rate_row(judge.name, system, label_name, system_rates, method)
                 for system, system_rates in rates_of_system.items()
             ]
             notes += rate_notes(binary_view, judge, rates_of_system, sampling)
@@ -408,7 +418,10 @@ def _answer(
                 overall_rates = judge.threshold_judge.rates(binary_view, **settings)
                 rows_of_table["judges"].append(judge_row(binary_view, judge, overall_rates, confidence=confidence))
                 rows_of_table["confusion"] += confusion_rows(binary_view, judge.name, overall_rates)
-                notes += judge_notes(binary_view, judge, overall_rates, sampling)
+                is_sharing_rejected = calibration == "shared" and "shared" not in method
+                notes += judge_notes(
+                    binary_view, judge, overall_rates, sampling, is_sharing_rejected=is_sharing_rejected
+                )
                 rows_of_table["roc"] += roc_rows(binary_view, judge)
                 rows_of_table["calibration"] += calibration_rows(binary_view, judge, confidence=confidence)
     for judge in () if is_binary else comparable_judges(relabelled_outputs):
@@ -426,12 +439,28 @@ def _answer(
     return Rates.part(outputs.aspect, **rows_of_table), notes
 
 
-def _rate_row(
-    metric: str, system: str, label_name: str, system_rates: JudgeRates, sampling: Sampling
-) -> dict[str, Any]:
+def _system_estimates(
+    outputs: LabelledOutputs, judge: JudgeLabels, settings: EstimateSettings, calibration: Calibration, *, alpha: float
+) -> tuple[dict[str, JudgeRates], str]:
+    """Return the estimates for each system, and the method; systems share error rates if the rates are equivalent."""
+    rates_of_system = judge.rates_by_system(outputs, **settings)
+    if (
+        calibration == "shared"
+        and len(rates_of_system) > 1
+        and has_equivalent_rates(list(rates_of_system.values()), alpha=alpha)
+        and (pooled_labels := judge.threshold_judge.rates(outputs, **settings).pairs) is not None
+    ):
+        shared_rates = {
+            system: system_rates.with_error_rates(pooled_labels, confidence=settings["confidence"])
+            for system, system_rates in rates_of_system.items()
+        }
+        return shared_rates, "rogan-gladen, shared"
+    correction_method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
+    return rates_of_system, "human labels" if judge.name == HUMAN else correction_method
+
+
+def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRates, method: str) -> dict[str, Any]:
     human_rate, corrected_rate = system_rates.human, system_rates.corrected
-    correction_method = "rogan-gladen" if sampling == "by-label" else "post-stratified"
-    method = "human labels" if metric == HUMAN else correction_method
     n_saved_labels = np.nan
     if np.isfinite(human_rate.value) and system_rates.rate_variance > 0:
         variance_ratio = system_rates.human_variance / system_rates.rate_variance

@@ -186,6 +186,10 @@ class Precision(NamedTuple):
     error: float = 0.0
     whole: bool = False
 
+    def with_labels(self, label_factor: float) -> Precision:
+        """Return the precision with `label_factor` times as many labels."""
+        return self._replace(trials=float(round(self.trials * label_factor)), error=self.error / label_factor**0.5)
+
     def effective_critical(self, critical: float) -> float:
         """Return the effective critical value of a test.
 
