@@ -143,8 +143,8 @@ class Complementarity(Result):
         ),
         count(
             "rank_sum_cluster",
-            "community by the correlation of sums of ranks, as in appendix B.2 of the paper; null if the components "
-            "exclude the rater",
+            "group of raters with correlated sums of ranks (Louvain communities, appendix B.2 of the paper); null if "
+            "the rater is not part of the table `components`",
         ),
         essential=False,
     )

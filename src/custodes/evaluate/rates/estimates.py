@@ -30,7 +30,7 @@ from custodes.stats.rates.selective import designed_strata
 from custodes.stats.ratios import ratio
 
 FEWEST_DESIGNED = 10
-"""Minimum number of human labels in each part of a stratum that is divided by inclusion probability."""
+"""A stratum is split by inclusion probability only if each part has at least this number of human labels."""
 
 
 UNSEEN = 0.01

@@ -34,7 +34,7 @@ CANDIDATES = 20
 """Number of thresholds that are tested; thresholds are quantiles of the confidence of all outputs."""
 
 CLASSES = (0.1, 0.25, 0.5)
-"""Quantiles of the confidence that separate classes, if labels are allocated by expected error."""
+"""Quantiles of the confidence. They divide the outputs into classes if labels are allocated by expected error."""
 
 UNIFORM = 0.25
 """Proportion of labels that is allocated to classes by size, so that classes with few errors have some labels."""
