@@ -334,7 +334,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         n_clipped_of_column = ((metric_scores < self._numbers("low")) | (metric_scores > self._numbers("high"))).sum(
             axis=0
         )
-        clipped_labels = [
+        clipped_metric_labels = [
             metric_column.label
             for metric_column, n_clipped in zip(self.columns, n_clipped_of_column, strict=True)
             if n_clipped
@@ -355,8 +355,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             (
                 "clipped",
                 total_clipped_scores,
-                f"{total_clipped_scores} scores of {join_labels(clipped_labels)} outside the bounds of the model are "
-                "clipped",
+                f"{total_clipped_scores} scores of {join_labels(clipped_metric_labels)} outside the bounds of the model "
+                "are clipped",
             ),
             (
                 "fitted-on",

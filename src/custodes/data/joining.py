@@ -90,13 +90,18 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
     This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
     such as `passed` do not become human labels, because a program may have given these labels.
     """
-    is_label_study = [bool(study.labels) and study.metrics == (LABEL,) for study in studies]
+    has_only_label_column = [bool(study.labels) and study.metrics == (LABEL,) for study in studies]
     have_only_metrics = all(
         study.metrics and LABEL not in study.metrics
-        for study, has_labels in zip(studies, is_label_study, strict=True)
+        for study, has_labels in zip(studies, has_only_label_column, strict=True)
         if not has_labels
     )
-    if sum(is_label_study) != 1 or len(studies) < 2 or any(study.humans for study in studies) or not have_only_metrics:
+    if (
+        sum(has_only_label_column) != 1
+        or len(studies) < 2
+        or any(study.humans for study in studies)
+        or not have_only_metrics
+    ):
         return studies
     return [
         replace(study, raters=study.raters.with_kinds({LABEL: "human"})).with_notes(
@@ -108,7 +113,7 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
         )
         if has_labels
         else study
-        for study, has_labels in zip(studies, is_label_study, strict=True)
+        for study, has_labels in zip(studies, has_only_label_column, strict=True)
     ]
 
 

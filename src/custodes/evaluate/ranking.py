@@ -319,8 +319,8 @@ def _outcome_counter(
     cluster_cells: ClusterCells, rater_signs: Signs, *, clustered: bool
 ) -> Callable[[Floats], tuple[NDArray[Any], NDArray[Any]]]:
     """Return a function that computes a rater's counts and effective counts, (b, pairs, 3), from bootstrap weights."""
-    has_preference = rater_signs != ABSENT
-    sum_outcomes = cluster_cells.sums(has_preference, has_preference, cell=1 - rater_signs, width=3)
+    has_sign = rater_signs != ABSENT
+    sum_outcomes = cluster_cells.sums(has_sign, has_sign, cell=1 - rater_signs, width=3)
     cluster_outcome_rows = cluster_cells.rows(outcome_codes(rater_signs), width=3)
     net_wins_of_row = cluster_outcome_rows.counts[:, 0] - cluster_outcome_rows.counts[:, 2]
     make_pair_sums = partial(

@@ -117,14 +117,14 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
     metric_names = list(dict.fromkeys(raters.raters[rater_index] for rater_index in metric_indices))
     family_of_rater_index: dict[int, str] = {}
     for name_pattern in value_list("variants", variants, labels=metric_names):
-        matching_metrics = select_labels(name_pattern, metric_names, option="variants", what="metric")
+        matching_metric_names = select_labels(name_pattern, metric_names, option="variants", what="metric")
         rater_indices = [
-            rater_index for rater_index in metric_indices if raters.raters[rater_index] in matching_metrics
+            rater_index for rater_index in metric_indices if raters.raters[rater_index] in matching_metric_names
         ]
         family_name = name_pattern.replace("*", "").strip("-_.: ")
         if (
             not family_name
-            or family_name in {*raters.raters} - {*matching_metrics}
+            or family_name in {*raters.raters} - {*matching_metric_names}
             or family_of_rater_index.keys() & {*rater_indices}
             or family_name in family_of_rater_index.values()
         ):
@@ -133,8 +133,10 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
                 "metric can match only one pattern; give patterns such as 'rouge*,bleu*'"
             )
         family_of_rater_index |= dict.fromkeys(rater_indices, family_name)
-    family_names = [family_of_rater_index.get(rater_index, rater) for rater_index, rater in enumerate(raters.raters)]
-    rater_names = list(map(name_of, family_names, raters.rater_aspects))
+    family_or_rater_names = [
+        family_of_rater_index.get(rater_index, rater) for rater_index, rater in enumerate(raters.raters)
+    ]
+    rater_names = list(map(name_of, family_or_rater_names, raters.rater_aspects))
     rater_indices_of_name = equal_positions(rater_names)
     first_rater_indices = [int(rater_indices[0]) for rater_indices in rater_indices_of_name]
     averaged_scores = np.stack(
@@ -148,7 +150,7 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
     return replace(
         raters,
         names=tuple(dict.fromkeys(rater_names)),
-        raters=tuple(family_names[rater_index] for rater_index in first_rater_indices),
+        raters=tuple(family_or_rater_names[rater_index] for rater_index in first_rater_indices),
         kinds=tuple(raters.kinds[rater_index] for rater_index in first_rater_indices),
         rater_aspects=tuple(raters.rater_aspects[rater_index] for rater_index in first_rater_indices),
         scores=averaged_scores,

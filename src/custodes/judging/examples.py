@@ -111,14 +111,14 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
             sign_rows = combine_annotators(nw.from_native(verdict_rows.lazy().rename({"preference": "sign"})), "vote")
         else:
             mean_score_rows = _means(human_rating_rows, study)
-            tie_threshold = pl.lit(human_threshold(mean_score_rows["score"].to_numpy(), None))
+            score_tie_threshold = pl.lit(human_threshold(mean_score_rows["score"].to_numpy(), None))
             sign_rows = score_differences(
-                nw.from_native(mean_score_rows.lazy().with_columns(rater=0, threshold=tie_threshold))
+                nw.from_native(mean_score_rows.lazy().with_columns(rater=0, threshold=score_tie_threshold))
             )
         for item, system_a, system_b, sign in sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
             winner, loser = (system_a, system_b) if sign > 0 else (system_b, system_a)
-            human_labels = [((winner, loser), A), ((loser, winner), B)] if sign else [((system_a, system_b), TIE)]
-            items_and_labels += [(item, human_label) for human_label in human_labels]
+            labels_of_pair = [((winner, loser), A), ((loser, winner), B)] if sign else [((system_a, system_b), TIE)]
+            items_and_labels += [(item, human_label) for human_label in labels_of_pair]
     else:
         lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
         for item, system, mean_score in _means(human_rating_rows, study).iter_rows():

@@ -399,8 +399,10 @@ def _family(
         # By rows: count_nonzero with an axis is several times slower.
         return np.array(
             [
-                np.count_nonzero(hypothesis_draws >= observed_value)
-                for hypothesis_draws, observed_value in zip(draws, observed_statistic[hypotheses].tolist(), strict=True)
+                np.count_nonzero(draws_of_hypothesis >= observed_value)
+                for draws_of_hypothesis, observed_value in zip(
+                    draws, observed_statistic[hypotheses].tolist(), strict=True
+                )
             ]
         )
 

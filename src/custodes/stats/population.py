@@ -77,16 +77,16 @@ def _draws_of_pattern(scores: Floats, n_units: float) -> Floats:
     )
     if n_systems < FEWEST_SYSTEMS or n_resamples < 2 or n_units < 2:
         return np.where(is_undefined_resample_score, np.nan, resampled_scores * scale_of_rater)
-    n_defined_resamples, error_factor = is_defined_score[..., 1:].sum(axis=2), n_units / (n_units - 1)
-    resample_errors = (
+    n_defined_resamples, error_variance_factor = is_defined_score[..., 1:].sum(axis=2), n_units / (n_units - 1)
+    resample_deviations = (
         resampled_scores - (resampled_scores.sum(axis=3) / np.maximum(n_defined_resamples, 1))[..., np.newaxis]
     )
-    resample_errors[:, is_undefined_resample_score] = 0.0
+    resample_deviations[:, is_undefined_resample_score] = 0.0
     # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
     noise_covariance = np.einsum(
         "ijsm,sm->mij",
-        np.einsum("ismb,jsmb->ijsm", resample_errors, resample_errors),
-        error_factor / (np.maximum(n_defined_resamples - 1, 1) * (n_systems - 1)),
+        np.einsum("ismb,jsmb->ijsm", resample_deviations, resample_deviations),
+        error_variance_factor / (np.maximum(n_defined_resamples - 1, 1) * (n_systems - 1)),
     )
     noise_variances = np.einsum("mii->mi", noise_covariance)  # a view
     ridge_of_metric = _RIDGE * (np.einsum("ism,ism->mi", observed_scores, observed_scores) + noise_variances)
@@ -97,22 +97,22 @@ def _draws_of_pattern(scores: Floats, n_units: float) -> Floats:
     value_and_error_shrinkage = _shrinkage(
         np.einsum("mij,jsm->ims", whitening_matrix, observed_scores), n_systems - 1, n_resamples
     )
-    population_draws = np.zeros(resample_errors.shape)
-    for triangle_entries, values_to_shrink, factor in zip(
+    population_draws = np.zeros(resample_deviations.shape)
+    for triangle_entries, values_to_shrink, noise_scale in zip(
         value_and_error_shrinkage,
-        (observed_scores[..., np.newaxis], resample_errors),
-        (1.0, np.sqrt(error_factor)),
+        (observed_scores[..., np.newaxis], resample_deviations),
+        (1.0, np.sqrt(error_variance_factor)),
         strict=True,
     ):
         symmetric_matrices = np.array([triangle_entries[:2], triangle_entries[1:]])  # (row, column, metrics, B)
         shrinkage_matrices = np.einsum(
             "mjb,bimn->jimn",
-            noise_cholesky * factor,
+            noise_cholesky * noise_scale,
             np.einsum("mai,abmn->bimn", whitening_matrix, symmetric_matrices),
         )
-        for rater_draws, shrinkage_of_values in zip(population_draws, shrinkage_matrices, strict=True):
-            for shrinkage, values in zip(shrinkage_of_values, values_to_shrink, strict=True):
-                rater_draws += shrinkage * values
+        for rater_draws, shrinkage_row in zip(population_draws, shrinkage_matrices, strict=True):
+            for shrinkage_coefficients, values in zip(shrinkage_row, values_to_shrink, strict=True):
+                rater_draws += shrinkage_coefficients * values
     population_draws *= scale_of_rater
     population_draws[:, is_undefined_resample_score] = np.nan
     return population_draws

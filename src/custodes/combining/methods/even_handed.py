@@ -48,13 +48,13 @@ def even_handed(training: TrainingData) -> Formula:
             ).predict(training.x[is_held_out_row])
     largest_partialities = np.nan_to_num(_largest_partiality(training, predictions), nan=np.inf)
     if training.max_partiality is None:
-        mean_scores = np.array(
+        mean_objective_of_strength = np.array(
             [
                 mean_of_defined(training.fold_scores(predictions_of_strength, fold_of_row))
                 for predictions_of_strength in predictions
             ]
         )
-        largest_partialities[mean_scores < mean_scores[0] - TOLERATED] = np.inf
+        largest_partialities[mean_objective_of_strength < mean_objective_of_strength[0] - TOLERATED] = np.inf
     elif (largest_partialities <= training.max_partiality).any():
         largest_partialities = np.where(largest_partialities <= training.max_partiality, 0.0, np.inf)
     return penalised_formula(int(np.argmin(largest_partialities)), training)

@@ -122,7 +122,7 @@ def _glob_regex(text: str) -> str:
 def _read_verdict(
     cell: str,
     kinds_and_patterns: Sequence[tuple[str, re.Pattern[str]]],
-    allowed_words: Collection[str],
+    allowed_winner_words: Collection[str],
     *,
     has_position_pattern: bool,
 ) -> str:
@@ -131,7 +131,7 @@ def _read_verdict(
         phrase_match = pattern.fullmatch(cell)
         if phrase_match and pattern_kind == "tie":
             return "tie"
-        if phrase_match and _normalise_word(phrase_match[1]) in allowed_words:
+        if phrase_match and _normalise_word(phrase_match[1]) in allowed_winner_words:
             return (
                 LETTERS.get(phrase_match[1].lower(), phrase_match[1]) if pattern_kind == "position" else phrase_match[1]
             )

@@ -120,7 +120,7 @@ def _add_samples(
         references = [sample.target] if isinstance(sample.target, str) and sample.target else []
         log_records.sources.append((item_label, _prompt(sample.arguments), references))
         filter_suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
-        for metric_name in sample.metrics or [record_key for record_key in record if record_key not in NON_METRIC_KEYS]:
+        for metric_name in sample.metrics or [field_name for field_name in record if field_name not in NON_METRIC_KEYS]:
             score_number = parse_number(record.get(metric_name))
             if score_number is None and record.get(metric_name) is not None:
                 non_number_count_of_metric[metric_name] += 1

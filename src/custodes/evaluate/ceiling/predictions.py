@@ -104,9 +104,9 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
     annotator_ratings, annotator_halves = target.split_annotators(rng)
     half_means, other_half_means = (
         np.stack(
-            [target.rows(mean_of_defined(annotator_ratings[halves[position]], axis=0)) for halves in annotator_halves]
+            [target.rows(mean_of_defined(annotator_ratings[halves[half_index]], axis=0)) for halves in annotator_halves]
         )
-        for position in (0, 1)
+        for half_index in (0, 1)
     )
     agreement_draws = replace(target, y=half_means).agreement(other_half_means)
     is_defined_split = np.isfinite(agreement_draws[0])

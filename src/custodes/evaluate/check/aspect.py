@@ -68,13 +68,13 @@ def _annotator_problems(comparison: RaterComparison, human_comparisons: Comparis
 def _negative_metrics(comparison: RaterComparison, negated_raters: Set[str]) -> Iterator[Problem]:
     """Yield metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
     alpha = 1 - AGAINST_CONFIDENCE
-    item_scores = comparison.scores
-    if not (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any():
+    rater_scores = comparison.scores
+    if not (np.isfinite(rater_scores.human) & np.isfinite(rater_scores.metrics)).any():
         return
-    metric_scores = item_scores.metrics.reshape(len(item_scores.metrics), -1)
+    flat_metric_scores = rater_scores.metrics.reshape(len(rater_scores.metrics), -1)
     if (
         not comparison.design.has_item_weights
-        and not (correlation.kendall(item_scores.human.ravel(), metric_scores) < 0).any()
+        and not (correlation.kendall(rater_scores.human.ravel(), flat_metric_scores) < 0).any()
     ):
         return  # the tests below take several times as long
     empty_draws = np.empty((0, comparison.design.n_units), dtype=np.int8)

@@ -90,7 +90,7 @@ def label_agreement_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of the table `repeated_labels`."""
     label_rows = repeated_labels(study, preferences.aspect)
-    label_scale = study.labels.get(preferences.aspect)
+    declared_labels = study.labels.get(preferences.aspect)
     result_rows: list[dict[str, Any]] = []
     for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)
@@ -140,7 +140,7 @@ def label_agreement_rows(
                     "alpha",
                     alpha(
                         coincidence_table_draws,
-                        scale="ordinal" if label_scale is None or label_scale.ordered else "nominal",
+                        scale="ordinal" if declared_labels is None or declared_labels.ordered else "nominal",
                     ),
                     bounds=intervals.CORRELATION,
                     **interval_options,

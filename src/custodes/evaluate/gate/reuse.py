@@ -182,11 +182,11 @@ def ledger_answer(
             )
         if not record:
             return _ledger_state(ledger, tests, level)
-        ledger, candidate = _with_candidate(ledger, tests, level)
+        ledger, candidate_entry = _with_candidate(ledger, tests, level)
         ledger_file.write(
             b"".join(msgspec.json.encode(entry) + b"\n" for entry in ledger.entries[len(earlier_ledger.entries) :])
         )
-    return _build_answer(ledger, tests, outcome=candidate.outcome, reason=candidate.reason)
+    return _build_answer(ledger, tests, outcome=candidate_entry.outcome, reason=candidate_entry.reason)
 
 
 def _with_labels(

@@ -235,10 +235,10 @@ def draw_within_strata(
     Outputs with a negative stratum are not drawn. The order of the rows has no effect.
     """
     is_drawn = np.zeros(len(strata), dtype=bool)
-    rank_of_output = outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy()
+    key_rank_of_output = outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy()
     for stratum_code, n_to_draw in enumerate(n_drawn_by_stratum):
         unlabelled_indices = np.flatnonzero((strata == stratum_code) & ~outputs.has_human_label)
-        unlabelled_indices = unlabelled_indices[np.argsort(rank_of_output[unlabelled_indices])]
+        unlabelled_indices = unlabelled_indices[np.argsort(key_rank_of_output[unlabelled_indices])]
         is_drawn[rng.permutation(unlabelled_indices)[:n_to_draw]] = True
     return is_drawn
 

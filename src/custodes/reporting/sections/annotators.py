@@ -92,13 +92,13 @@ def looks_sentences(look_rows: pl.DataFrame) -> list[str]:
     decided_rows = look_rows.filter(pl.col("said") != "=")
     if decided_rows.is_empty():
         return []
-    is_contradicted = pl.col("margin_now").fill_null(0) * pl.col("decision") <= 0
-    worst_margin = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
-    is_uncertain = (worst_margin * pl.col("decision") <= 0) & (pl.col("refused") > 0)
+    is_unsupported_now = pl.col("margin_now").fill_null(0) * pl.col("decision") <= 0
+    margin_if_refusals_oppose = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
+    is_uncertain = (margin_if_refusals_oppose * pl.col("decision") <= 0) & (pl.col("refused") > 0)
     sentences = [INFLATED]
-    for condition, sentence_start in (
+    for is_affected, sentence_start in (
         (
-            is_contradicted,
+            is_unsupported_now,
             "Without the answers of the excluded annotators, the data no longer support the earlier decision on",
         ),
         (
@@ -106,7 +106,7 @@ def looks_sentences(look_rows: pl.DataFrame) -> list[str]:
             "If all refusals were answers against the decision, the data would not support the decision on",
         ),
     ):
-        pair_names = decided_rows.filter(condition).select(pl.format("{} and {}", "system_a", "system_b")).to_series()
+        pair_names = decided_rows.filter(is_affected).select(pl.format("{} and {}", "system_a", "system_b")).to_series()
         if pair_names.len():
             sentences.append(f"{sentence_start} {names(pair_names.to_list())}.")
     return sentences

@@ -115,7 +115,7 @@ def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison` with the difference from the single metric, favoritism and partiality, best first."""
     differences = result.differences
     # Differences from the single metric; if it is the first method of a pair, the sign is changed.
-    lead_rows = pl.concat(
+    gain_over_single_rows = pl.concat(
         [
             differences.filter(method_b=SINGLE).select(
                 "target",
@@ -134,7 +134,7 @@ def comparison_rows(result: Combine) -> pl.DataFrame:
         ]
     )
     rows = result.comparison
-    for joined_rows in (lead_rows, result.favoritism, result.partiality):
+    for joined_rows in (gain_over_single_rows, result.favoritism, result.partiality):
         rows = rows.join(joined_rows, on=["target", "method"], how="left", maintain_order="left")
     return rows.with_columns(
         what=pl.col("method").replace({method_name: method.label for method_name, method in METHODS.items()})

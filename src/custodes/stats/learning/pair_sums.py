@@ -81,19 +81,24 @@ def pair_sums(
     return row_sums, compute_sums(scores, single_label, row_counts), np.stack(same_label_sums)
 
 
-def _sum_pair_signs(scores: Floats, rows: NDArray[np.intp], labels: Sequence[Ints]) -> tuple[Floats, Floats, Floats]:
+def _sum_pair_signs(
+    scores: Floats, output_indices: NDArray[np.intp], labels: Sequence[Ints]
+) -> tuple[Floats, Floats, Floats]:
     """The result of `pair_sums` for scores (1 + m, n), computed from the signs of the differences of all pairs. Small
     integers are exact in single precision."""
-    n_sums, labels_of_outputs = 2 * len(scores) - 1, np.stack(labels)
-    row_sums, column_sums = np.empty((n_sums, len(rows))), np.zeros((n_sums, scores.shape[1]))
+    n_sign_products, labels_of_outputs = 2 * len(scores) - 1, np.stack(labels)
+    row_sums, column_sums = (
+        np.empty((n_sign_products, len(output_indices))),
+        np.zeros((n_sign_products, scores.shape[1])),
+    )
     same_label_sums = np.empty((len(labels), *row_sums.shape))
-    for row_slice in chunks(len(rows), n_sums * scores.shape[1]):
-        signs = np.sign(scores[:, rows[row_slice], np.newaxis] - scores[:, np.newaxis]).astype(np.float32)
-        sign_products = np.empty((n_sums, *signs.shape[1:]), dtype=np.float32)
+    for row_slice in chunks(len(output_indices), n_sign_products * scores.shape[1]):
+        signs = np.sign(scores[:, output_indices[row_slice], np.newaxis] - scores[:, np.newaxis]).astype(np.float32)
+        sign_products = np.empty((n_sign_products, *signs.shape[1:]), dtype=np.float32)
         sign_products[::2], sign_products[1::2] = signs * signs, signs[0] * signs[1:]
         row_sums[:, row_slice] = sign_products.sum(axis=2)
         column_sums += sign_products.sum(axis=1)
-        has_same_label = labels_of_outputs[:, rows[row_slice], np.newaxis] == labels_of_outputs[:, np.newaxis]
+        has_same_label = labels_of_outputs[:, output_indices[row_slice], np.newaxis] == labels_of_outputs[:, np.newaxis]
         same_label_sums[:, :, row_slice] = [
             np.vecdot(sign_products, mask) for mask in has_same_label.astype(np.float32)
         ]

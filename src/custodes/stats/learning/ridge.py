@@ -263,7 +263,7 @@ def fit_products(
     penalty = _select_penalty(products, column_indices, target_column, penalties)
     gram = products.training[0][np.ix_(column_indices, column_indices)] + penalty_matrix
     return Linear(
-        Scaling(*(scaling_field[column_indices] for scaling_field in products.scaling[0])),
+        Scaling(*(scaling_values[column_indices] for scaling_values in products.scaling[0])),
         np.linalg.solve(gram + penalty * np.eye(len(gram)), products.training[0, column_indices, target_column]),
         float(products.means[0, target_column]),
     )

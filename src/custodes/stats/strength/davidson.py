@@ -200,10 +200,12 @@ def information_of(design: Any, products: Any, weights: Any, variance: Floats) -
     return np.asarray(information)
 
 
-def _row_sum(weights: Floats, rows: Any) -> Floats:
+def _row_sum(row_weights: Floats, sparse_rows: Any) -> Floats:
     """Return the weighted sum (columns,) of the rows of a sparse matrix whose rows have equally many stored entries."""
-    weighted_entries = weights[:, np.newaxis] * rows.data.reshape(len(weights), -1)
-    return np.asarray(np.bincount(rows.indices, weighted_entries.ravel(), rows.shape[1]), dtype=np.float64)
+    weighted_stored_entries = row_weights[:, np.newaxis] * sparse_rows.data.reshape(len(row_weights), -1)
+    return np.asarray(
+        np.bincount(sparse_rows.indices, weighted_stored_entries.ravel(), sparse_rows.shape[1]), dtype=np.float64
+    )
 
 
 def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:

@@ -144,8 +144,8 @@ class StrengthFit:
 
     def residual(self, coefficients: Floats) -> Floats:
         """Return the weighted residuals (n, 2), given coefficients: of half the sign and of the tie indicator."""
-        residuals = self.fit.residual(coefficients)[self.battle_counts.kind, 1 - self.battle_counts.sign]
-        return np.asarray(residuals * self.battles.weight[:, np.newaxis])
+        outcome_residuals = self.fit.residual(coefficients)[self.battle_counts.kind, 1 - self.battle_counts.sign]
+        return np.asarray(outcome_residuals * self.battles.weight[:, np.newaxis])
 
     def scores(self, residual: Floats) -> Any:
         """Return the scores (units, p), sparse: the residuals (n, 2) times the design, summed over each cluster.
