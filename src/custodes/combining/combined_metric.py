@@ -355,8 +355,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             (
                 "clipped",
                 total_clipped_scores,
-                f"{total_clipped_scores} scores of {join_labels(clipped_metric_labels)} outside the bounds of the model "
-                "are clipped",
+                f"{total_clipped_scores} scores of {join_labels(clipped_metric_labels)} outside the bounds of the "
+                "model are clipped",
             ),
             (
                 "fitted-on",
