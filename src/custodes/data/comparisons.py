@@ -156,7 +156,10 @@ class Comparisons(ReadOnlyArrays):
     def keys(self) -> NDArray[np.int64]:
         """(n,): a number that identifies the pair and the item, the same for all raters. The numbers of a rater are
         ascending."""
-        return self.pair.astype(np.int64) * len(self.items) + self.item
+        return self._keys(slice(None))
+
+    def _keys(self, row_slice: slice) -> NDArray[np.int64]:
+        return self.pair[row_slice].astype(np.int64) * len(self.items) + self.item[row_slice]
 
     @cached_property
     def _rater_row_bounds(self) -> Ints:
@@ -222,8 +225,8 @@ class Comparisons(ReadOnlyArrays):
     def joint(self, *rater_positions: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        keys, row_slices = self.keys, list(map(self.rater_rows, rater_positions))
-        keys_of_raters = [keys[row_slice] for row_slice in row_slices]
+        row_slices = list(map(self.rater_rows, rater_positions))
+        keys_of_raters = list(map(self._keys, row_slices))
         have_equal_keys = all(np.array_equal(keys_of_raters[0], other_keys) for other_keys in keys_of_raters[1:])
         union_of_keys = keys_of_raters[0] if have_equal_keys else np.unique(np.concatenate(keys_of_raters))
         signs = np.full((len(rater_positions), len(union_of_keys)), ABSENT, dtype=np.int8)

@@ -16,7 +16,7 @@ from custodes.evaluate.verdict.faults import _failure_sentences, faults
 from custodes.evaluate.verdict.metrics import _best, trust
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
-from custodes.evaluate.verdict.systems import _odds
+from custodes.evaluate.verdict.systems import _odds, interim
 from custodes.evaluate.verdict.view import grouped, rated_systems
 
 BOUNDS = ("", "_low", "_high")
@@ -566,3 +566,17 @@ def test_systems_that_a_metric_over_rates_and_under_rates_are_named_by_verb() ->
         {"system": "C", "finding": "disfavoured"},
     ]
     assert rated_systems(findings) == "over-rates A and under-rates B and C"
+
+
+def test_interim_decisions_name_the_better_system() -> None:
+    rows = [{"system_a": "A", "system_b": b, "decision": decision} for b, decision in zip("BCD", "+-=", strict=True)]
+    tables = [pl.DataFrame(rows, orient="row") for rows in (rows[:0], rows[:1], rows[:2], rows, rows[2:])]
+    *texts, text = (" ".join(interim(view_of({("leaderboard", "interim"): table}))) for table in tables)
+    assert texts[0] == ""
+    assert texts[1] == (
+        "The interim analyses found A better than B. These analyses test each pair separately, and their decisions "
+        "hold only for these annotators."
+    )
+    assert texts[2].startswith("The interim analyses found A better than B and C better than A. These analyses test")
+    assert texts[3].startswith("The interim analyses found A better than B and C better than A; 1 pair is undecided.")
+    assert text.startswith("The interim analyses decided no pair. These analyses test")

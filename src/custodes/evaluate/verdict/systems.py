@@ -56,15 +56,38 @@ def best(view: AspectResults) -> Iterator[str]:
         )
     yield from map(_cycle, view.cycles)
     has_top_cycle = any({*cycle_row["cycle"].split(" > ")} & {*view.top} for cycle_row in view.cycles)
-    if view.split or has_top_cycle or not view.board:
-        return
-    yield _top_group_text(view)
-    if view.removal and len(view.top) == 1:
+    has_ranking = bool(view.board) and not (view.split or has_top_cycle)
+    if has_ranking:
+        yield _top_group_text(view)
+    if has_ranking and view.removal and len(view.top) == 1:
         n_comparisons = sum(system_row["battles"] for system_row in view.board) // 2
         yield (
             f"If {view.removal['removals']} particular comparisons of the {n_comparisons} human comparisons are "
             f"removed, {view.removal['successor']} ranks first (the smallest number found)."
         )
+    yield from interim(view)
+
+
+def interim(view: AspectResults) -> Iterator[str]:
+    """Yield a sentence on decisions of interim analyses, which may differ from the joint test of all pairs."""
+    interim_rows = view.rows("leaderboard", "interim").to_dicts()
+    if not interim_rows:
+        return
+    template_of_decision = {"+": "{system_a} better than {system_b}", "-": "{system_b} better than {system_a}"}
+    decision_texts = [
+        template_of_decision[interim_row["decision"]].format_map(interim_row)
+        for interim_row in interim_rows
+        if interim_row["decision"] in template_of_decision
+    ]
+    n_undecided = len(interim_rows) - len(decision_texts)
+    decisions_text = f"found {names(decision_texts, limit=MOST_LISTED)}" if decision_texts else "decided no pair"
+    undecided_text = (
+        f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decision_texts and n_undecided else ""
+    )
+    yield (
+        f"The interim analyses {decisions_text}{undecided_text}. These analyses test each pair separately, and their "
+        "decisions hold only for these annotators."
+    )
 
 
 def _cycle(cycle_row: Row) -> str:
