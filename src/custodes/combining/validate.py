@@ -348,7 +348,9 @@ def _rivals(
     The metrics are the best single metric of the fit (if this metric is known and in the study) and the best single
     metric in the study.
     """
-    best_single = combined_metric.validation["single"]
+    best_single = combined_metric.validation.get("single")
+    if not isinstance(best_single, dict) or not {"metric", "aspect", "higher_is_better"} <= best_single.keys():
+        raise InputError("the model file does not name the best single metric of the fit; fit the model again")
     rater_name, aspect = best_single["metric"], best_single["aspect"]
     metric_name = name_of(rater_name, aspect)
     single_scores = raw_scores(study, rater_name, aspect, target_task.design.items, target_task.design.systems)
