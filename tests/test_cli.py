@@ -288,7 +288,11 @@ GOOD = [
 @pytest.mark.parametrize(
     ("header", "rows", "fragments"),
     [
-        ("item,system,judge,score", [("i", "A", "x", 1)], ("bad.csv: columns", "ratings, which also needs 'rater'")),
+        (
+            "item,system,judge,score",
+            [("i", "A", "x", 1)],
+            ("bad.csv: columns", "(item, system, rater, score), which also needs 'rater'"),
+        ),
         ("item,system,rater,kind,scores", GOOD, ("'score'", "try --column score=scores ")),
         (LONG, [*GOOD, GOOD[2]], ("bad.csv: the same rating occurs twice, in rows 3, 17", "repeat")),
         (LONG, [r for r in GOOD if r[3] == "human"], ("no metric, as every rater is human; add scores of a metric",)),

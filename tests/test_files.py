@@ -261,7 +261,7 @@ def test_an_output_that_is_an_input_is_refused_by_any_of_its_names(tmp_path: Pat
 def test_an_output_in_a_folder_that_is_read_must_be_new(tmp_path: Path) -> None:
     (tmp_path / "set" / "scores").mkdir(parents=True)
     (tmp_path / "set" / "scores" / "a.txt").write_text("x")
-    with pytest.raises(OptionError, match="it is the input .*set::en-de, or a file in this folder"):
+    with pytest.raises(OptionError, match="it is a file in the input folder .*set::en-de; choose another name"):
         check_distinct_files([tmp_path / "set" / "scores" / "a.txt"], [f"{tmp_path / 'set'}::en-de"])
     check_distinct_files([tmp_path / "set" / "new.txt", tmp_path / "set.txt"], [tmp_path / "set"])
 

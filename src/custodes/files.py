@@ -131,6 +131,7 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
             for file_identity in map(_identity, (real_path, *real_path.parents))
             if file_identity in input_name_of_identity
         ]
+        input_noun = "the input" if _identity(real_path) in input_name_of_identity else "a file in the input folder"
         reject(
             (
                 real_path in real_output_paths,
@@ -138,8 +139,7 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
             ),
             (
                 real_path.exists() and input_names,
-                f"cannot write {output_path}: it is the input {join_labels(input_names[:1])}, or a file in this "
-                "folder; choose another name",
+                f"cannot write {output_path}: it is {input_noun} {join_labels(input_names[:1])}; choose another name",
             ),
         )
         real_output_paths.add(real_path)

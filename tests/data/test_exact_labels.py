@@ -112,8 +112,8 @@ def test_texts_are_exact_in_every_format(
     [
         (
             {"bleu": [1.0, 2.0]},
-            "table: the table has texts and scores (bleu); try --column text=text --columns '{rater}' (in Python "
-            "columns={'text': 'text', 'score': ['{rater}']})",
+            "table: the table has texts and scores (bleu); map both, as in --column text=text --columns "
+            "'metric:{rater}'",
         ),
         ({"source": ["a", "b"]}, "table: item '1' has several values of source ('a', 'b'); give each item one source"),
         (

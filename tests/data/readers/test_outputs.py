@@ -172,7 +172,7 @@ def test_an_output_of_a_struct_says_only_what_it_knows() -> None:
         ({"system": [None], "text": ["x"]}, "column 'system' is empty in row 1; name the system that wrote each text"),
         (
             {"system": ["A"], "text": ["x"], "bleu": [0.5]},
-            "the table has texts and scores (bleu); map the scores, as in --columns 'metric:{rater}', and text=text",
+            "the table has texts and scores (bleu); map both, as in --column text=text --columns 'metric:{rater}'",
         ),
     ):
         assert reading_error(pl.DataFrame({"item": [1], **columns}), reader="outputs") == f"table: {message}"

@@ -30,8 +30,8 @@ def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.Da
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel returns errors of cells through PyArrow
     try:
-        _check_extents(file_bytes, name)
         workbook = fastexcel.read_excel(file_bytes)
+        _check_extents(file_bytes, name)
         requested_sheet_names = (
             workbook.sheet_names if part is None else [select_part(part, workbook.sheet_names, name=name, what="sheet")]
         )

@@ -143,7 +143,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     if score_column_names:
         raise UnfitError(
             f"{where}: the table has texts and scores ({join_labels(score_column_names)})",
-            "; map the scores, as in --columns 'metric:{rater}', and text=text",
+            "; map both, as in --column text=text --columns 'metric:{rater}'",
         )
     labelled_rows = frame.with_columns(
         label_column(frame, column_name, where=where, empty=column_name == "system")
