@@ -120,8 +120,8 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     --------
     >>> import custodes as cu
     >>> result = cu.doctor()
-    >>> result.tests["test"].to_list()[:4]
-    ['numbers', 'threads', 'picture', 'files']
+    >>> result.tests["test"].to_list()[:3]
+    ['numbers', 'picture', 'files']
     >>> result.status
     0
     """
