@@ -10,6 +10,7 @@ import polars as pl
 
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import (
+    LARGEST,
     check_columns,
     check_unique,
     filter_rows,
@@ -76,6 +77,13 @@ class Ratings:
             what="rating",
             hint="number the runs of a rater in a column 'repeat', or remove the duplicate row",
         )
+        largest_score_rows = rating_rows.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
+        is_too_small = pl.col("score").is_between(0, 1 / LARGEST, closed="none")
+        for rater_name, largest_score in largest_score_rows.filter(is_too_small).iter_rows():
+            raise InputError(
+                f"{where}: scores of {rater_name!r} are all below {1 / LARGEST:g} (largest absolute value "
+                f"{largest_score:g}), so their squares underflow; rescale the scores, or take logarithms"
+            )
         reason_texts = label_column(input_frame, "invalid", where=where, empty=True)
         refuse(
             rating_rows["score"].is_not_null() & (reason_texts != ""),
