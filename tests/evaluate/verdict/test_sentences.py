@@ -109,13 +109,13 @@ def test_rates_with_missing_parts_name_only_the_defined_parts() -> None:
     assert sentences(rates=[undefined, unlabelled, no_human, no_judge], judges=[JUDGE])["rates"] == [
         "The corrected rate of pass of A is undefined: TPR is unknown.",
         "judge labels 50 % [40 %, 60 %] of the outputs of B as pass. Without human labels the true rate is unknown.",
-        "About 45 % [40 %, 50 %] of the outputs of C are pass by human judgement (judge alone gives 50 %; 40 human "
-        "labels).",
-        "About 45 % [40 %, 50 %] of the outputs of D are pass by human judgement (human labels alone give 40 % [30 %, "
-        "50 %]; 40 human labels).",
+        "Annotators would label about 45 % [40 %, 50 %] of the outputs of C as pass (judge alone gives 50 %; 40 "
+        "human labels).",
+        "Annotators would label about 45 % [40 %, 50 %] of the outputs of D as pass (human labels alone give 40 % "
+        "[30 %, 50 %]; 40 human labels).",
     ]
     (human,) = sentences(rates=[rate_row("A", metric="human", n_labelled=1)])["rates"]
-    assert human == "About 40 % [30 %, 50 %] of the outputs are pass by human judgement (1 human label)."
+    assert human == "Annotators would label about 40 % [30 %, 50 %] of the outputs as pass (1 human label)."
     systems = [rate_row(f"s{k}") for k in range(7)]
     assert len(sentences(rates=systems, judges=[JUDGE])["rates"]) == 6
     assert len(sentences(judges=[JUDGE | {"metric": f"j{k}"} for k in range(7)])["trust"]) == 6

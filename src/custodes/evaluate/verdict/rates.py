@@ -75,8 +75,8 @@ def _rate(rate_row: Row, *, has_several_systems: bool) -> str:
         (True, plural(rate_row["n_labelled"], "human label")),
     )
     return (
-        f"About {corrected_text if has_judge else human_text} of the outputs{system_text} are {rate_row['label']} by "
-        f"human judgement ({'; '.join(source_texts)})."
+        f"Annotators would label about {corrected_text if has_judge else human_text} of the outputs{system_text} as "
+        f"{rate_row['label']} ({'; '.join(source_texts)})."
     )
 
 
@@ -89,7 +89,7 @@ def _trust(judge_row: Row) -> str:
         )
     return (
         f"{judge_row['metric']} recognises {estimate_with_interval(judge_row, 'tpr', write=percent)} of the outputs "
-        f"that are {judge_row['label']} by human judgement (TPR) and "
+        f"that annotators label as {judge_row['label']} (TPR) and "
         f"{estimate_with_interval(judge_row, 'tnr', write=percent)} of the other outputs (TNR); kappa {kappa}, "
         f"{plural(judge_row['n_labelled'], 'human label')}."
     )
