@@ -561,7 +561,7 @@ def test_a_report_of_labels_has_rates_and_no_leaderboard() -> None:
     page = cu.report(versions(0.8, 0.6, 0.7))
     assert set(page.results) == {"check", "rates"}
     assert "Rate of each system" in page.html
-    assert "About" in page.html
+    assert "Annotators would label about" in page.html
 
 
 def test_one_system_is_referred_to_rates_by_other_questions() -> None:
