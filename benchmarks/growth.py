@@ -189,10 +189,10 @@ case in a separate process. The tables have CPU seconds (user and system) and pe
 {machine()}.{" " + note if note else ""}
 
 An exponent is the slope of the logarithm of time, memory or size of the answer (rows; bytes of the page for `report`)
-against the logarithm of the study's size. It is computed over the upper half of the sizes, after subtraction of the
-smallest study. A cell is `flat` if the difference is below {LEAST_SECONDS:g} s or {LEAST_MB} MB. Every command reads
-its input, so an exponent of 1 cannot be avoided. The bound of an exponent is the larger of 1 and the exponent of the
-answer, plus {TOLERANCE:g} for noise.
+against the logarithm of the study's size. The exponent is computed over the upper half of the sizes, after the values
+of the smallest study are subtracted. A cell is `flat` if the difference is below {LEAST_SECONDS:g} s or
+{LEAST_MB} MB. Every command reads its input, so an exponent of 1 cannot be avoided. The bound of an exponent is the
+larger of 1 and the exponent of the answer, plus {TOLERANCE:g} for noise.
 
 ## Above the bound, or ended by a limit
 {over}

@@ -5,8 +5,9 @@
 Needs the real data (../shared/data beside the project). Every number is the mean over the replications of all aspects;
 `_sd` is the standard deviation over replications, averaged over aspects. `null_error` is the proportion of pairs that
 are decided falsely when systems are permuted within every item. "10,20,40" are the numbers of annotations of a pair at
-which it is analysed. Rows were chosen on these data. On other data, the boundary controls the rate of false decisions,
-but `share` and `correct` may differ. `--metrics` adds rows with one metric, and the errors of each metric alone.
+which the pair is analysed. The rules in the tables were chosen on these data. On other data, the boundary controls the
+rate of false decisions, but `share` and `correct` may differ. `--metrics` adds rows with one metric, and the errors of
+each metric alone.
 """
 
 from __future__ import annotations
