@@ -41,7 +41,7 @@ which system it over-rates or under-rates most, and what it adds to the best oth
   percentage points of win rate. A positive value means that the metric over-rates the system. The interval is not
   adjusted for the selection of the largest value. A star marks a significant partiality (Holm correction over all
   metrics and systems of the data set). A question mark marks an inconclusive result.
-- **to**: the system of the largest partiality.
+- **to**: the system that has this largest partiality.
 - **adds to the best other**: a [ridge regression](combine.md) combines the metric with the other metric of the highest
   agreement. The number is the agreement of this combination on held-out items minus the agreement of the better one of
   the two metrics. For this number, agreement is τ-b over all outputs (on RewardBench, the proportion of pairs). A
@@ -49,7 +49,7 @@ which system it over-rates or under-rates most, and what it adds to the best oth
 - **consistency**: mean τ-b within items over all pairs of the four runs of an LLM judge (HANNA only).
 """
 CONCLUSIONS = """## What may not be concluded
-- A metric without a significant partiality may still be partial. Read the interval.
+- A metric without a significant partiality may still be partial: the interval shows how partial it may be.
 - Partiality is relative to the other systems of a data set, so it may differ in a data set with other systems.
 - On SummEval and HANNA, human ratings are means over several aspects. A metric that measures only one of the aspects is
   therefore partial to systems that are good at this aspect.
