@@ -132,12 +132,12 @@ def _replace_stream_dashes(argv: Sequence[str]) -> list[str]:
     """The command-line arguments with `-` replaced by the path of a stream.
 
     The stream is standard output after `-o`, and standard input otherwise. The parser would read `-` as an option."""
-    return [
-        (STANDARD_OUTPUT if previous_argument in ("-o", "--output") else STANDARD_INPUT)
-        if argument == "-"
-        else re.sub("^(-o|--output)=-$", rf"\1={STANDARD_OUTPUT}", argument)
-        for previous_argument, argument in zip(["", *argv], argv, strict=False)
-    ]
+    arguments = [re.sub("^(-o|--output)=-$", rf"\1={STANDARD_OUTPUT}", argument) for argument in argv]
+    for position, argument in enumerate(argv):
+        if argument == "-":
+            is_output = position > 0 and argv[position - 1] in ("-o", "--output")
+            arguments[position] = STANDARD_OUTPUT if is_output else STANDARD_INPUT
+    return arguments
 
 
 def main() -> None:

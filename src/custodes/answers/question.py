@@ -194,15 +194,18 @@ def question(
             count_origin = data.origin if isinstance(data, OutcomeCounts) else None
             # For counts, selection and tie rules were applied when counting.
             unrecorded_options = (*UNRECORDED, *DEFAULTS) if count_origin else UNRECORDED
+            study_name, study_digest = "assumptions", ""
+            if study:
+                study_name, study_digest = study.name, study.fingerprint()
+            elif count_origin:
+                study_name, study_digest = count_origin.name, count_origin.digest
             provenance = Provenance(
                 question=ask.__name__,
-                study=study.name if study else count_origin.name if count_origin else "assumptions",
-                digest=study.fingerprint() if study else count_origin.digest if count_origin else "",
+                study=study_name,
+                digest=study_digest,
                 counted=count_origin.how if count_origin else {},
                 options={
-                    option_name: str(option_value)
-                    if isinstance(option_value, PurePath)
-                    else option_value  # a path is stored as text
+                    option_name: str(option_value) if isinstance(option_value, PurePath) else option_value
                     for option_name, option_value in options.items()
                     if option_name not in unrecorded_options
                 },

@@ -65,21 +65,11 @@ def counting_origin(
     >>> counting_origin(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
     {'human': ['ann'], 'ties': 0.0}
     """
-    return Origin(
-        how={
-            option_name: option_value
-            for option_name, option_value in (
-                {
-                    option_name: [name_or_names]
-                    if isinstance(name_or_names, str)
-                    else name_or_names and [*name_or_names]
-                    for option_name, name_or_names in (("human", human), ("metrics", metrics), ("systems", systems))
-                }
-                | settings
-            ).items()
-            if option_value not in (None, "", [], ())
-        }
-    )
+    options = {"human": human, "metrics": metrics, "systems": systems}
+    for option_name, name_or_names in options.items():
+        if name_or_names:
+            options[option_name] = [name_or_names] if isinstance(name_or_names, str) else list(name_or_names)
+    return Origin(how={name: value for name, value in (options | settings).items() if value not in (None, "", [], ())})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -425,27 +426,22 @@ def _rating_rows(
 
 
 def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
-    rater_rows = [
-        {
-            "rater": annotator,
-            "kind": "human",
-            "higher_is_better": True,
-            "low": 1.0,
-            "high": float(LIKERT),
-            "person": True,
-        }
+    rater_rows: list[dict[str, Any]] = [
+        {"rater": annotator, "kind": "human", "higher_is_better": True, "low": 1.0, "high": LIKERT, "person": True}
         for annotator in annotators
-    ] + [
-        {
-            "rater": metric.name,
-            "kind": "metric",
-            "higher_is_better": metric.higher_is_better,
-            "low": 1.0 if metric.levels else 0.0,
-            "high": float(metric.levels) if metric.levels else 1.0 if metric.higher_is_better else None,
-            "person": False,
-        }
-        for metric in metrics
     ]
+    for metric in metrics:
+        low, high = (1.0, metric.levels) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
+        rater_rows.append(
+            {
+                "rater": metric.name,
+                "kind": "metric",
+                "higher_is_better": metric.higher_is_better,
+                "low": low,
+                "high": high,
+                "person": False,
+            }
+        )
     return Raters(frame=pl.DataFrame(rater_rows, schema=RATERS_SCHEMA))
 
 

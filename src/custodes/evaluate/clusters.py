@@ -115,16 +115,15 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
         cluster_cells.rows(joint_outcomes(cluster_cells.signs[0], metric_signs), width=15)
         for metric_signs in cluster_cells.signs[1:]
     ]
-    return [
-        DesignEffect(*(np.stack(arrays_of_field, axis=1) for arrays_of_field in zip(*effects_by_metric, strict=True)))
-        for effects_by_metric in (
-            [
-                design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), joint_outcome_rows)  # type: ignore[misc]
-                for joint_outcome_rows in joint_rows_of_metrics
-            ]
-            for statistic in statistics
-        )
-    ]
+
+    def effect(statistic: Callable[[Counts], Floats]) -> DesignEffect:
+        effects_by_metric = [
+            design_effect(lambda row: statistic(Counts.from_rows(row)), joint_outcome_rows)
+            for joint_outcome_rows in joint_rows_of_metrics
+        ]
+        return DesignEffect(*(np.stack(field_arrays, axis=1) for field_arrays in zip(*effects_by_metric, strict=True)))
+
+    return [effect(statistic) for statistic in statistics]
 
 
 def null_effects(

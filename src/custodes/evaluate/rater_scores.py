@@ -323,24 +323,19 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
     rater_aspect_rows = study._rater_rows(selected_study.metrics).select("rater", "aspect").unique(maintain_order=True)
     is_selected_aspect_expression = pl.col("aspect").is_in([*aspects, ""])
     raters_of_selected_aspects = set(rater_aspect_rows.filter(is_selected_aspect_expression)["rater"])
-    return [
-        *(
-            (
-                rater,
-                "whole-system scores only"
-                if rater in system_score_raters
-                else "verdicts, not scores"
-                if rater in verdict_raters
-                else "no scores of the selected systems and items",
-            )
-            for rater in (*selected_study.humans, *selected_study.metrics)
-            if rater not in scored_raters and rater in system_score_raters | verdict_raters | raters_of_selected_aspects
-        ),
-        *(
-            (name_of(rater, aspect), f"no selected annotator rated the aspect {aspect!r}")
-            for rater, aspect in rater_aspect_rows.filter(~is_selected_aspect_expression).iter_rows()
-        ),
-    ]
+    unused_raters = []
+    for rater in (*selected_study.humans, *selected_study.metrics):
+        if rater in scored_raters:
+            continue
+        if rater in system_score_raters:
+            unused_raters.append((rater, "whole-system scores only"))
+        elif rater in verdict_raters:
+            unused_raters.append((rater, "verdicts, not scores"))
+        elif rater in raters_of_selected_aspects:
+            unused_raters.append((rater, "no scores of the selected systems and items"))
+    for rater, aspect in rater_aspect_rows.filter(~is_selected_aspect_expression).iter_rows():
+        unused_raters.append((name_of(rater, aspect), f"no selected annotator rated the aspect {aspect!r}"))
+    return unused_raters
 
 
 def few_clusters_notes(n_units: int, resamples: int, *, min_units: int = FEW, aspect: str = "") -> list[Note]:

@@ -370,20 +370,14 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], annotator_sco
     `annotator_scores` (annotators, items, systems) are the scores of `annotator_names`; `aspect_text` names the aspect.
     """
     bounds_of_rater = study.raters.bounds
-    annotators_and_scales = [
-        (annotator, scale)
-        for annotator, scale in zip(
-            annotator_names,
-            [
-                Scale(low=bounds_of_rater[annotator][0], high=bounds_of_rater[annotator][1], declared=True)
-                if annotator in bounds_of_rater
-                else Scale.from_scores(scores)
-                for annotator, scores in zip(annotator_names, annotator_scores, strict=True)
-            ],
-            strict=True,
-        )
-        if scale.n
-    ]
+    annotators_and_scales = []
+    for annotator, scores in zip(annotator_names, annotator_scores, strict=True):
+        scale = Scale.from_scores(scores)
+        if annotator in bounds_of_rater:
+            low, high = bounds_of_rater[annotator]
+            scale = Scale(low=low, high=high, declared=True)
+        if scale.n:
+            annotators_and_scales.append((annotator, scale))
     for annotator, scale in annotators_and_scales[1:]:
         first_annotator, first_scale = annotators_and_scales[0]
         if not scale.comparable(first_scale):

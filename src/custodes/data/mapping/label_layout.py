@@ -104,19 +104,17 @@ class LabelLayout:
             "kind": self.kind,
             "aspect": self.aspect,
         }
-        patterns = [
-            pattern
-            for rater_kind, column_names in (("human", self.human), ("metric", self.metrics))
-            if column_names
-            for pattern in (
-                dict.fromkeys(f"{rater_kind}:{self._criterion_pattern(name)}" for name in column_names)
-                if self.criteria
-                else [f"{rater_kind}:{escape_braces(name)}" for name in column_names]
-                if self.rater and rater_kind == "human"
-                else [f"{rater_kind}:{{rater:{','.join(map(escape_braces, column_names))}}}"]
-            )
-        ]
+        patterns = self._patterns("human", self.human) + self._patterns("metric", self.metrics)
         return Columns(roles={role: name for role, name in column_of_role.items() if name}, patterns=tuple(patterns))
+
+    def _patterns(self, rater_kind: str, column_names: Sequence[str]) -> list[str]:
+        """The patterns of the columns with labels of raters of one kind."""
+        if self.criteria:
+            return list(dict.fromkeys(f"{rater_kind}:{self._criterion_pattern(name)}" for name in column_names))
+        escaped_names = [escape_braces(name) for name in column_names]
+        if self.rater and rater_kind == "human":
+            return [f"{rater_kind}:{name}" for name in escaped_names]
+        return [f"{rater_kind}:{{rater:{','.join(escaped_names)}}}"] if escaped_names else []
 
     def _criterion_pattern(self, column_name: str) -> str:
         """The name of a column with its criterion as a placeholder."""

@@ -410,12 +410,12 @@ def standing_columns(
         ["above", "below"],
         "unclear",
     )
-    letters_of_metric = (
-        None
-        if is_row_metric_better is None
-        else letters(is_row_metric_better | is_row_metric_better.T, metric_order.tolist())
-    )
-    is_beaten_metric = None if is_row_metric_better is None else np.asarray(is_row_metric_better.any(axis=0))
+    significance_letters: list[str | None] = [None] * len(metric_order)
+    may_be_best: list[bool | None] = [None] * len(metric_order)
+    if is_row_metric_better is not None:
+        letters_of_metric = letters(is_row_metric_better | is_row_metric_better.T, metric_order.tolist())
+        significance_letters = [letters_of_metric[metric_index] for metric_index in metric_order]
+        may_be_best = np.asarray(~is_row_metric_better.any(axis=0))[metric_order].tolist()
     return {
         "metric": [comparison.metrics[metric_index] for metric_index in metric_order],
         "statistic": ranking_statistic_name,
@@ -425,10 +425,6 @@ def standing_columns(
         "chance": statistic.chance_of(tester.jackknife_sample)[0][metric_order],
         "p_chance": tests_of_chance.p_adjusted[metric_order] if has_chance_test else None,
         "side": side_labels[metric_order].tolist(),
-        "group": [
-            None if letters_of_metric is None else letters_of_metric[metric_index] for metric_index in metric_order
-        ],
-        "may_be_best": [
-            None if is_beaten_metric is None else not is_beaten_metric[metric_index] for metric_index in metric_order
-        ],
+        "group": significance_letters,
+        "may_be_best": may_be_best,
     }

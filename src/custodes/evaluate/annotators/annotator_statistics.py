@@ -251,10 +251,8 @@ def _iter_unit_sums(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> 
 
 def _test_positive_mean(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> tuple[Ints, Floats]:
     """Return, for each annotator, the number of clusters with a value, and the p-value of a mean <= 0."""
-    n_clusters_of_annotator, p_values = (
-        np.zeros(len(aspect_answers.raters), dtype=np.int64),
-        np.full(len(aspect_answers.raters), np.nan),
-    )
+    n_clusters_of_annotator = np.zeros(len(aspect_answers.raters), dtype=np.int64)
+    p_values = np.full(len(aspect_answers.raters), np.nan)
     for rater_slice, value_sums, value_counts in _iter_unit_sums(aspect_answers, answer_values):
         rater_tests = slot_test(
             value_sums, value_counts, further_variance_factors=np.ones(len(value_sums)), confidence=0.95
@@ -285,31 +283,25 @@ def agreement_columns(
         bootstrap_weights,
         moments(answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units).T,
     )
-    defined_scales = (
-        () if aspect_answers.continuous or not has_enough_tasks else SCALES[:1] if aspect_answers.nominal else SCALES
-    )
+    defined_scales: Sequence[str] = ()
+    if has_enough_tasks and not aspect_answers.continuous:
+        defined_scales = SCALES[:1] if aspect_answers.nominal else SCALES
+    alpha_columns = dict[str, Any]()
+    for scale in SCALES:
+        alpha_draws = alpha(resampled_coincidences, scale=scale) if scale in defined_scales else nan_draws
+        alpha_columns |= with_interval(f"alpha_{scale}", alpha_draws, **interval_options)
+    reason = "categories have no order, so only the nominal alpha is defined" if aspect_answers.nominal else ""
     return {
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
         "effective_annotators": np.nan if n_slots else len(answers) ** 2 / (np.bincount(answers.worker) ** 2).sum(),
         "tasks": answers.n_tasks,
         "n_multiply_rated": n_multiply_rated_tasks,
-        **{
-            column_name: column_values
-            for scale, alpha_draws in {
-                scale: alpha(resampled_coincidences, scale=scale) if scale in defined_scales else nan_draws
-                for scale in SCALES
-            }.items()
-            for column_name, column_values in with_interval(f"alpha_{scale}", alpha_draws, **interval_options).items()
-        },
+        **alpha_columns,
         **with_interval(
             "alpha_interval",
             interval_alpha(resampled_moments) if has_enough_tasks and not aspect_answers.nominal else nan_draws,
             **interval_options,
         ),
-        "reason": TOO_FEW.format(FEW_DOUBLES)
-        if not has_enough_tasks
-        else "categories have no order, so only the nominal alpha is defined"
-        if aspect_answers.nominal
-        else "",
+        "reason": reason if has_enough_tasks else TOO_FEW.format(FEW_DOUBLES),
     }

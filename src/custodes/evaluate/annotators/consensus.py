@@ -103,6 +103,9 @@ def label_columns(aspect_answers: AnnotatorAnswers, posterior: Floats) -> dict[s
     majority_label_codes = majority_label(np.nan_to_num(posterior))
     is_undecided_task, has_verdicts = majority_label_codes == UNKNOWN, aspect_answers.what == VERDICTS
     label_code_of_task = np.where(is_undecided_task, OUTCOMES.index("tie") if has_verdicts else 0, majority_label_codes)
+    has_no_label = is_undecided_task & (not has_verdicts)
+    probabilities = posterior[np.arange(len(label_code_of_task)), label_code_of_task]
+    p_a, p_tie, p_b = posterior.T if has_verdicts else (None, None, None)
     task_table = aspect_answers.tasks
     return {
         "answer_type": aspect_answers.what,
@@ -111,14 +114,12 @@ def label_columns(aspect_answers: AnnotatorAnswers, posterior: Floats) -> dict[s
         "system_b": task_table["system_b"] if has_verdicts else None,
         "system": None if has_verdicts else task_table["system"],
         "label": [
-            aspect_answers.words[label_code] if has_verdicts or not is_undecided else None
-            for label_code, is_undecided in zip(label_code_of_task, is_undecided_task, strict=True)
+            None if is_missing else aspect_answers.words[label_code]
+            for label_code, is_missing in zip(label_code_of_task, has_no_label, strict=True)
         ],
-        "probability": np.where(
-            is_undecided_task & (not has_verdicts),
-            np.nan,
-            posterior[np.arange(len(label_code_of_task)), label_code_of_task],
-        ),
-        **dict(zip(("p_a", "p_tie", "p_b"), posterior.T if has_verdicts else [None] * len(OUTCOMES), strict=True)),
+        "probability": np.where(has_no_label, np.nan, probabilities),
+        "p_a": p_a,
+        "p_tie": p_tie,
+        "p_b": p_b,
         "answers": aspect_answers.answers.n_votes,
     }

@@ -74,19 +74,11 @@ def margin_findings(
 
 def finding_rows(findings: Sequence[Finding], *, alpha: float) -> list[dict[str, Any]]:
     """Return the rows of the table `findings` with aspects; p-values are adjusted for all tests (Holm)."""
-    return [
-        finding._asdict()
-        | {
-            "p_adjusted": adjusted_p_value,
-            "finding": INCONCLUSIVE
-            if np.isnan(adjusted_p_value)
-            else SAID[finding.kind][int(finding.estimate < 0)]
-            if adjusted_p_value <= alpha
-            else "",
-        }
-        for finding, adjusted_p_value in zip(
-            findings,
-            adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm"),
-            strict=True,
-        )
-    ]
+    p_values = np.array([finding.p_value for finding in findings], dtype=np.float64)
+    rows = []
+    for finding, adjusted_p_value in zip(findings, adjust(p_values, correction="holm"), strict=True):
+        finding_text = INCONCLUSIVE if np.isnan(adjusted_p_value) else ""
+        if adjusted_p_value <= alpha:
+            finding_text = SAID[finding.kind][int(finding.estimate < 0)]
+        rows.append(finding._asdict() | {"p_adjusted": adjusted_p_value, "finding": finding_text})
+    return rows

@@ -107,33 +107,23 @@ class LedgerTests:
                 output_digest = item_digest + digest([system])[:LENGTH]
                 labels[output_digest] = digest([item_digest, label])[:LENGTH]
                 name_of_output_digest[output_digest] = " of ".join(filter(None, (item, system)))
+        rule_texts = []
+        for aspect_tests, test in aspect_test_pairs:
+            system = test.system if has_several_systems else ""
+            rule_texts.append(" ".join(filter(None, (test.rule.text, aspect_tests.aspect, system))))
+        tests = [test for _, test in aspect_test_pairs]
+        reasons = [test.reason or test.objection for test in tests if test.objection or not test.has_interval]
         return cls(
             metric=metric,
-            rules=tuple(
-                " ".join(
-                    filter(None, (test.rule.text, aspect_tests.aspect, test.system if has_several_systems else ""))
-                )
-                for aspect_tests, test in aspect_test_pairs
-            ),
-            scores=np.array([test.score if test.has_interval else np.nan for _, test in aspect_test_pairs]),
-            units=tuple(
-                digest(first_item)[:LENGTH]
-                for first_item, is_in_any_test in zip(first_items, is_unit_in_any_test, strict=True)
-                if is_in_any_test
-            ),
+            rules=tuple(rule_texts),
+            scores=np.array([test.score if test.has_interval else np.nan for test in tests]),
+            units=tuple(digest(first_items[unit_index])[:LENGTH] for unit_index in np.flatnonzero(is_unit_in_any_test)),
             results=influence_by_test[:, is_unit_in_any_test],
-            precisions=tuple(test.precision() for _, test in aspect_test_pairs),
-            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in aspect_test_pairs),
+            precisions=tuple(test.precision() for test in tests),
+            gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for test in tests),
             labels=labels,
             outputs=name_of_output_digest,
-            undefined=next(
-                (
-                    test.reason or test.objection
-                    for _, test in aspect_test_pairs
-                    if test.objection or not test.has_interval
-                ),
-                "",
-            ),
+            undefined=next(iter(reasons), ""),
         )
 
     @property
@@ -362,6 +352,12 @@ def _gain(tests: LedgerTests) -> str:
     return f"{min(tests.gains):.2g}".removeprefix("0")
 
 
+def _until_text(ledger: Ledger, n_candidates: int) -> str:
+    """The last candidate that has enough power, in words, or '' if no further candidate has."""
+    last_candidate = len(ledger.candidates) + n_candidates
+    return f"until candidate {last_candidate}{' or later' if n_candidates == HORIZON else ''}" if n_candidates else ""
+
+
 def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     """Return the state of the ledger, with sentences about the remaining power, now and with `ADDED` new labels."""
     n_labels = len(tests.labels)
@@ -369,12 +365,9 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
         precision.with_labels((n_labels + ADDED) / n_labels) for precision in tests.precisions
     )
     tests_with_added_labels = replace(tests, precisions=tuple(precisions_with_added_labels))
-    until_text, until_text_with_added_labels = (
-        f"until candidate {len(ledger.candidates) + n_candidates}{' or later' if n_candidates == HORIZON else ''}"
-        if n_candidates
-        else ""
-        for n_candidates in map(_Sequence(ledger, level).count_further_candidates, (tests, tests_with_added_labels))
-    )
+    sequence = _Sequence(ledger, level)
+    until_text = _until_text(ledger, sequence.count_further_candidates(tests))
+    until_text_with_added_labels = _until_text(ledger, sequence.count_further_candidates(tests_with_added_labels))
     event_text = f"true value {_gain(tests)} above the threshold"
     power_text = (
         f"A {event_text} is detected with a probability above {POWER} {until_text}, if no further candidate opens the "

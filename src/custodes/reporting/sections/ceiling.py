@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.tables import label
+from custodes.answers.tables import Column, label
 from custodes.answers.wording import estimate_with_interval, interval, names, number
 from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
@@ -112,20 +112,12 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
         for table_name, caption in caption_of_table.items()
         if context.table(f"ceiling.{table_name}").height
     ]
-    return [
-        replace(
-            selection_table,
-            columns=tuple(
-                replace(
-                    column, label=label_and_doc_of_column[column.name][0], doc=label_and_doc_of_column[column.name][1]
-                )
-                if column.name in label_and_doc_of_column
-                else column
-                for column in selection_table.columns
-            ),
-        )
-        for selection_table in selection_tables
-    ]
+
+    def described(column: Column) -> Column:
+        label, doc = label_and_doc_of_column.get(column.name, (column.label, column.doc))
+        return replace(column, label=label, doc=doc)
+
+    return [replace(table, columns=tuple(map(described, table.columns))) for table in selection_tables]
 
 
 def _build(context: Context) -> Mapping[str, Any]:
