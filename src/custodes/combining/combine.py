@@ -308,7 +308,8 @@ def combine(
     Examples
     --------
     >>> import custodes as cu
-    >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
+    >>> methods = ["ridge", "best"]
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method=methods, repeats=1, resamples=0, unseen="none")
     >>> made.comparison["method"].to_list()
     ['ridge', 'best']
     """

@@ -240,7 +240,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         >>> import custodes as cu
         >>> study = cu.read("demo")
-        >>> made = cu.combine(study, target="fluency", method="ridge", repeats=1, resamples=0).model
+        >>> made = cu.combine(study, target="fluency", method="ridge", repeats=1, resamples=0, unseen="none").model
         >>> ratings, notes = made.score(study)
         >>> ratings.columns
         ['item', 'system', 'rater', 'kind', 'aspect', 'score']

@@ -130,7 +130,8 @@ def validate(
     --------
     >>> import custodes as cu
     >>> study = cu.read("demo")
-    >>> path = cu.combine(study, target="fluency", method="ridge", repeats=1, resamples=0).model.save("fluency.json")
+    >>> result = cu.combine(study, target="fluency", method="ridge", repeats=1, resamples=0, unseen="none")
+    >>> path = result.model.save("fluency.json")
     >>> cu.validate(study, model=path, aspect="coherence").gains["rater"].unique(maintain_order=True).to_list()
     ['best single', 'best in hindsight']
     """

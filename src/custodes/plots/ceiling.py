@@ -61,7 +61,7 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.To
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
     >>> prediction_bars(result).to_dict()["title"]
     'Prediction of human ratings'
     """
@@ -246,7 +246,7 @@ def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) 
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
     >>> lasso_paths(result, "fluency").to_dict()["title"]
     'Lasso weights of the raters (fluency)'
     """
@@ -320,7 +320,7 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.To
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
     >>> release_history(result)
     Traceback (most recent call last):
     custodes.errors.InputError: release_history: fewer than two release dates; add the column date to the raters table
@@ -388,7 +388,7 @@ def forward_path(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH)
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2, aspect="fluency")
     >>> forward_path(result, "fluency").to_dict()["title"]
     'Forward selection of metrics (fluency)'
     """

@@ -56,7 +56,8 @@ def method_comparison(
     Examples
     --------
     >>> import custodes as cu
-    >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
+    >>> methods = ["ridge", "best"]
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method=methods, repeats=1, resamples=0, unseen="none")
     >>> method_comparison(made).to_dict()["title"]
     'Ways of combining metrics (fluency)'
     """
@@ -143,7 +144,7 @@ def combination_weights(
     Examples
     --------
     >>> import custodes as cu
-    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0, unseen="none")
     >>> combination_weights(made).to_dict()["title"]
     'Weights of the combined metric (fluency)'
     """

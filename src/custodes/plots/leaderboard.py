@@ -63,8 +63,8 @@ def leaderboard_strengths(
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
-    >>> leaderboard_strengths(result, aspect="fluency").to_dict()["title"]
+    >>> result = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge", resamples=100)
+    >>> leaderboard_strengths(result).to_dict()["title"]
     'Strengths (fluency)'
     """
     rows, aspect = select_rows(
@@ -186,8 +186,8 @@ def win_rate_map(result: Leaderboard, *, rater: str | None = None, aspect: str |
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
-    >>> len(win_rate_map(result, aspect="fluency").to_dict()["layer"])
+    >>> result = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge", resamples=100)
+    >>> len(win_rate_map(result).to_dict()["layer"])
     2
     """
     rows, aspect = select_rows(result.pairs, "win_rate_map", aspect=aspect)

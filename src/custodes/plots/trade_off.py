@@ -47,7 +47,7 @@ def trade_off_curve(result: Combine, *, target: str | None = None, width: int = 
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> result = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0, unseen="none")
     >>> trade_off_curve(result)
     Traceback (most recent call last):
     custodes.errors.InputError: trade_off_curve: the result has no trade-off; call combine with the method even-handed

@@ -185,9 +185,9 @@ def report(
     Examples
     --------
     >>> import custodes as cu
-    >>> page = cu.report(cu.read("demo"), aspect="fluency", resamples=20)
-    >>> page.html[:15]
-    '<!doctype html>'
+    >>> page = cu.report(cu.read("demo"), aspect="fluency", metrics="judge", resamples=20)
+    >>> list(page.results)[:3]
+    ['check', 'leaderboard', 'annotators']
     """
     rng_or_seed, _ = resolve_seed(rng)
     options: dict[str, Any] = {

@@ -266,7 +266,7 @@ def ceiling(
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
     >>> result.prediction.filter(target="fluency")["features"].to_list()
     ['metrics', 'humans', 'both']
     """

@@ -132,7 +132,7 @@ def verdict(
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
+    >>> result = cu.verdict(cu.read("demo"), aspect="coherence", metrics="judge,noise", resamples=50)
     >>> result.verdict["kind"].unique(maintain_order=True).to_list()[0]
     'best'
     """
