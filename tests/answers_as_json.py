@@ -18,21 +18,21 @@ import custodes as cu
 from tests.questions import QUESTIONS
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "agreement": {"resamples": 50},
+    "agreement": {"resamples": 20},
     "annotators": {"resamples": 20},
-    "ceiling": {"resamples": 50, "model": "ridge", "steps": 2},
-    "combine": {"resamples": 50, "method": ["ridge", "best"], "repeats": 1},
-    "complementarity": {"resamples": 50},
-    "consistency": {"resamples": 50},
-    "favoritism": {"resamples": 50},
-    "gate": {"require": "kendall_item>=0.1", "resamples": 50},
+    "ceiling": {"resamples": 20, "model": "ridge", "steps": 2},
+    "combine": {"resamples": 20, "method": ["ridge", "best"], "repeats": 1},
+    "complementarity": {"resamples": 20},
+    "consistency": {"resamples": 20},
+    "favoritism": {"resamples": 20},
+    "gate": {"require": "kendall_item>=0.1", "resamples": 20},
     "labelling": {"positive": ">=4", "metric": "judge", "human": "ann1", "add": 50},
-    "leaderboard": {"resamples": 50},
+    "leaderboard": {"resamples": 20},
     "route": {"positive": ">=4", "metric": "judge", "signal": "learned", "disagreement": 0.3, "systems": "Birch"},
     "plan": {"replications": 5, "items": 60},
-    "protocol": {"replications": 5, "resamples": 50},
-    "ranking": {"resamples": 50},
-    "verdict": {"resamples": 50},
+    "protocol": {"replications": 5, "resamples": 20},
+    "ranking": {"resamples": 20},
+    "verdict": {"resamples": 20},
 }
 ITERATIVE: dict[str, dict[str, Any]] = {
     "combine": {"resamples": 20, "method": ["gp", "xgboost"], "repeats": 1, "folds": "group"},

@@ -197,13 +197,16 @@ def test_a_refused_command_leaves_the_old_file(custodes: Run) -> None:
 def test_a_terminal_without_unicode_is_no_error(tmp_path: Path) -> None:
     flat = {system: [1, 1, 1, 1] for system in ANN}
     ratings(tmp_path / "flat.csv", people={"Zoë": ANN}, metrics={"flät": flat})
-    ask = [sys.executable, "-m", "custodes", "agreement", "flat.csv", "--resamples", "0"]
+    code = (
+        "import sys; from custodes import cli, console;"
+        "ask = ['agreement', 'flat.csv', '--resamples', '0'];"
+        "console.run_and_exit(lambda: cli.run(ask) or cli.run([*ask, '--human', sys.argv[1]]))"
+    )
+    ask = [sys.executable, "-c", code, "Zoé"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     process = subprocess.run(ask, capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert (process.returncode, process.stderr) == (0, "")
-    assert "fl?t" in process.stdout
-    process = subprocess.run([*ask, "--human", "Zoé"], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert process.returncode == 2
+    assert "fl?t" in process.stdout
     assert process.stderr.count("\n") == 1
     assert "Zo" in process.stderr
 
@@ -228,13 +231,10 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_rounds")
 def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
-    quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
-    ran = custodes("report", "demo", *quick)
+    quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge", "--systems", "Aster,Birch,Cedar")
+    ran = custodes("report", "demo", *quick, "--figures", "figures")
     assert (ran.status, ran.out, ran.err) == (0, "report.html\n", "")  # no progress without a terminal
-    assert [path.name for path in Path().iterdir()] == ["report.html"]
-    again = custodes("report", "demo", *quick, "-o", "again.html", "--quiet", "--figures", "figures")
-    assert (again.out, again.err) == ("again.html\n", "")
-    assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
+    assert {path.name for path in Path().iterdir()} == {"report.html", "figures"}
     assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     figures = [path.read_text(encoding="utf-8") for path in Path("figures").iterdir()]
     assert len(figures) > 3

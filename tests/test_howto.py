@@ -60,7 +60,7 @@ def test_every_kind_of_part_has_a_page() -> None:
 def test_one_file_and_a_line_in_a_list_are_enough(tmp_path: Path) -> None:
     """The pages run one after the other in one copy of the package, as a page may continue another."""
     source = tmp_path / "src"
-    shutil.copytree(ROOT / "src" / "custodes", source / "custodes", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src" / "custodes", source / "custodes")  # with compiled files
     for page in PAGES:
         before = lines_of(tmp_path)
         for step in steps(page):

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from custodes.stats.learning import boost
 from tests.pages import blocks, run
 
 PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 SMALL = {
-    "ceiling": "--resamples 20 --steps 1",
+    "ceiling": "--resamples 0 --steps 1",
     "annotators": "--resamples 20",
-    "combine": "--resamples 0 --folds group",
+    "combine": "--resamples 0 --folds group --systems Aster,Birch,Cedar",
     "complementarity": "--resamples 20",
     "consistency": "--resamples 20",
     "favoritism": "--resamples 20",
@@ -46,6 +47,7 @@ def test_a_command_of_the_page_has_its_tables(
     command: str, tables: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 5)
     status, out, err = run(f"{command} {SMALL.get(command.split()[1], '')} --format json --quiet")
     assert status == 0, err
     assert tables <= set(json.loads(out))

@@ -27,6 +27,7 @@ from custodes.scoring.spec import spec_list
 QUICK = ("--resamples", "20")
 DEMO = ("demo", "--aspect", "fluency")
 TWO = ("--metrics", "judge,learned")
+FIT = ("--repeats", "1", "--resamples", "0", "--unseen", "none")
 CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "--human": (("agreement", *DEMO, *TWO, *QUICK), ("ann1", "ann2")),
     "--metrics": (("agreement", *DEMO, *QUICK), ("judge", "learned")),
@@ -42,11 +43,11 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "--require": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("kendall_item>=0.1", "pearson_item>=0.1")),
     "--not-worse-than": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("learned", "overlap")),
     "--method": (
-        ("combine", "fit", "demo", "--target", "fluency", *TWO, "--repeats", "1", "--resamples", "0"),
+        ("combine", "fit", "demo", "--target", "fluency", *TWO, *FIT),
         ("best", "equal"),
     ),
     "--target": (
-        ("combine", "fit", "demo", "--method", "equal", *TWO, "--repeats", "1", "--resamples", "0"),
+        ("combine", "fit", "demo", "--method", "equal", *TWO, *FIT),
         ("coherence", "fluency"),
     ),
 }

@@ -145,7 +145,7 @@ def test_one_annotator_and_one_item_each_have_no_test() -> None:
 
 
 def test_the_level_of_the_test_is_held() -> None:
-    p_values = np.nan_to_num([p_value(assigned(seed, annotators=8)) for seed in range(200, 300)], nan=1.0)
+    p_values = np.nan_to_num([p_value(assigned(seed, annotators=8, items=50)) for seed in range(200, 300)], nan=1.0)
     # 100 studies: at most 37 with 25 expected, and 7 with 2 expected (binomial probability below .005 each)
     assert (p_values <= LEVEL).sum() <= 37
     assert (p_values <= CLEAR).sum() <= 7
