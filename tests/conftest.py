@@ -24,7 +24,7 @@ gc.disable()
 
 # No deadline: examples must not fail on a busy machine. Examples are the same in every run; only `make test-slow` draws
 # new and more ones, and prints how to reproduce failures.
-settings.register_profile("fixed", deadline=None, database=None, derandomize=True, max_examples=40)
+settings.register_profile("fixed", deadline=None, database=None, derandomize=True, max_examples=25)
 settings.register_profile("random", deadline=None, database=None, print_blob=True, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 

@@ -58,7 +58,7 @@ def acc_eq_by_definition(human: np.ndarray, metric: np.ndarray, item_weights: np
     return best, best_epsilon
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(seed=SEEDS, weighted=st.booleans())
 def test_acc_eq_by_trying_every_threshold(seed: int, weighted: bool) -> None:
     human, metrics, units, weights = study(seed)

@@ -76,7 +76,7 @@ def test_networkx_finds_nothing_better(n: int, missing: float) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_planted_communities_are_found_in_any_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat([0, 1], [8, 5]))
@@ -98,7 +98,7 @@ def test_nothing_alike_is_nothing_together() -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_a_node_without_edges_changes_nothing_and_is_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 15))

@@ -103,7 +103,7 @@ def test_the_order_of_systems_does_not_matter(result: Ceiling) -> None:
 
 def test_history_is_of_systems_too() -> None:
     dates = pl.DataFrame({"rater": ["a", "noise0"], "date": ["2020", "2019"]})
-    study = judged(many_systems()).describe(raters=dates)
-    history = cu.ceiling(study, level="system", resamples=0).history.filter(target="style")
+    study = judged(many_systems(8)).describe(raters=dates)
+    history = cu.ceiling(study, level="system", aspect="style", resamples=0).history
     assert history["date"].to_list() == ["2019", "2020"]
     assert history["kendall"][1] > history["kendall"][0] + 0.3

@@ -82,7 +82,7 @@ def test_without_annotations_nothing_breaks(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(table=hnp.arrays(np.int64, 15, elements=st.integers(0, 20)))
 def test_swapping_the_systems_mirrors_it(name, table):
     single = estimate_by(name, table[:9].reshape(3, 3), table[9:12], table[12:])
@@ -98,13 +98,13 @@ def test_swapping_the_systems_mirrors_it(name, table):
 @pytest.mark.parametrize("name", NAMES)
 def test_many_tables_are_answered_one_by_one(name):
     rng = np.random.default_rng(0)
-    paired = rng.integers(0, 9, (2, 3, 3, 3))
-    metric_only, human_only = rng.integers(0, 50, (2, 2, 3, 3))
+    paired = rng.integers(0, 9, (2, 2, 3, 3))
+    metric_only, human_only = rng.integers(0, 50, (2, 2, 2, 3))
     together = estimate_by(name, paired, metric_only, human_only)
-    alone = estimate_by(name, paired[1, 2], metric_only[1, 2], human_only[1, 2])
-    assert together.theta.shape == (2, 3)
-    assert together.theta[1, 2] == pytest.approx(alone.theta, abs=1e-9)
-    assert together.margin[1, 2] == pytest.approx(alone.margin, abs=1e-9)
+    alone = estimate_by(name, paired[0, 1], metric_only[0, 1], human_only[0, 1])
+    assert together.theta.shape == (2, 2)
+    assert together.theta[0, 1] == pytest.approx(alone.theta, abs=1e-9)
+    assert together.margin[0, 1] == pytest.approx(alone.margin, abs=1e-9)
 
 
 def test_human_reads_all_human_labels_and_naive_all_labels_of_the_metric():

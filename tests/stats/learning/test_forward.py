@@ -39,7 +39,7 @@ def error(x: np.ndarray, y: np.ndarray, fold: np.ndarray, subset: list[int]) -> 
     return float(np.nanmean((reference(x, y, fold, subset) - y) ** 2))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(seed=SEEDS, with_costs=st.booleans())
 def test_the_path_is_that_of_brute_force(seed: int, with_costs: bool) -> None:
     x, y, fold = study(seed)
@@ -57,7 +57,7 @@ def test_the_path_is_that_of_brute_force(seed: int, with_costs: bool) -> None:
     np.testing.assert_allclose(errors, expected, rtol=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(seed=SEEDS)
 def test_toggled_predictions_equal_scikit_learn(seed: int) -> None:
     x, y, fold = study(seed)
@@ -77,7 +77,7 @@ def wide_study(seed: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("p", [1, 3, 19, 20, 21, 40])  # fewer columns than rows, as many, more
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=2)
 @given(seed=SEEDS)
 def test_removed_predictions_equal_scikit_learn(p: int, seed: int) -> None:
     x, y, fold = wide_study(seed, p + 1)

@@ -41,7 +41,7 @@ def test_weights_equal_scikit_learn_one_penalty_at_a_time(seed: int) -> None:
     assert np.all(weights[:, -1] == 0)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(seed=SEEDS)
 def test_held_out_errors_equal_scikit_learn_in_units_of_y(seed: int) -> None:
     x, y = study(seed)

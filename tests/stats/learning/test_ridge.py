@@ -52,7 +52,7 @@ def test_ridge_equals_scikit_learn(seed: int, penalty: float) -> None:
     assert linear.scaling.mean[-2] == 7.0
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(seed=SEEDS)
 def test_the_penalty_is_that_of_grouped_cross_validation(seed: int) -> None:
     x, y, _ = study(seed)

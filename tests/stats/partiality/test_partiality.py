@@ -101,13 +101,13 @@ def test_test_and_interval_are_of_one_null():
 
 
 def test_its_sampling_error_is_that_of_resampled_items():
-    # by brute force: the distance of every system in resamples of items (bootstrap standard deviation, 150 resamples)
+    # by brute force: the distance of every system in resamples of items (bootstrap standard deviation, 80 resamples)
     persons, metric, _ = sample(1, items=300, systems=8)
     units, rng = np.arange(300), np.random.default_rng(0)
     placement = ScoredPeople(persons, units=units).placement(metric)
     _, errors, _ = _distances_from_curves(placement, np.arange(8), ~np.eye(8, dtype=np.bool_))
     shifts = []
-    for _ in range(150):
+    for _ in range(80):
         items = rng.integers(0, 300, 300)
         shifts.append(result_of(persons[:, items], metric[items]).shift[0])
     expected = np.nanstd(shifts, axis=0)

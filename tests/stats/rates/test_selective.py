@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest
 
 from custodes.stats.rates.selective import SPARE, designed_strata, e_values, error_rates, fixed_sequence, upper_bound
 
@@ -19,15 +19,20 @@ def test_upper_bound_is_that_of_scipy(confidence: float) -> None:
         assert float(bound) == pytest.approx(exact, abs=1e-9)
 
 
+def exact_bound(errors: int, n: int, confidence: float) -> float:
+    """Return the upper bound of Clopper and Pearson."""
+    return 1.0 if errors == n else float(beta.ppf(confidence, errors + 1, n - errors))
+
+
 def sequence(n_errors: list[int], n: list[int], *, most: float, confidence: float) -> tuple[list[bool], int]:
     """Return the fixed sequence test, threshold by threshold."""
     tested, last = [], -1
     stopped = False
     for k, (errors, number) in enumerate(zip(n_errors, n, strict=True)):
-        able = number and binomtest(min(SPARE, number), number).proportion_ci(2 * confidence - 1).high <= most
+        able = number and exact_bound(min(SPARE, number), number, confidence) <= most
         tested.append(bool(able) and not stopped)
         if tested[-1]:
-            stopped = binomtest(errors, number).proportion_ci(2 * confidence - 1).high > most
+            stopped = exact_bound(errors, number, confidence) > most
             last = last if stopped else k
     return tested, last
 

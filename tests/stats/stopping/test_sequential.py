@@ -152,7 +152,7 @@ def test_the_chance_of_a_larger_result_is_that_of_a_simulation(drift: float) -> 
 
 
 @given(st.lists(st.floats(-0.9, 0.9), min_size=2, max_size=8), st.integers(1, 3), st.floats(0.05, 0.3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_swap_mirrors_and_a_larger_score_is_a_larger_margin(values: list[float], looks: int, error: float) -> None:
     ordered = np.sort(values)
     result, mirror = estimates_at(list(ordered), error, looks=looks), estimates_at(list(-ordered), error, looks=looks)

@@ -113,7 +113,7 @@ def test_equal_battles_count_as_often_as_they_occur_and_ties_alone_decide_nothin
 def test_one_large_cluster_is_no_evidence_of_many_clusters() -> None:
     rng, size_of_cluster = np.random.default_rng(1), np.array([60, *[4] * 20])
     unit = np.repeat(np.arange(21), size_of_cluster)
-    n_false, n_studies = 0, 300
+    n_false, n_studies = 0, 100
     for _ in range(n_studies):
         chance = 1 / (1 + np.exp(-rng.normal(0, 1.5, 21)))
         sign = np.where(rng.random(len(unit)) < chance[unit], 1, -1)
