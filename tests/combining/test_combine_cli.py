@@ -17,7 +17,7 @@ __all__ = ["custodes"]  # the fixture
 
 pytestmark = pytest.mark.usefixtures("small")
 
-FIT = ("combine", "fit", "ratings.csv", "--resamples", "20", "--method", "ridge")
+FIT = ("combine", "fit", "ratings.csv", "--resamples", "20", "--repeats", "1", "--method", "ridge")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_fit_writes_the_model_and_tells_where(custodes: Run, study: pl.DataFrame
 def test_json_is_what_python_says(custodes: Run, study: pl.DataFrame) -> None:
     ran = custodes(*FIT, "--method", "best", "--raters", "raters.csv", "--format", "json", "--no-timing")
     study_read = cu.read("ratings.csv", raters="raters.csv")
-    result = cu.combine(study_read, method=["ridge", "best"], resamples=20)
+    result = cu.combine(study_read, method=["ridge", "best"], repeats=1, resamples=20)
     output = json.loads(ran.out)
     mine = json.loads(json.dumps(result.to_dict()))
     for row in mine["comparison"]:
@@ -69,7 +69,7 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
     settings = provenance["options"]
     assert provenance["seed"] == 3
     expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "metrics": "!noise"}
-    assert settings.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 20}).items()
+    assert settings.items() >= (expected | {"method": "ridge", "repeats": 1, "resamples": 20}).items()
     path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
     assert path[0].startswith("target,step,metric,cost,total_cost,score")
     assert len(path) == 4
@@ -79,7 +79,7 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
     ("options", "fragments"),
     [
         (("--method", "rigde"), ("--method 'rigde'", "did you mean 'ridge'")),
-        (("--repeats", "1.5"), ("--repeats", "whole number")),
+        (("--top", "1.5"), ("--top", "whole number")),
         (
             ("--aspect", "style"),
             ("aspect is not allowed, because target names the aspect; give --target 'ASPECT' or --target 'mean:A,B'",),

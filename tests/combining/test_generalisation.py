@@ -166,15 +166,16 @@ def test_what_cannot_be_told_has_no_row_and_a_note() -> None:
 
 
 def test_slow_methods_are_tried_when_asked() -> None:
-    fast = run_combine(planted(), method=("pairwise", "ridge"))
+    few = planted(items=10)
+    fast = run_combine(few, method=("pairwise", "ridge"))
     assert fast.generalisation.filter(unseen="systems")["method"].to_list() == ["ridge"]
     assert "fits of pairwise are slow" in rules(fast)["unseen-not-tried"]
-    whole = run_combine(planted(items=10), method=("pairwise", "ridge"), unseen="all")
+    whole = run_combine(few, method=("pairwise", "ridge"), unseen="all")
     assert whole.generalisation.filter(unseen="systems")["method"].to_list() == ["pairwise", "ridge"]
     assert "unseen-not-tried" not in rules(whole)
-    none = run_combine(planted(), unseen="none")
+    none = run_combine(few, unseen="none")
     assert set(none.generalisation["unseen"]) == {"items"}
-    by_system = run_combine(planted(), folds="system")
+    by_system = run_combine(few, folds="system")
     assert set(by_system.generalisation["unseen"]) == {"system"}
 
 

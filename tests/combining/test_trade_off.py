@@ -36,6 +36,12 @@ def run_combine(scores: Scores, **options: Any) -> Combine:
     return runs.run_combine(scores, **{"method": ("even-handed", "ridge", "best"), **options})
 
 
+@pytest.fixture(scope="module")
+def favoured() -> Combine:
+    """Return the combination of 60 items of which a metric over-rates a system."""
+    return run_combine(favouring(items=60), unseen="fast", resamples=20)
+
+
 def test_a_favour_of_the_most_accurate_metric_is_halved_at_little_cost() -> None:
     scores = favouring()
     table = cu.favoritism(judged(scores), metrics="m0", resamples=0).partiality
@@ -96,8 +102,8 @@ def test_missing_outputs_and_the_order_of_rows_do_not_matter() -> None:
         assert np.allclose(one.weights, other.weights)
 
 
-def test_the_table_traces_the_penalty_and_starts_with_ridge() -> None:
-    result = run_combine(favouring(items=60), unseen="fast", resamples=20)
+def test_the_table_traces_the_penalty_and_starts_with_ridge(favoured: Combine) -> None:
+    result = favoured
     table = result.trade_off
     assert table["penalty"].to_list() == list(STRENGTHS)
     assert table["chosen"].sum() == 1
@@ -119,11 +125,11 @@ def test_the_table_traces_the_penalty_and_starts_with_ridge() -> None:
 
 
 def test_a_bound_takes_the_least_penalty_that_satisfies_it() -> None:
-    scores = favouring(items=60)
-    loose, strict = (run_combine(scores, max_partiality=bound).trade_off for bound in (60, 0.1))
-    assert loose.filter("chosen")["penalty"].to_list() == [0]
-    assert strict.filter("chosen")["penalty"][0] > 0
-    assert "bound-not-satisfied" in rules(run_combine(scores, max_partiality=0.1))
+    scores = favouring(items=40)
+    loose, strict = (run_combine(scores, method="even-handed", max_partiality=bound) for bound in (60, 0.1))
+    assert loose.trade_off.filter("chosen")["penalty"].to_list() == [0]
+    assert strict.trade_off.filter("chosen")["penalty"][0] > 0
+    assert "bound-not-satisfied" in rules(strict)
 
 
 def test_without_enough_systems_it_is_ridge_and_says_so() -> None:
@@ -155,9 +161,8 @@ def test_bad_options_are_refused() -> None:
         runs.run_combine(cu.read(pl.DataFrame(scores), pl.DataFrame(battles)), method="even-handed")
 
 
-def test_the_figure_has_both_kinds_of_systems() -> None:
-    result = run_combine(favouring(items=60), unseen="fast")
-    specification = str(plots.trade_off_curve(result).to_dict())
+def test_the_figure_has_both_kinds_of_systems(favoured: Combine) -> None:
+    specification = str(plots.trade_off_curve(favoured).to_dict())
     assert "systems of the fit" in specification
     assert "systems left out of the fit" in specification
     with pytest.raises(InputError, match="call combine with the method even-handed"):

@@ -33,10 +33,10 @@ OTHER = planted(7, items=30, systems=5)
 """Other items and systems with the same relation."""
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = combine(judged(planted()), method=("ridge", "best"), repeats=1, resamples=0)
-    return result.model.save(tmp_path / "model.json")
+    return result.model.save(tmp_path_factory.mktemp("model") / "model.json")
 
 
 def run_validate(model: Path, study: Study | Scores, **options: Any) -> Validate:

@@ -39,12 +39,14 @@ def rows(*args: Any, **options: Any) -> list[dict[str, Any]]:
 def test_a_rule_has_the_value_and_the_interval_of_rates() -> None:
     data = labels()
     judge = cu.rates(data, metrics="judge_new").judges.row(0, named=True)
-    for name in ("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "mcc", "kappa", "ac1", "alpha"):
+    names = ("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "mcc", "kappa", "ac1", "alpha")
+    joint = rows(data, metric="judge_new", require=[f"{name}>=0.5" for name in names])
+    for name, rule in zip(names, joint, strict=True):
+        assert (rule["value"], rule["n"]) == (pytest.approx(judge[name]), 200)
+    for name in ("tnr", "f1", "kappa"):
         (rule,) = rows(data, metric="judge_new", require=f"{name}>=0.5")
-        assert rule["value"] == pytest.approx(judge[name])
         for end in ("_low", "_high"):
             assert rule[f"value{end}"] == pytest.approx(judge[f"{name}{end}"], abs=0.01)
-        assert rule["n"] == 200
     scores = pl.Series(np.random.default_rng(5).normal(data["judge_new"] == "pass").round(2))
     scored = data.select("id", "expert", judge_score=scores)
     (rule,) = rows(scored, require="tpr>=0.5")

@@ -262,5 +262,5 @@ def test_half_of_the_labels_must_be_new_and_added_labels_continue_the_generation
 
 
 def test_with_many_labels_the_state_looks_ahead_only_to_its_horizon(tmp_path: Path) -> None:
-    _, _, row, _ = ask(tmp_path / "ledger", candidate(1_500, n=2_000, rule="accuracy>=0.8"), record=False)
+    _, _, row, _ = ask(tmp_path / "ledger", candidate(750, n=1_000, rule="accuracy>=0.8"), record=False)
     assert f"until candidate {HORIZON} or later, if no further candidate opens the gate." in row["remaining"]
