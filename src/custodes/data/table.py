@@ -213,6 +213,13 @@ def bounded_column(frame: pl.DataFrame, column_name: str, high: float, *, where:
     return numbers
 
 
+def null_missing_cells(column: pl.Series) -> pl.Series:
+    """The column with null for empty cells, words such as `NA`, and NaN."""
+    if column.dtype == pl.String:
+        return column.set(column.str.strip_chars().str.to_lowercase().is_in(MISSING_TOKENS), None)
+    return column.fill_nan(None) if column.dtype.is_float() else column
+
+
 def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Series:
     """A column of finite numbers. Empty cells become null. Text and infinities raise `InputError`, which gives the
     row."""
@@ -224,8 +231,7 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
     if column.dtype == pl.Boolean:
         column = column.cast(pl.Int8)
     if column.dtype == pl.String:
-        cell_texts = column.str.strip_chars()
-        cell_texts = cell_texts.set(cell_texts.str.to_lowercase().is_in(MISSING_TOKENS), None)
+        cell_texts = null_missing_cells(column.str.strip_chars())
         numbers = cell_texts.cast(pl.Float64, strict=False)
         refuse(
             numbers.is_null() & cell_texts.is_not_null(),

@@ -462,11 +462,19 @@ def test_metric_scores_in_every_review_of_an_output_are_read_once() -> None:
     assert (study.humans, study.metrics) == (("ann", "bob"), ("bleu",))
 
 
+@pytest.mark.parametrize(
+    "cells", [[None, 0.5, 0.25, 0.75], [0.5, float("nan"), 0.25, 0.75], ["NA", "0.5", "0.25", "0.75"]]
+)
+def test_a_metric_score_in_one_review_of_an_output_is_sufficient(cells: list[float | str | None]) -> None:
+    ratings = cu.read(REVIEWS.with_columns(bleu=pl.Series(cells)), columns=REVIEW_PATTERNS).ratings.frame
+    assert ratings.filter(rater="bleu").sort("item", "system")["score"].to_list() == [0.5, 0.25, 0.75]
+
+
 def test_different_metric_scores_in_reviews_of_an_output_are_refused() -> None:
     different = REVIEWS.with_columns(bleu=pl.Series([0.5, 0.6, 0.25, 0.75]))
     message = (
         "table: rows of one output (item '1', system 'X') have different values in the columns of metrics (bleu); "
-        "repeat the score of a metric in each row of the output"
+        "give one value of a metric per output, in one or all rows of the output"
     )
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         cu.read(different, columns=REVIEW_PATTERNS)

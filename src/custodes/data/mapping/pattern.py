@@ -20,7 +20,14 @@ from custodes.data.mapping.column_vocabulary import (
     split_name,
 )
 from custodes.data.notes import Note, build_notes
-from custodes.data.table import check_unique, count_filled_cells, label_column, number_column, unused_columns
+from custodes.data.table import (
+    check_unique,
+    count_filled_cells,
+    label_column,
+    null_missing_cells,
+    number_column,
+    unused_columns,
+)
 from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 
 FIELDS = ("aspect", "rater", "kind", "repeat", "system", "order")
@@ -316,19 +323,24 @@ def melt_patterns(
 
 
 def _output_rows(mapped_table: pl.DataFrame, metric_column_names: Sequence[str], *, where: str) -> pl.DataFrame:
-    """One row per output from a table with one row per rater and output, which repeats the scores of metrics."""
+    """One row per output from a table with one row per rater and output, which has the scores of metrics in one or
+    several rows of the output."""
     output_column_names = [name for name in ("item", "system", "aspect") if name in mapped_table.columns]
-    output_rows = mapped_table.select(*output_column_names, *metric_column_names).unique(maintain_order=True)
-    is_duplicate = output_rows.select(output_column_names).is_duplicated()
-    if is_duplicate.any():
-        output_labels = output_rows.filter(is_duplicate).row(0, named=True)
-        output_text = ", ".join(f"{name} {output_labels[name]!r}" for name in output_column_names)
+    filled_cells = mapped_table.select(
+        *output_column_names, *(null_missing_cells(mapped_table[name]) for name in metric_column_names)
+    )
+    outputs = filled_cells.group_by(output_column_names, maintain_order=True)
+    n_values = outputs.agg(pl.col(metric_column_names).drop_nulls().n_unique())
+    different = n_values.filter(pl.max_horizontal(metric_column_names) > 1)
+    if not different.is_empty():
+        labels = different.row(0, named=True)
+        output_text = ", ".join(f"{name} {labels[name]!r}" for name in output_column_names)
+        metrics_text = join_labels([name for name in metric_column_names if labels[name] > 1], limit=MAX_LISTED)
         raise InputError(
             f"{where}: rows of one output ({output_text}) have different values in the columns of metrics "
-            f"({join_labels(metric_column_names, limit=MAX_LISTED)}); repeat the score of a metric in each row of the "
-            "output"
+            f"({metrics_text}); give one value of a metric per output, in one or all rows of the output"
         )
-    return output_rows
+    return outputs.agg(pl.col(metric_column_names).drop_nulls().first())
 
 
 def _truth_numbers(column: pl.Series) -> pl.Series:
