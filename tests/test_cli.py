@@ -83,6 +83,7 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("agreement", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("agreement", "demo", "--reader", "rating"), ("--reader 'rating'", "did you mean 'ratings'")),
         (("protocol", "demo", "--looks", "10,x"), ("--looks", "'10,x'", "whole numbers")),
+        (("protocol", "demo", "--looks", "10", "--looks", "20"), ("--looks is given several times; give it once",)),
         (("plan", "--margins", "0,much"), ("--margins", "'0,much'", "comma list of numbers")),
         (("plan", "--metric-items", "50"), ("--metric-items 50 has no effect", "channel")),
         (("plan", "--budget", "1" * 30), ("--budget 1111", "at most 1000000000")),

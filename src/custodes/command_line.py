@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter, Token, UnknownOptionError
+from cyclopts.exceptions import RepeatArgumentError
 
 from custodes.errors import NO_SLICES, CustodesError, OptionError, short_repr
 
@@ -53,6 +54,10 @@ def call(app: App, argv: Sequence[str]) -> int | None:
             error_message = error_message.replace(option_text, option_text.partition("=")[0])
             if option_text.partition("=")[0] == "--by" and "--group" in _option_names(app, argv):
                 error_message += f" {replace_argument_names(NO_SLICES, {'--group'})}."
+        if isinstance(problem, RepeatArgumentError):
+            error_message = (
+                f"{problem.token.keyword} is given several times; give it once, as a comma list if its help says so"
+            )
         raise OptionError(error_message) from None
     except CustodesError as problem:
         raise type(problem)(replace_argument_names(str(problem), _option_names(app, argv))) from None
