@@ -170,7 +170,7 @@ def test_the_mixture_of_effective_counts_is_a_posterior() -> None:
     assert estimate.margin == pytest.approx(weight @ (p[:, 0] - p[:, 2]) / weight.sum(), abs=0.015)
 
 
-def documents(rng: np.random.Generator, *, pairs: int, clusters: int, size: int, rho: float) -> np.ndarray:
+def documents(rng: np.random.Generator, *, pairs: int, clusters: int, size: int | list[int], rho: float) -> np.ndarray:
     """Return (pairs, items) fair coins that copy the coin of their document with probability sqrt(rho)."""
     shared = rng.choice([-1, 1], size=(pairs, clusters)).repeat(size, axis=1)
     coins = rng.choice([-1, 1], size=shared.shape)
@@ -195,6 +195,16 @@ def test_few_clusters_are_allowed_for() -> None:
     # the estimate plus its standard error: in at least four of five studies no less than the truth, 3.7
     assert np.mean(np.array(estimates) >= 3.7) > 0.6
     assert np.max(estimates) <= 10
+
+
+@pytest.mark.parametrize("sizes", [[60, 20, 10, 5, 5, 2, 2, 2, 2, 2, 1, 1, 1, 1], [80] + [3] * 20])
+def test_one_large_cluster_is_allowed_for(sizes: list[int]) -> None:
+    rng, units = np.random.default_rng(2), np.repeat(np.arange(len(sizes)), sizes)
+    signs = np.stack([documents(rng, pairs=6, clusters=len(sizes), size=sizes, rho=0.3) for _ in range(300)])
+    design_effects = np.stack([pooled_design_effect(study, units=units) for study in signs])
+    z = signs.sum(axis=-1) / np.sqrt(len(units) * design_effects)
+    # the systems do not differ; the rate is above .2 if the factor of the squares is n / (n - 1) for n clusters
+    assert np.mean(np.abs(z) > norm.ppf(0.975)) < 0.06
 
 
 def test_nothing_changes_without_shared_clusters() -> None:
@@ -284,12 +294,16 @@ def test_the_pooled_effect_by_loops(seed: int) -> None:
     for row in signs:
         rated = row != ABSENT
         n, clusters_of_pair = rated.sum(), set(units[rated])
+        shares = np.array([(units[rated] == u).mean() for u in clusters_of_pair])
+        # the expected square of a sum of residuals, if items of a cluster are equal
+        expected_squares = shares**2 * (1 - 2 * shares + (shares**2).sum())
+        factor = (shares**2).sum() / expected_squares.sum()
         size = np.mean([(units[rated] == u).sum() for u in units[rated]])
         residual = row - row[rated].mean()
         for u in clusters_of_pair:
             inside = residual[rated & (units == u)]
             within = (inside**2).sum() * n / (n - 1)
-            excess[u] += inside.sum() ** 2 * len(clusters_of_pair) / (len(clusters_of_pair) - 1) - within
+            excess[u] += inside.sum() ** 2 * factor - within
             largest[u] += (size - 1) * within
         sizes.append(size)
     rho = excess.sum() / largest.sum()

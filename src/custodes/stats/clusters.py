@@ -370,12 +370,18 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
         return np.ones(n_annotations.shape)
     mean_sign_of_pair = np.where(is_annotated, signs, 0).sum(axis=-1) / np.maximum(n_annotations, 1)
     residuals = np.where(is_annotated, signs - mean_sign_of_pair[..., np.newaxis], 0.0)
-    # The mean of a pair is fitted to the same clusters, which makes both sums too small by the factor (n - 1) / n.
+    # Residuals are centred on the mean of the pair, so both sums of squares are too small, by the inverses of these
+    # factors; for the sums of equal clusters, the factor is n / (n - 1) for n clusters.
+    n = np.maximum(n_annotations, 1)
+    square_sum, cube_sum = ((n_annotations_by_cluster**power).sum(axis=-1) for power in (2, 3))
+    item_factor = n / np.maximum(n - 1, 1)
+    cluster_factor = ratio(square_sum, square_sum - 2 * cube_sum / n + (square_sum / n) ** 2)
+    has_shared_cluster = mean_cluster_size > 1
     residual_square_sums_by_cluster, squared_residual_sums_by_cluster = (
-        sums_by_cluster * np.where(mean_cluster_size > 1, n / np.maximum(n - 1, 1), 0.0)[..., np.newaxis]
-        for sums_by_cluster, n in (
-            (unit_sums(residuals**2, units=units, n_units=n_units), n_annotations),
-            (unit_sums(residuals, units=units, n_units=n_units) ** 2, (n_annotations_by_cluster > 0).sum(axis=-1)),
+        sums_by_cluster * np.where(has_shared_cluster, np.nan_to_num(factor), 0.0)[..., np.newaxis]
+        for sums_by_cluster, factor in (
+            (unit_sums(residuals**2, units=units, n_units=n_units), item_factor),
+            (unit_sums(residuals, units=units, n_units=n_units) ** 2, cluster_factor),
         )
     )
     excess_by_cluster = (squared_residual_sums_by_cluster - residual_square_sums_by_cluster).sum(
