@@ -257,9 +257,8 @@ def test_unknown_folds_are_refused(by: str) -> None:
 
 def test_folds_by_what_items_do_not_have_are_refused() -> None:
     for by in ("dataset", "group"):
-        with pytest.raises(
-            OptionError, match=f"folds='{by}': some items have no {by}; give every item a {by} in the items"
-        ):
+        advice = f"name the column, as in --column {by}=NAME, or give every item a {by} in the items"
+        with pytest.raises(OptionError, match=f"folds='{by}': some items have no {by}; {advice}"):
             folds_of(task_of(planted()), by)
     with pytest.raises(OptionError, match=r"folds='group': there is only 1 fold \(news\)"):
         folds_of(task_of(planted(), items=table_of_items(group=["news"] * ITEMS)), "group")

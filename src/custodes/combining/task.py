@@ -341,7 +341,8 @@ def outer_folds(
         option_text = f"folds={fold_source!r}"
         if not all(label_of_item):
             raise OptionError(
-                f"{option_text}: some items have no {fold_source}; give every item a {fold_source} in the items file"
+                f"{option_text}: some items have no {fold_source}; name the column, as in --column {fold_source}=NAME, "
+                f"or give every item a {fold_source} in the items file"
             )
     else:
         label_of_item, option_text = _read_folds(design, fold_source), fold_source

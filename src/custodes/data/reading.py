@@ -33,7 +33,7 @@ from custodes.data.mapping.column_vocabulary import NAMES, find_columns, find_si
 from custodes.data.mapping.columns import FACTS, Columns
 from custodes.data.mapping.guess import find_certain_mapping, format_options, suggest_mapping
 from custodes.data.mapping.labels import label_layout
-from custodes.data.mapping.nested import flatten_nested
+from custodes.data.mapping.nested import describe_paths, flatten_nested
 from custodes.data.mapping.pattern import UnfitError
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
@@ -313,7 +313,9 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         else:
             unnested_column_names = [name for name in candidate_frame.columns if name not in table.frame.columns]
             advice_text = suggest_mapping(candidate_frame, columns, reads, error.wrong, unnested_column_names)
-        raise InputError(f"{error.wrong}{advice_text}" if advice_text else str(error)) from None
+        raise InputError(
+            f"{error.wrong}{advice_text}" if advice_text else f"{error}{describe_paths(table.frame)}"
+        ) from None
 
 
 def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:

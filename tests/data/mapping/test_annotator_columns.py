@@ -90,7 +90,9 @@ def nested(columns: dict[str, list]) -> tuple[list[str], list[str]]:
         ({"human.one": [1, 2]}, ["human:human.{rater}"], []),
         ({"ratings.0.style": [1, 2], "ratings.1.style": [1, 2]}, [], []),
         ({"a.b.c.d": [1, 2], "a.b.c.e": [1, 2]}, [], ["a.b.c.d", "a.b.c.e"]),
-        ({"ratings.ann.style": [1, 2], "ratings.bob.style": [1, 2]}, [], []),  # the first key may be the annotator
+        ({"ratings.ann.tone": [1, 2], "ratings.bob.tone": [1, 2]}, [], []),  # either key may be the annotator
+        ({"ratings.ann.style": [1, 2], "ratings.bob.style": [1, 2]}, ["human:ratings.{rater}.{aspect}"], []),
+        ({"ratings.style.ann": [1, 2], "ratings.style.bob": [1, 2]}, ["human:ratings.{aspect}.{rater}"], []),
         ({"scores.style.0": [1, 2], "scores.style.1": [1, 2]}, ["human:scores.*"], []),
     ],
 )

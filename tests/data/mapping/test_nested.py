@@ -216,6 +216,23 @@ def test_a_list_of_outputs_with_their_ratings() -> None:
     assert outputs_of(study).texts.height == 12
 
 
+def test_advice_names_the_paths_of_nested_values() -> None:
+    systems = {name: {"output": f"{name} in short.", "human": 3} for name in SYSTEMS}
+    entries = [{"system": name, "text": f"{name} in short.", "bleu": 0.5} for name in SYSTEMS]
+    by_system = pl.DataFrame([{"id": f"d{item}", "systems": systems} for item in range(6)])
+    assert reading_error(by_system).endswith(
+        "Paths of nested values: systems.Aster.output, systems.Aster.human, systems.Birch.output, systems.Birch.human"
+    )
+    in_a_list = pl.DataFrame([{"id": f"d{item}", "outputs": entries} for item in range(6)])
+    assert reading_error(in_a_list).endswith("Paths of nested values: outputs.*.system, outputs.*.text, outputs.*.bleu")
+
+
+def test_scores_of_chosen_and_rejected_outputs_name_no_systems() -> None:
+    scores = {"chosen": {"rm-a": 0.5, "rm-b": 1.25}, "rejected": {"rm-a": 0.25, "rm-b": -1.5}}
+    rows_of_pairs = [{"id": f"p{item}", "prompt": f"What is {item}?", "scores": scores} for item in range(6)]
+    assert "system_a=scores" not in reading_error(pl.DataFrame(rows_of_pairs))
+
+
 def segment(k: int) -> dict[str, Any]:
     """Return a segment in the layout of the scripts of WMT25's human evaluation."""
     systems = {"GPT-4.1": 80, "NLLB": 60, "B.X": 70}

@@ -144,6 +144,15 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
         subpaths = [path.partition(".")[2] for path in child_paths]
         names_raters = is_human and not any("." in subpath or ASPECTS & name_stems(subpath) for subpath in subpaths)
         if any(subpath.count(".") > subpath.rpartition(".")[2].isdigit() for subpath in subpaths):
+            # the position in a list of objects names no annotator
+            keys_of_paths = [subpath.split(".") for subpath in subpaths]
+            aspect_levels = {
+                level for keys in keys_of_paths for level, key in enumerate(keys) if ASPECTS & name_stems(key)
+            }
+            has_two_keys = all(len(keys) == 2 and not keys[0].isdigit() for keys in keys_of_paths)
+            if is_human and has_two_keys and len(aspect_levels) == 1:
+                fields = "{aspect}.{rater}" if aspect_levels == {0} else "{rater}.{aspect}"
+                patterns.append(f"human:{parent_name}.{fields}")
             remaining_paths += [] if is_human else child_paths
         elif is_human or is_machine or len(child_paths) > 1:
             patterns.append(f"{'human' if is_human else 'metric'}:{parent_name}.{'{rater}' if names_raters else '*'}")

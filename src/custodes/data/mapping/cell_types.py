@@ -65,6 +65,12 @@ def is_number(column: pl.Series) -> bool:
     return 0 < n_filled_cells == n_numbers
 
 
+def has_fractions(column: pl.Series) -> bool:
+    """Whether a column holds numbers, not all whole, and thus no labels."""
+    numbers = parse_numbers(column).drop_nulls()
+    return is_number(column) and bool((numbers != numbers.round()).any())
+
+
 def scored_pairs(frame: pl.DataFrame) -> list[str]:
     """The names NAME of all pairs of number columns NAME_chosen and NAME_rejected, except human ratings and lengths.
 

@@ -16,6 +16,7 @@ from custodes.data.mapping.cell_types import (
     cluster_role,
     find_items,
     find_systems,
+    has_fractions,
     invalid_score_cell,
     is_index,
     is_number,
@@ -84,12 +85,9 @@ def suggest_mapping(
     """
     first_rows = frame.head(GUESS_ROWS)
     has_scores = any(looks_like_score(name) for name in first_rows.columns if is_number(first_rows[name]))
-    text_mappings = [
-        mapping
-        for mapping, _ in text_guesses(first_rows, declared)
-        # texts alone would drop the scores, which does not matter if there is only one system
-        if not has_scores or _has_one_system(frame, mapping)
-    ]
+    text_mappings = [mapping for mapping, _ in text_guesses(first_rows, declared)]
+    if has_scores and not all(_has_one_system(frame, mapping) for mapping in text_mappings):
+        text_mappings = []  # texts alone would drop the scores, which does not matter if there is only one system
     for mapping in chain(guesses(first_rows, declared, flattened_columns), text_mappings):
         min_n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
@@ -159,7 +157,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, flattened_columns: Collectio
     system_pairs = [
         pair
         for pair in find_side_pairs(free_columns)
-        if not all(is_prose(frame[name]) or names_output(name) for name in pair)
+        if not all(is_prose(frame[name]) or names_output(name) or has_fractions(frame[name]) for name in pair)
     ][:CHOICES]
     layouts = _verdict_layouts(frame, free_columns, candidates_of_role, system_pairs, item_columns)
     has_system_names = any({*NAMES["system"]} & {*split_name(name)} for name, _ in system_pairs)

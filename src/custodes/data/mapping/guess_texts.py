@@ -34,6 +34,7 @@ from custodes.data.mapping.column_vocabulary import (
     word_list,
 )
 from custodes.data.mapping.columns import TABLE_ROLES, Columns
+from custodes.data.mapping.nested import nested_columns
 from custodes.data.mapping.pattern import escape_braces, match_columns
 from custodes.data.mapping.text_columns import ANSWERS, PAIR, expand_name
 from custodes.data.outputs import parse_turns
@@ -190,8 +191,9 @@ def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declar
 
 
 def _output_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> list[str]:
-    """The columns of texts, except conversations, that are named like outputs."""
-    return find_columns("text", [name for name in free_columns if is_text(frame[name]) and not _turns(frame[name])])
+    """The columns of texts, except conversations and objects, that are named like outputs."""
+    text_columns = [name for name in free_columns if is_text(frame[name]) and not _turns(frame[name])]
+    return find_columns("text", [name for name in text_columns if not nested_columns(frame[[name]])])
 
 
 def _turns(column: pl.Series) -> list[list[tuple[str, str]]]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from custodes.data.outputs import parse_turns
 from custodes.data.table import series_of
+from custodes.errors import join_labels
 
 DEPTH = 8
 """Maximum number of levels of objects to flatten."""
@@ -17,6 +18,8 @@ LONGEST = 64
 """Maximum length of a list whose values become columns."""
 MAX_COLUMNS = 2000
 """Maximum number of columns of a flattened table."""
+MAX_LISTED = 12
+"""Maximum number of paths in an error message."""
 
 
 def nested_columns(frame: pl.DataFrame) -> list[str]:
@@ -67,6 +70,17 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
                 if leaf_path == column.name or leaf_path not in frame
             }
     return pl.DataFrame(list(column_of_path.values()))
+
+
+def describe_paths(frame: pl.DataFrame) -> str:
+    """Advice with the paths of nested values; '' if there are none.
+
+    >>> describe_paths(pl.DataFrame({"id": [1], "outputs": ['[{"system": "a", "bleu": 0.5}]']}))
+    '. Paths of nested values: outputs.*.system, outputs.*.bleu'
+    """
+    paths_of_entries = [f"{column_name}.*." for column_name in nested_columns(frame)]
+    paths = [name for name in flatten_nested(frame.head(1), paths_of_entries).columns if name not in frame.columns]
+    return f". Paths of nested values: {join_labels(paths, limit=MAX_LISTED)}" if paths else ""
 
 
 def _is_nested(column: pl.Series) -> bool:

@@ -351,7 +351,8 @@ def _notes(
         (
             "few-annotators",
             n_annotators < FEWEST_ANNOTATORS and not n_slots,
-            f"{aspect_answers.what}{aspect_text}: results describe only these {n_annotators} annotators, because "
+            f"{aspect_answers.what}{aspect_text}: results describe only "
+            f"{'this annotator' if n_annotators == 1 else f'these {n_annotators} annotators'}, because "
             "intervals account for the sampling of items, but not of annotators",
         ),
         (
