@@ -64,6 +64,7 @@ def test_acc_eq_by_trying_every_threshold(seed: int, weighted: bool) -> None:
     human, metrics, units, weights = study(seed)
     rng = np.random.default_rng(seed)
     item_weights = rng.integers(0, 4, len(human)) / 7 if weighted else None
+    weights = weights.astype(np.uint8 if seed % 2 else np.float64)
     accuracy, epsilon = acc_eq(human, metrics, units=units, weights=weights, item_weights=item_weights, human_tie=TIE)
     for b, row in enumerate(weights):
         items = repeated(row, units)

@@ -82,12 +82,13 @@ def test_blocks_change_nothing() -> None:
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
 
 
+@pytest.mark.parametrize("size", [1, 2**22 + 1])
 @pytest.mark.parametrize("share", [0.05, 0.9])
-def test_sums_are_exact_dense_or_sparse(share: float) -> None:
+def test_sums_are_exact_dense_or_sparse(share: float, size: int) -> None:
     rng = np.random.default_rng(0)
     cell, kind = np.nonzero(rng.random((30, 40)) < share)
     cell, kind = np.concatenate([cell, cell[:5]]), np.concatenate([kind, kind[:5]])
-    values, times = rng.integers(-3, 3, len(cell)), rng.integers(0, 9, (40, 6)).astype(float)
+    values, times = rng.integers(-3, 3, len(cell)) * size, rng.integers(0, 9, (40, 6)).astype(float)
     expected = np.zeros((30, 6))
     np.add.at(expected, cell, values[:, None] * times[kind])
     np.testing.assert_array_equal(sums_of(cell, kind, values, n_cells=30, n_groups=40)(times), expected)

@@ -305,3 +305,16 @@ def test_the_interval_of_blocks_of_unequal_size_inverts_the_test() -> None:
         assert bounds[1] - bounds[0] < 0.5  # .65 if the variance of the sizes counts as an error of .5
     low, high = interval(np.full(len(size), 0.5))  # equal means have no sampling error
     assert low == pytest.approx(0.5) == high
+
+
+def test_differences_of_all_pairs_together_equal_each_pair_alone() -> None:
+    rng = np.random.default_rng(0)
+    metrics = rng.normal(size=(40, 12)) + np.linspace(0, 0.6, 12)
+    values = metrics[:, :, np.newaxis] - metrics[:, np.newaxis]
+    pairs = values[:, *np.triu_indices(12, 1)]
+    flips = Flips(first=sign_flips(40, 999, np.random.default_rng(1)), exact=True)
+    together = means(pairs, flips)
+    for k in range(pairs.shape[1]):
+        alone = means(pairs[:, [k]], flips)
+        assert together.p_value[k] == alone.p_value[0]
+        np.testing.assert_allclose([together.low[k], together.high[k]], [alone.low[0], alone.high[0]], rtol=1e-9)

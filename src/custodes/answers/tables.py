@@ -195,6 +195,10 @@ class Table:
             column_name: TYPES.get(column.kind, pl.Float64) for column in self.columns for column_name in column.names
         }
 
+    @cached_property
+    def _empty_frame(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=self.schema)
+
     def frame(self, data: TableData, row_label: str = "", *, name: str) -> pl.DataFrame:
         """A frame with the declared columns.
 
@@ -221,7 +225,7 @@ class Table:
                 else {}
             )
         if not data:
-            return pl.DataFrame(schema=self.schema)
+            return self._empty_frame.clone()
         values_of_column = ({self.by: row_label} if self.by else {}) | dict(data)
         missing_or_undeclared_names = sorted(values_of_column.keys() ^ self.schema.keys())
         if missing_or_undeclared_names:

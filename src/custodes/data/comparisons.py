@@ -225,15 +225,22 @@ class Comparisons(ReadOnlyArrays):
     def joint(self, *rater_positions: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        row_slices = list(map(self.rater_rows, rater_positions))
+        first_slice, *other_slices = row_slices = list(map(self.rater_rows, rater_positions))
+        if all(
+            np.array_equal(column[other_slice], column[first_slice])
+            for column in (self.pair, self.item)
+            for other_slice in other_slices
+        ):
+            return JointPreferences(
+                self.pair[first_slice].astype(np.int64),
+                self.item[first_slice].astype(np.int64),
+                np.stack([self.sign[row_slice] for row_slice in row_slices]),
+            )
         keys_of_raters = list(map(self._keys, row_slices))
-        have_equal_keys = all(np.array_equal(keys_of_raters[0], other_keys) for other_keys in keys_of_raters[1:])
-        union_of_keys = keys_of_raters[0] if have_equal_keys else np.unique(np.concatenate(keys_of_raters))
+        union_of_keys = np.unique(np.concatenate(keys_of_raters))
         signs = np.full((len(rater_positions), len(union_of_keys)), ABSENT, dtype=np.int8)
         for rater_signs, row_slice, rater_keys in zip(signs, row_slices, keys_of_raters, strict=True):
-            rater_signs[
-                slice(None) if len(rater_keys) == len(union_of_keys) else np.searchsorted(union_of_keys, rater_keys)
-            ] = self.sign[row_slice]
+            rater_signs[np.searchsorted(union_of_keys, rater_keys)] = self.sign[row_slice]
         pair_positions, item_positions = np.divmod(union_of_keys, max(1, len(self.items)))
         return JointPreferences(pair_positions, item_positions, signs)
 

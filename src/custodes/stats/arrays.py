@@ -20,6 +20,9 @@ Signs = NDArray[np.int8]
 CHUNK = 1_000_000
 """Maximum number of elements of a temporary array."""
 
+EXACT_SINGLE = 2**24
+"""Sums of whole numbers are exact in single precision if no partial sum exceeds this number."""
+
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 
 

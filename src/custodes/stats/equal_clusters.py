@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Ints, Signs, chunks
+from custodes.stats.arrays import EXACT_SINGLE, Floats, Ints, Signs, chunks
 
 _MOST_ROWS = 64  # a cluster with more rows is a separate group
 _DENSE = 8  # a matrix is multiplied as a dense matrix if more than 1 / 8 of the entries are nonzero
@@ -108,7 +108,9 @@ def sums_of(
 ) -> Callable[[Floats], NDArray[Any]]:
     """Function from bootstrap weights of groups (groups, b) to the sums of values in each cell (cells, b).
 
-    `cell_of_value` and `group_of_value` (n,) are the cell and the group of each of the `values` (n,).
+    `cell_of_value` and `group_of_value` (n,) are the cell and the group of each of the `values` (n,). The weights are
+    whole numbers. If the values are whole numbers and the sums are not too large, single precision is exact and takes a
+    third of the time.
     """
     from scipy.sparse import csr_array
 
@@ -117,4 +119,12 @@ def sums_of(
     )
     is_sparse = _DENSE * sparse_value_matrix.nnz < n_cells * n_groups
     value_matrix = sparse_value_matrix if is_sparse else sparse_value_matrix.toarray()
-    return lambda group_weights: np.asarray(value_matrix @ group_weights)
+    largest_value = np.abs(values).max(initial=0.0)
+    may_be_exact = not is_sparse and bool((values % 1 == 0).all())
+
+    def sum_cells(group_weights: Floats) -> NDArray[Any]:
+        if may_be_exact and largest_value * len(values) * group_weights.max(initial=0.0) < EXACT_SINGLE:
+            return (value_matrix.astype(np.float32) @ group_weights.astype(np.float32)).astype(np.float64)
+        return np.asarray(value_matrix @ group_weights)
+
+    return sum_cells

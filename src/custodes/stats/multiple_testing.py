@@ -28,6 +28,7 @@ _FLIP_WORK = 5_000_000_000  # maximum of hypotheses x blocks x flips
 _SECOND = 3000  # flips of the second stage
 _FEW_BLOCKS = 20  # maximum number of blocks for which all flips may be enumerated
 _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding errors
+_ROUNDING = 1e-12  # rounding error of sums of values of at most 1
 _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
 
 
@@ -205,11 +206,14 @@ def flip_tests(
                 / np.sqrt((1 - relative_statistic) * (1 + relative_statistic))
             )
 
+    coordinates, directions = _factors(scaled_pseudo_values)
+
     def make_batch(flip_signs: NDArray[np.int8]) -> Batch:
         sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
+        flipped_directions = sign_columns if directions is None else directions @ sign_columns
 
         def statistics(hypotheses: Ints) -> Floats:
-            flipped_sums = scaled_pseudo_values[hypotheses] @ sign_columns
+            flipped_sums = coordinates[hypotheses] @ flipped_directions
             return to_common_scale(np.abs(flipped_sums, out=flipped_sums), hypotheses)
 
         return len(flip_signs), statistics
@@ -265,6 +269,23 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
     pseudo_value_matrix = (is_present_block.sum(axis=0) * sums_of_blocks).T
     pseudo_value_matrix[np.abs(pseudo_value_matrix) <= _SAME] = 0.0
     return np.ascontiguousarray(pseudo_value_matrix)
+
+
+def _factors(values: Floats) -> tuple[Floats, Floats | None]:
+    """Two factors (k, rank) and (rank, blocks) of values (k, blocks) of at most 1, for faster products with signs.
+
+    The rank of differences between all pairs of metrics is below the number of metrics. If the factors are not much
+    smaller than the values, or if their product is not equal up to rounding, the result is the values and None.
+    """
+    n_values, n_blocks = values.shape
+    if n_values <= n_blocks:
+        return values, None
+    eigenvalues, eigenvectors = np.linalg.eigh(values.T @ values)
+    directions = np.ascontiguousarray(eigenvectors[:, eigenvalues > _ROUNDING * eigenvalues[-1]].T)
+    coordinates = values @ directions.T
+    if 2 * len(directions) > n_blocks or np.abs(coordinates @ directions - values).max() > _ROUNDING:
+        return values, None
+    return coordinates, directions
 
 
 def _relative_sizes(block_sizes: Bools | Ints | Floats) -> Floats:

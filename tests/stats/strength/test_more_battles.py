@@ -78,7 +78,7 @@ def test_systems_with_the_same_outcomes_on_every_item_have_none() -> None:
 
 def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:
     gain, variance, model = np.array([0.3, 2.0, 5.0]), np.array([0.2, 0.2, 0.05]), np.array([0.2, 0.07, 0.05])
-    added = _information_to_add(gain, variance, model)
+    added = _information_to_add(gain, 1 / variance, 1 / model)
     # a weighted mean of two independent estimates with weights 1 / model and `added`
     weight = added / (1 / model + added)
     later = (1 - weight) ** 2 * variance + weight**2 / added

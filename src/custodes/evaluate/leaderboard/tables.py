@@ -34,7 +34,9 @@ def rows_of_model(
             ],
             "win_rate": np.array([smallest_win_rate for _, smallest_win_rate, _ in model.cycles], dtype=np.float64),
             "p_direct": np.array([largest_p_value for *_, largest_p_value in model.cycles], dtype=np.float64),
-        },
+        }
+        if model.cycles
+        else {},
         "effects": _effects(rater, model, confidence),
     }
     if model.pairs is not None:

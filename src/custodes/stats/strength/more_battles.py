@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, bisect_condition
@@ -72,10 +74,16 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
         for values_of_pair in (difference_variances, model_variance, information_per_battle, t_statistics)
     )
 
+    information_to_add = partial(
+        _information_to_add,
+        precision=ratio(np.ones(len(forecast_pairs)), difference_variances),
+        model_precision=ratio(np.ones(len(forecast_pairs)), model_variance),
+    )
+    battles_per_information = ratio(design_effect, information_per_battle)
+
     def n_more_battles(gain: Floats) -> Floats:
         """Return the number of further battles that gives a gain of information."""
-        information = _information_to_add(gain, difference_variances, model_variance)
-        return ratio(information * design_effect, information_per_battle)
+        return information_to_add(gain) * battles_per_information
 
     def is_undecided_after(gain: Floats) -> Bools:
         """Return whether the expected |t| after a gain of information is below the critical value."""
@@ -95,12 +103,12 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     return n_more_battles_of_pair
 
 
-def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) -> Floats:
-    """Return the information (pairs,) of added independent battles that divides an estimate's variance by 1 + `gain`.
+def _information_to_add(gain: Floats, precision: Floats, model_precision: Floats) -> Floats:
+    """Return the information (pairs,) of added independent battles that divides an estimate's variance v by 1 + `gain`.
 
-    The fit weights the added information i relative to 1 / `model_variance`; the `variance` of the estimate does not
-    enter this weight. The new variance is (variance / model_variance**2 + i) / (1 / model_variance + i)**2; the
-    function solves this equation for i.
+    `precision` is 1 / v, and `model_precision` is 1 / m with the variance m of the model. The fit weights the added
+    information i relative to 1 / m; v does not enter this weight. The new variance is
+    (v / m**2 + i) / (1 / m + i)**2; the function solves this equation for i.
     """
-    linear_coefficient = ratio(1 + gain, variance) - ratio(np.full(len(gain), 2.0), model_variance)
-    return np.asarray((linear_coefficient + np.sqrt(linear_coefficient**2 + 4 * ratio(gain, model_variance**2))) / 2)
+    linear_coefficient = (1 + gain) * precision - 2 * model_precision
+    return np.asarray((linear_coefficient + np.sqrt(linear_coefficient**2 + 4 * gain * model_precision**2)) / 2)

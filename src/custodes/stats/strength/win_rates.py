@@ -102,12 +102,9 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
     The bounds are those of Wilson intervals with the effective number of clusters of each system. Without resamples,
     the bounds are NaN.
     """
-    low, high = np.full((2, draws.shape[1]), np.nan)
-    for system, effective_n_clusters in enumerate(_effective_clusters(battles, draws.shape[1]).tolist()):
-        low[system], high[system] = student_interval(
-            draws[:, system], confidence=confidence, n_units=effective_n_clusters, bounds=SHARE
-        )
-    return low, high
+    return student_interval(
+        draws, confidence=confidence, n_units=_effective_clusters(battles, draws.shape[1]), bounds=SHARE
+    )
 
 
 def _effective_clusters(battles: Battles, n_systems: int) -> Floats:
