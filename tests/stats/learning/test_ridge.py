@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from custodes.stats.learning.ridge import predict, products_with_shared_limits, ridge, scaling, standardise_columns
+from custodes.stats.learning.ridge import predict, ridge, scaling, standardise_columns
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -131,23 +131,3 @@ def test_scaling_is_its_definition(seed: int) -> None:
     for values, expected in zip(by, (mean - reach, mean + reach, middle, spread), strict=True):
         np.testing.assert_allclose(values, expected, rtol=1e-9)
     np.testing.assert_allclose(standardise_columns(x, by), np.nan_to_num((clipped - middle) / spread), atol=1e-8)
-
-
-def test_products_with_shared_limits_are_their_definition() -> None:
-    rng = np.random.default_rng(4)
-    x, y, fold = rng.standard_t(2, size=(60, 3)), rng.random(60), np.arange(60) % 4 - 1
-    x[rng.random(60) < 0.3, 0] = np.nan
-    x[fold != 2, 2] = 7.0  # constant if fold 2 is held out
-    used = fold >= 0
-    centre, spread = np.nanmean(x[used], axis=0), np.nanstd(x[used], axis=0)
-    values = np.column_stack([np.clip(x, centre - 3 * spread, centre + 3 * spread), y])
-    assert (values[:, :2] != x[:, :2])[~np.isnan(x[:, :2])].any()
-    products = products_with_shared_limits(x, y, fold)
-    for part, held_out in enumerate([None, 0, 1, 2]):
-        training = values[used & (fold != held_out)]
-        scale = np.append(np.nanstd(training, axis=0)[:3], 1.0)
-        scale[scale < 1e-12] = np.inf
-        standardised = np.nan_to_num((values - np.nanmean(training, axis=0)) / scale)
-        training, rest = standardised[used & (fold != held_out)], standardised[fold == held_out]
-        np.testing.assert_allclose(products.training[part], training.T @ training / len(training), atol=1e-12)
-        np.testing.assert_allclose(products.held_out[part], rest.T @ rest, atol=1e-12)

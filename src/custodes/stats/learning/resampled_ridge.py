@@ -8,7 +8,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import inner_folds
-from custodes.stats.learning.ridge import Linear, fit_products, products_with_shared_limits
+from custodes.stats.learning.ridge import Linear, fit_products, fold_products, scaling
 from custodes.stats.ranks import mid_ranks
 
 
@@ -47,12 +47,12 @@ def resampled_ridge(
     [1.001, 1.001]
     """
     columns, n_columns = np.arange(x.shape[1]), x.shape[1]
-    values_by_column = np.ascontiguousarray(x.T)  # so that rows are selected fast
     for group_weights in weights:
         rows = np.repeat(np.arange(len(y)), group_weights[group_of_row])
-        sampled_x, ratings = values_by_column[:, rows].T, y[rows]
+        sampled_x, ratings = x[rows], y[rows]
         targets = np.stack([mid_ranks(ratings) / len(rows) if predicts_ranks else ratings, ratings])
-        products = products_with_shared_limits(sampled_x, targets, inner_folds(group_of_row[rows]))
+        low, high, *_ = scaling(sampled_x)
+        products = fold_products(sampled_x, targets, inner_folds(group_of_row[rows]), (low, high))
         linear = fit_products(products, columns, n_columns)
         covariance = float(linear.weights @ products.training[0, :n_columns, n_columns + 1])
         variance = float(linear.weights @ products.training[0, :n_columns, :n_columns] @ linear.weights)

@@ -85,7 +85,7 @@ class Products(NamedTuple):
     held_out: Floats
 
 
-def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
+def fold_products(x: Floats, y: Floats, fold: Ints, limits: tuple[Floats, Floats] | None = None) -> Products:
     """Products in all rows, and in the training part of each fold.
 
     Parameters
@@ -94,6 +94,8 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
         Values (rows, p), NaN = missing. Targets (rows,) or (targets, rows).
     fold
         Fold of each row (rows,), -1 for rows that are not used.
+    limits
+        Limits at which the columns are clipped in all parts, (p,) each. By default, each part has its own limits.
 
     Returns
     -------
@@ -106,13 +108,23 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     >>> fold_products(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    column_values, is_present, fold_sizes, is_training_fold = _sort_by_fold(x, y, fold)
+    n_columns, used_rows = x.shape[1], np.flatnonzero(fold >= 0)
+    sorted_rows = used_rows[np.argsort(fold[used_rows], kind="stable")]
+    fold_sizes = np.unique(fold[used_rows], return_counts=True)[1]
     fold_starts = np.cumsum(fold_sizes) - fold_sizes
+    n_folds, n_rows = len(fold_starts), len(sorted_rows)
+    # In the first part, no fold is held out; (parts, folds)
+    is_training_fold = 1.0 - np.eye(n_folds + 1 if n_folds > 1 else 1, n_folds, -1)
+    # The rows are on the last axis, along which NumPy is fastest. All parts share one array of deviations, because new
+    # arrays of this size would take most of the time.
+    column_values = np.concatenate([np.take(columns, sorted_rows, axis=1) for columns in (x.T, np.atleast_2d(y))])
+    is_missing = np.isnan(column_values)
+    is_present = (~is_missing).astype(np.float64)
+    column_values[is_missing] = 0.0
     fold_counts, fold_sums = (
         np.add.reduceat(summed_values, fold_starts, axis=1).T for summed_values in (is_present, column_values)
     )
     fold_means = fold_sums / np.maximum(fold_counts, 1.0)
-    # All parts share one array of deviations, because new arrays of this size would take most of the time.
     deviations = column_values - np.repeat(fold_means.T, fold_sizes, axis=1)
     deviations *= is_present
     square_sums_in_folds = np.add.reduceat(np.square(deviations, out=deviations), fold_starts, axis=1).T
@@ -122,10 +134,14 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     square_sums = is_training_fold @ square_sums_in_folds + np.einsum(
         "pf,fc,pfc->pc", is_training_fold, fold_counts, np.square(fold_means - means[:, np.newaxis])
     )
-    lower_limits, upper_limits = _limits(square_sums, n_present, means, x.shape[1])
+    half_widths = LIMIT * _standard_deviations(square_sums, n_present, means)
+    half_widths[:, n_columns:] = np.inf  # targets are not clipped
+    lower_limits, upper_limits = means - half_widths, means + half_widths
+    if limits is not None:
+        lower_limits[:, :n_columns], upper_limits[:, :n_columns] = limits
     training_products, held_out_products = np.empty((2, *means.shape, means.shape[1]))
     for part_index, (held_out_start, held_out_stop) in enumerate(
-        [(0, 0), *pairwise([*fold_starts.tolist(), column_values.shape[1]])][: len(means)]
+        [(0, 0), *pairwise([*fold_starts.tolist(), n_rows])][: len(means)]
     ):
         np.fmax(column_values, lower_limits[part_index, :, np.newaxis], out=deviations)
         np.fmin(deviations, upper_limits[part_index, :, np.newaxis], out=deviations)
@@ -142,115 +158,18 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
             sum(deviations[:, rows] @ deviations[:, rows].T for rows in row_slices)
             for row_slices in ((before, after), (held_out,))
         )
-    return _standardise_products(
-        (lower_limits, upper_limits, means),
-        n_present,
-        training_products,
-        held_out_products,
-        n_rows=is_training_fold @ fold_sizes,
-        n_columns=x.shape[1],
-    )
-
-
-def products_with_shared_limits(x: Floats, y: Floats, fold: Ints) -> Products:
-    """The same as `fold_products`, except that columns are clipped in all parts at the limits of all rows.
-
-    The products of a part are then sums over folds, which takes less time.
-
-    >>> x, y = np.array([[0.0], [2.0], [7.0], [8.0]]), np.array([1.0, 3.0, 5.0, 5.0])
-    >>> products_with_shared_limits(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
-    """
-    deviations, is_present, fold_sizes, is_training_fold = _sort_by_fold(x, y, fold)
-    counts = is_present.sum(axis=1)
-    means = deviations.sum(axis=1) / np.maximum(counts, 1.0)
-    squares = deviations - means[:, np.newaxis]
-    np.square(squares, out=squares)
-    limits = _limits(np.vecdot(squares, is_present), counts, means, x.shape[1])
-    np.clip(deviations, *(bounds[:, np.newaxis] for bounds in limits), out=deviations)
-    deviations *= is_present
-    fold_stops = np.cumsum(fold_sizes)
-    fold_counts, fold_sums = (
-        np.add.reduceat(summed_values, fold_stops - fold_sizes, axis=1).T for summed_values in (is_present, deviations)
-    )
-    fold_means = fold_sums / np.maximum(fold_counts, 1.0)
-    deviations -= np.repeat(fold_means.T, fold_sizes, axis=1)
-    deviations *= is_present
-    # (folds, columns, columns): numbers of rows in which both columns are present, and for these rows the sums of the
-    # deviations of the first column, and the sums of products
-    pair_counts = np.minimum(fold_counts[:, :, np.newaxis], fold_counts[:, np.newaxis])
-    deviation_sums, product_sums = np.zeros_like(pair_counts), np.empty_like(pair_counts)
-    incomplete = np.flatnonzero(counts < deviations.shape[1])
-    for fold_index, (start, stop) in enumerate(zip(fold_stops - fold_sizes, fold_stops, strict=True)):
-        fold_deviations, fold_presence = deviations[:, start:stop], is_present[incomplete, start:stop]
-        product_sums[fold_index] = fold_deviations @ fold_deviations.T
-        deviation_sums[fold_index][:, incomplete] = fold_deviations @ fold_presence.T
-        pair_counts[fold_index][np.ix_(incomplete, incomplete)] = fold_presence @ fold_presence.T
-    n_present = is_training_fold @ fold_counts
-    part_means = is_training_fold @ fold_sums / np.maximum(n_present, 1.0)
-    products_of_part = np.empty((2, *part_means.shape, len(means)))
-    for part_index, is_training in enumerate(is_training_fold):
-        # From deviations from the means of a fold to deviations from the means of the part
-        shifts = fold_means - part_means[part_index]
-        shift_sums = (deviation_sums + shifts[:, :, np.newaxis] * pair_counts / 2) * shifts[:, np.newaxis]
-        products_of_part[:, part_index] = np.tensordot(
-            np.stack([is_training, 1.0 - is_training]), product_sums + shift_sums + shift_sums.mT, axes=1
-        )
-    return _standardise_products(
-        (*(np.broadcast_to(bounds, part_means.shape) for bounds in limits), part_means),
-        n_present,
-        *products_of_part,
-        n_rows=is_training_fold @ fold_sizes,
-        n_columns=x.shape[1],
-    )
-
-
-def _sort_by_fold(x: Floats, y: Floats, fold: Ints) -> tuple[Floats, Floats, Ints, Floats]:
-    """The values of the columns and targets (columns, rows) in the order of the folds, with 0 for missing values;
-    whether each value is present; the size of each fold; and whether each part is trained on each fold (parts, folds).
-
-    The rows are on the last axis, along which NumPy is fastest. In the first part, no fold is held out.
-    """
-    used_rows = np.flatnonzero(fold >= 0)
-    sorted_rows = used_rows[np.argsort(fold[used_rows], kind="stable")]
-    fold_sizes = np.unique(fold[used_rows], return_counts=True)[1]
-    column_values = np.concatenate([np.take(columns, sorted_rows, axis=1) for columns in (x.T, np.atleast_2d(y))])
-    is_missing = np.isnan(column_values)
-    column_values[is_missing] = 0.0
-    n_folds = len(fold_sizes)
-    is_training_fold = 1.0 - np.eye(n_folds + 1 if n_folds > 1 else 1, n_folds, -1)
-    return column_values, (~is_missing).astype(np.float64), fold_sizes, is_training_fold
-
-
-def _limits(square_sums: Floats, n_present: Floats, means: Floats, n_columns: int) -> tuple[Floats, Floats]:
-    """The limits (..., columns) at which columns are clipped. Targets, which follow the columns, are not clipped."""
-    half_widths = LIMIT * _standard_deviations(square_sums, n_present, means)
-    half_widths[..., n_columns:] = np.inf
-    return means - half_widths, means + half_widths
-
-
-def _standardise_products(
-    limits_and_means: tuple[Floats, ...],
-    n_present: Floats,
-    training_products: Floats,
-    held_out_products: Floats,
-    *,
-    n_rows: Floats,
-    n_columns: int,
-) -> Products:
-    """The products of columns that are divided by their standard deviations, from the sums of products of
-    deviations."""
-    means = limits_and_means[-1]
     standard_deviations = _standard_deviations(np.diagonal(training_products, axis1=1, axis2=2), n_present, means)
     scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
-    scaling_fields = np.where(n_present[:, np.newaxis] > 0, np.stack([*limits_and_means, scales], axis=1), np.nan)
+    scaling_fields = np.where(
+        n_present[:, np.newaxis] > 0, np.stack([lower_limits, upper_limits, means, scales], axis=1), np.nan
+    )
     scales[:, n_columns:] = 1.0  # targets are not scaled
     scale_products = scales[:, :, np.newaxis] * scales[:, np.newaxis]
     scale_products[np.isnan(scale_products)] = np.inf
     return Products(
         [Scaling(*fields_of_part) for fields_of_part in scaling_fields[:, :, :n_columns]],
         means,
-        training_products / scale_products / n_rows[:, np.newaxis, np.newaxis],
+        training_products / scale_products / (is_training_fold @ fold_sizes)[:, np.newaxis, np.newaxis],
         held_out_products / scale_products,
     )
 
