@@ -86,3 +86,9 @@ def test_long_sentences_are_broken_into_lines() -> None:
     table = Table(doc="Sentences.", columns=(label("kind", "its kind"), label("text", "the sentence")), by="")
     frame = pl.DataFrame({"kind": ["best"], "text": ["Aster is the best system on coherence and on fluency."]})
     assert r"{@{}p{.75\columnwidth}@{}}" in compact_latex(table, frame, "verdict")
+
+
+def test_sentences_of_the_verdict_have_only_letters_that_tex_knows() -> None:
+    text = cu.verdict(cu.read("demo"), aspect="fluency", resamples=20).to_latex(compact=True)
+    assert r"Krippendorff's $\alpha$ of the ratings" in text
+    assert text.isascii()

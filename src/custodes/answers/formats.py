@@ -27,6 +27,8 @@ _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "–": "--",
     "−": "$-$",
     "±": r"$\pm$",
+    "α": r"$\alpha$",
+    "²": "$^2$",
     "τ": r"$\tau$",
     "ρ": r"$\rho$",
     "×": r"$\times$",

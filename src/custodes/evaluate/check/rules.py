@@ -50,7 +50,7 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "few-items": ("warning", "{few}; with fewer than {fewest} items, intervals are approximate"),
     "negative-agreement": (
         "warning",
-        "{metrics} correlate negatively with human ratings (Kendall correlation significantly below 0, "
+        "negative correlation with human ratings: {metrics} (Kendall correlation significantly below 0, "
         "all metrics tested jointly at level {alpha:.0%}){advice}",
     ),
     "reversed-annotator": (
