@@ -25,7 +25,8 @@ LARGEST = 10**9
 """Maximum integer that an option accepts."""
 
 FEWEST_RESAMPLES = 20
-"""Minimum number of resamples. With fewer resamples the relative error of the standard error is 1/6 or more."""
+"""Minimum number of resamples. With fewer resamples, the standard error of an estimate would itself have a relative
+error of 1/6 or more."""
 
 
 def check_between(name: str, value: float, low: float, high: float) -> float:
@@ -121,8 +122,7 @@ def value_list(
     entries_or_text : str or iterable of str
         One entry or several entries.
     labels : collection of str, default ()
-        Labels of the data. A comma inside a label does not separate values, and neither does a comma inside `!label`,
-        which excludes a label.
+        Labels of the data. Commas inside a label, or inside `!label` (which excludes a label), do not separate values.
     allow_descriptions : bool, default False
         Whether a value may be `NAME: text`. An entry with a colon is then a single value, whose text may contain
         commas.
@@ -158,8 +158,8 @@ def _values(name: str, entry: str, labels: Collection[str], *, allow_description
     if allow_descriptions and colon:
         if "," in text_before_colon:
             raise OptionError(
-                f"{name}={short_repr(entry)}: a comma precedes the colon, but a value with a colon must be "
-                "given alone; repeat the option for each value (in Python, give a list of texts)"
+                f"{name}={short_repr(entry)}: a comma precedes the colon, but a value NAME: text cannot share a "
+                "comma list with other values; repeat the option for each value (in Python, give a list of texts)"
             )
         yield entry.strip()
         return
@@ -184,8 +184,8 @@ def _values(name: str, entry: str, labels: Collection[str], *, allow_description
 def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[str] = ()) -> list[str]:
     """Entries `KEY=VALUE` of a repeatable argument, given separately or as a comma list.
 
-    A comma separates two entries only if a key of `keys` (without `keys`: any name) and `=` follow the comma. All other
-    commas belong to the value.
+    A comma separates two entries only if it is followed by a key of `keys` (without `keys`: by any name) and `=`. All
+    other commas belong to a value.
 
     >>> assignment_list(["stop=a,b,seed=1", "top_p=1"])
     ['stop=a,b', 'seed=1', 'top_p=1']

@@ -87,7 +87,7 @@ class Cache(AbstractContextManager["Cache"]):
                 yield connection
         except sqlite3.Error as problem:
             raise InputError(
-                f"{short_repr(str(self.path))}: this is not a file of cached scores or replies ({problem}); name "
+                f"{short_repr(str(self.path))}: this is not a file of cached scores or replies ({problem}); give "
                 "another file with --cache"
             ) from None
 
@@ -137,7 +137,8 @@ class Cache(AbstractContextManager["Cache"]):
             connection.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def replies(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The stored replies of these keys, by key. Requests are long, so they are stored in a separate table."""
+        """The stored replies of these keys, by key. Because requests are long, the requests are stored in another table
+        than the replies."""
         return dict(self._rows("reply", keys))
 
     def keep_reply(self, key: str, reply: bytes, request: bytes) -> None:
@@ -160,7 +161,7 @@ class Cache(AbstractContextManager["Cache"]):
 
 
 ALONE = 0o700
-"""Mode of the cache folder, which other users can neither read nor write. The files in the folder are inserted into
+"""Mode of the cache folder: other users can neither read nor write the folder, because its files become part of
 pages."""
 
 
@@ -190,7 +191,7 @@ def cache_folder() -> Path:
 
 
 def _read_text(cache_path: Path) -> str | None:
-    """The stored text, if complete and written by this user; else None."""
+    """The stored text, or None if the text is incomplete or was written by another user."""
     try:
         folder_stat = os.stat(cache_path.parent)
         if hasattr(os, "getuid") and (folder_stat.st_uid != os.getuid() or folder_stat.st_mode & 0o777 & ~ALONE):

@@ -45,7 +45,7 @@ QUESTIONS: Mapping[str, str] = {
     "ceiling": "How well all metrics together predict human ratings",
     "combine": "A combined metric from the metrics of the study",
     "validate": "Validation of a combined metric on another data set",
-    "gate": "Whether a metric satisfies requirements, for the exit status of a CI job",
+    "gate": "Whether a metric satisfies requirements; the exit status can stop a CI job",
 }
 """All questions in the order of the documentation, with the descriptions that the list of verbs shows.
 
@@ -109,7 +109,7 @@ def _format_verb_list(heading: str, verbs: Sequence[str]) -> str:
 
 
 def app() -> App:
-    """The app with all verbs. Each verb is registered with the path from which it is imported when it is called."""
+    """The app with all verbs. A verb is registered by its import path, and is imported when it is called."""
     from cyclopts import App
 
     from custodes.command_line import HOW
@@ -131,7 +131,8 @@ def app() -> App:
 def _replace_stream_dashes(argv: Sequence[str]) -> list[str]:
     """The command-line arguments with `-` replaced by the path of a stream.
 
-    The stream is standard output after `-o`, and standard input otherwise. The parser would read `-` as an option."""
+    After `-o`, the stream is standard output, otherwise standard input. The argument is replaced because the parser
+    would read `-` as an option."""
     arguments = [re.sub("^(-o|--output)=-$", rf"\1={STANDARD_OUTPUT}", argument) for argument in argv]
     for position, argument in enumerate(argv):
         if argument == "-":

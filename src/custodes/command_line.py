@@ -90,7 +90,7 @@ def replace_argument_names(message: str, options: set[str]) -> str:
 
 
 def _missing_name(problem: MissingArgumentError, argv: Sequence[str]) -> str:
-    """The required option or argument that the command line does not contain, or '' if only its value is missing."""
+    """The required option or argument that the command line lacks; '' if the option is present without a value."""
     if problem.argument is None or any(word.partition("=")[0] in problem.argument.names for word in argv):
         return ""
     return (
@@ -101,7 +101,7 @@ def _missing_name(problem: MissingArgumentError, argv: Sequence[str]) -> str:
 
 
 def parse_whole_number(type_: Any, tokens: Sequence[Token]) -> int:
-    """Parse an integer of at least 0. Without this function, the parser would round 1.5."""
+    """Parse an integer of at least 0; a text such as 1.5 is an error, although the parser would round it."""
     text = tokens[0].value
     if not is_whole(text):
         raise ValueError(f"{short_repr(text)} is not a whole number of at least 0")

@@ -37,7 +37,7 @@ def print_notes(notes: Iterable[Note]) -> None:
 
 
 def write_stdout(content: Iterable[bytes]) -> None:
-    """Write bytes to standard output in parts; control characters are escaped on a terminal only."""
+    """Write bytes to standard output in parts; control characters are escaped if standard output is a terminal."""
     if sys.stdout.isatty():
         content = ("\n".join(map(escape_controls, chunk.decode().split("\n"))).encode() for chunk in content)
     sys.stdout.buffer.writelines(content)

@@ -17,7 +17,7 @@ def escape_controls(text: str) -> str:
     r"""A text with its control characters escaped, so that it can be printed or drawn safely.
 
     Control characters (including line breaks), changes of text direction, lone surrogates and noncharacters are
-    escaped. Letters of any script, joiners and emoji are unchanged. The function is idempotent.
+    escaped. Letters of any script, joiners and emoji are unchanged. Escaping a second time changes nothing.
 
     >>> print(escape_controls("red\x1b[31m\u202eder"))
     red\x1b[31m\u202eder

@@ -66,7 +66,7 @@ class Doctor(Result):
         label(
             "what", "custodes, Python, machine, arithmetic (numerical libraries) or text (encoding, temporary folder)"
         ),
-        label("found", "version and location; the home folder is written as ~"),
+        label("found", "version and location of the component; the home folder is written as ~"),
     )
     packages: pl.DataFrame = table(
         "One row per required package.",
@@ -80,8 +80,8 @@ class Doctor(Result):
         label("extra", "name of the extra"),
         labels(
             "missing",
-            "packages of the extra that are missing or have an unsupported version; if this list is empty, the extra "
-            "is installed",
+            "packages of the extra that are not installed, or installed in an unsupported version; an empty list "
+            "means that the extra is installed",
         ),
         label("gives", "what the extra adds"),
     )

@@ -11,13 +11,12 @@ from contextlib import contextmanager
 
 from custodes.control_characters import escape_controls
 
-NO_SLICES = "This question compares no slices; to use only the items of one group, set group='NAME'"
+NO_SLICES = "This question does not compare slices; to use only the items of one group, set group='NAME'"
 """Advice for the argument `by` of a question that has only the argument `group`."""
 
 LONGEST, HEAD = 2000, 600
-"""Maximum length of an error message, and number of characters kept from the beginning of a longer message.
-
-A longer message is shortened in the middle, because its end contains the advice.
+"""Maximum length of an error message, and number of characters that a longer message keeps from its beginning. A longer
+message is shortened in the middle, because its end contains the advice.
 """
 
 
@@ -45,7 +44,7 @@ class MissingExtraError(CustodesError, ImportError):
 
 @contextmanager
 def requires_extra(need: str, extra: str, advice: str = "") -> Iterator[None]:
-    """Context for the import of an optional package, whose absence raises MissingExtraError.
+    """Context for the import of an optional package. If the package is not installed, MissingExtraError is raised.
 
     `need`: what needs the package, as in 'ROUGE needs rouge-score-rs'. `extra`: the extra that installs the package.
     """
@@ -56,7 +55,7 @@ def requires_extra(need: str, extra: str, advice: str = "") -> Iterator[None]:
 
 
 class CustodesWarning(UserWarning):
-    """Warning about something that the user should know before relying on a number."""
+    """Warning about a problem that may make a number unreliable."""
 
 
 def reject(*problems: tuple[object, str], error: type[CustodesError] = OptionError) -> None:

@@ -7,9 +7,9 @@ import os
 from custodes.errors import OptionError
 
 _NUMBERS = 1000
-"""Number of values in memory per resample, in addition to the cluster weights: the statistics of all raters for several
-aspects. On the demo (seven metrics, three aspects) agreement needs 3000 values, and other questions need
-fewer."""
+"""Number of values in memory per resample: the statistics of all raters for several aspects. Cluster weights are
+counted separately. On the demo (seven metrics, three aspects), agreement needs 3000 values, and all other questions
+need fewer."""
 
 SHARE = 0.8
 """Proportion of the memory of the machine that a computation may use."""

@@ -46,8 +46,8 @@ FILE_WIDTH = 120
 Inputs = Annotated[
     str,
     Parameter(
-        help="Files, folders or databases to read and join; - is standard input, demo is the example study, "
-        "demo-texts are texts without ratings."
+        help="Files, folders or databases to read and join. The word demo stands for the example study, demo-texts "
+        "for example texts without ratings, and - for standard input."
     ),
 ]
 
@@ -89,8 +89,8 @@ class InputOptions:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME: NAME is a column, a path (response.output) or a pattern (scores.*; for roles text, "
-            f"human, metric). Comma list or repeated. Roles: {', '.join(ROLES)}.",
+            help="ROLE=NAME: the column that has a role. NAME is a column, a path (response.output) or, for the roles "
+            f"text, human and metric, a pattern (scores.*). Comma list or repeated. Roles: {', '.join(ROLES)}.",
             negative="",
         ),
     ] = None
@@ -102,7 +102,7 @@ class InputOptions:
         ),
     ] = None
     schema: Annotated[
-        Path | None, Parameter(help="Schema file (.toml) that stores these options; convert writes such files.")
+        Path | None, Parameter(help="Schema file (.toml) with stored options for reading; convert writes such files.")
     ] = None
     invalid: Annotated[
         Invalid | None,
@@ -214,8 +214,8 @@ class Output:
 
     @property
     def shape(self) -> Format:
-        """The format of the output. The suffix of the output file determines the format; without a file, `--format`
-        determines the format."""
+        """The format of the output. The format follows from the suffix of the output file, or without a file from
+        `--format`."""
         return SUFFIXES.get(Path(self.place or "").suffix.lower(), self.format or "table")
 
     def files(self, tables: Iterable[str] = ()) -> list[str | Path]:

@@ -1,8 +1,8 @@
 """Registries of objects of one type, such as readers: the objects of this package, and plugins of other packages.
 
-A registry of this package lists the objects that a module imports. To add an object, add a file that defines the object
-and a line that imports it. In other packages, each entry point of a group such as `custodes.readers` names one object.
-An invalid plugin is ignored, and a warning names its package.
+A registry of this package lists the objects that a module imports. To add an object to this package, add a file that
+defines the object and a line that imports it. Another package adds an object by an entry point of a group such as
+`custodes.readers`. An invalid plugin is ignored, and a warning names its package.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
 
 
 class Plugin(NamedTuple):
-    """A plugin object, with the name and version of its package, or with the entry point if these are unknown."""
+    """A plugin object, with the name and version of its package; if these are unknown, with the entry point."""
 
     value: Any
     package: str

@@ -1,4 +1,4 @@
-"""Setup of the process: it replaces closed standard streams, and handles signals by removing incomplete files."""
+"""Setup of the process: closed standard streams are replaced, and on a signal incomplete files are removed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NOTHING_KEPT = "nothing is written; repeat the command to start again"
 """Message after an interruption of work that has no intermediate results."""
 
 _follows: list[str] = []
-"""Statement of what happens if the same command runs again after an interruption of the current work."""
+"""For messages on an interruption: what happens if the same command runs again."""
 
 ARENA_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = -8, -3, -1
 """Numbers of the parameters in `malloc.h` (M_ARENA_MAX, ...)."""
 
 KEPT_BYTES = 2**25
-"""Number of freed bytes at the end of the heap that are not returned to the system, and minimum size of an array that
-gets separate memory outside the heap."""
+"""Two limits in bytes: the freed memory at the end of the heap that is not returned to the system, and the minimum size
+of an array that gets separate memory outside the heap."""
 
 SHOW_CURSOR = b"\x1b[?25h"
 """Escape sequence that shows the cursor, which a progress bar hides."""
@@ -79,9 +79,9 @@ def use_one_heap() -> None:
 
     The GNU C library gives each thread a separate heap, and returns little of a heap to the system. With C libraries
     other than GNU, `use_one_heap` has no effect. With one heap, the report on SummEval needs 526 MB instead of 638 MB,
-    in the same time. The GNU C library also returns a freed array of a few hundred kilobytes to the system at once, so
-    the allocation of the next array of this size takes time. Ridge regression on SummEval takes a third less time if
-    this memory is kept.
+    in the same time. By default, the GNU C library also returns a freed array of a few hundred kilobytes to the system
+    at once, so the allocation of the next array of this size takes time. Ridge regression on SummEval takes a third
+    less time because this function keeps such memory.
     """
     _call_allocator("mallopt", ARENA_MAX, 1)
     _call_allocator("mallopt", MMAP_THRESHOLD, KEPT_BYTES)

@@ -17,5 +17,5 @@ class Progress(Protocol):
 
 
 def silent(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterable[T]:
-    """Return the iterable unchanged. The default callable displays no progress."""
+    """Return the iterable unchanged. This is the default callable, which displays no progress."""
     return iterable

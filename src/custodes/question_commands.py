@@ -33,7 +33,8 @@ DryRun = Annotated[
 ]
 
 STOPPING = "stopping"
-"""The argument whose fields become options. Only a question with this argument imports the module of its type."""
+"""The argument whose fields become options. The module with the type of this argument is imported only for questions
+that have the argument."""
 SHARED_GROUPS = {
     **dict.fromkeys([*PreferenceOptions.__annotations__, "confidence", "resamples", "alpha", "seed"], STATISTICS),
     **dict.fromkeys(Selection.__annotations__, SELECTION),
@@ -201,8 +202,8 @@ def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[
 def _build_stopping_argument(arguments: dict[str, Any]) -> dict[str, Any]:
     """Build the argument `stopping` from options, and remove these options from `arguments`.
 
-    There is one stopping rule for each combination of the given values of `batch`, `budget` and `stop`. The result is
-    empty if no option of stopping rules is given.
+    Each combination of the given values of `batch`, `budget` and `stop` is a stopping rule. Without options of stopping
+    rules, the result is empty.
     """
     from custodes.evaluate.protocol.stopping import USUAL, Stopping, ineffective_fields
 

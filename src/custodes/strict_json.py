@@ -17,7 +17,7 @@ T = TypeVar("T")
 def prepare_decoder(struct: type[T]) -> type[T]:
     """Resolve the types of the fields of a struct, and return the struct.
 
-    Without a prepared struct, the first use of the struct in several threads at once would crash the process."""
+    If a struct is not prepared, its first use in several threads at once crashes the process."""
     msgspec.json.Decoder(struct)
     return struct
 

@@ -6,7 +6,7 @@ The modules, in the order of a study:
 - `new_study`, `stored_study`, `study_material`, `known_questions`, `rendering`, `safe_html`: creation of a `study_file`
   from texts.
 - `check_study`, `rehearsal`, `simulated_crowd`: problems and costs before annotation starts.
-- `service`: the open study. Actions go through one `writer` thread. Each action is a row of the `event_log`. The row is
+- `service`: the open study. One `writer` thread performs all actions. Each action is a row of the `event_log`, which is
   written to the file and applied to the `state`. The state consists of the `participants`, and of the `assignments` of
   questions to participants.
 - `arrivals`, `visits`, `views`, `assignment_policy`: pages, actions and questions of annotators.

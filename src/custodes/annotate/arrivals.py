@@ -23,9 +23,10 @@ from custodes.arguments import check_at_least
 
 HOUR = 3600.0
 NEW, AGAIN = 5, 30
-"""Maximum number of new annotators and maximum number of returning annotators, per network address and hour."""
+"""Maximum number of new annotators, and maximum number of returning annotators, who may arrive from one network address
+in an hour."""
 PREFIX = 64
-"""Number of bits of an IPv6 address that identify a home or an institution."""
+"""Number of leading bits of an IPv6 address that all devices of a home or an institution share."""
 
 
 class Addresses:
@@ -71,8 +72,8 @@ def network(address: str) -> str:
 
 
 def worker_id_of(plan: StudyPlan, params: Mapping[str, str]) -> str | None:
-    """Return the worker's id in the parameters of a link or in a submitted form. Return '' if there is none or the plan
-    has no name for it, and None if it is invalid.
+    """Return the worker's id in the parameters of a link or in a submitted form. Return '' if there is no id, or if the
+    plan names no parameter for the id. Return None if the id is invalid.
 
     >>> from custodes.annotate.plan import AnnotatorPlan
     >>> plan = StudyPlan(annotators=AnnotatorPlan(recruit="open", worker_id="PID"))

@@ -2,8 +2,8 @@
 
 The random order of the items of a pair is drawn when the study is created. A primary comparison uses the first free
 position of its pair whose item is new to the annotator. If the annotator has seen all these items, the comparison uses
-the first free position that the annotator never got. So the first positions of an order are a simple random sample of
-the items, no matter which annotators answer. Only the pair and the role of a question are drawn here.
+the first free position that the annotator never got. The first positions of an order are therefore a simple random
+sample of the items, whichever annotators answer. Only the pair and the role of a question are drawn here.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def next_real_question(state: StudyState, worker: Annotator, rng: Random) -> Nex
 
 def may_add_second_opinion(state: StudyState) -> bool:
     """Whether one more second opinion is allowed. The planned number of second opinions is a proportion of all answers.
-    The number may exceed the plan by `BEYOND`."""
+    At most `BEYOND` further second opinions are allowed."""
     overlap_rate = state.plan.annotators.overlap
     n_opinions_if_added = state.count("second") + state.assignments.n_open_second_opinions + 1
     return (
@@ -156,7 +156,7 @@ def _iterate_new_units(state: StudyState, worker: Annotator, pair_index: int) ->
 
 
 def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
-    """Return the pairs with at least one unit that has no second opinion yet and that this annotator never got."""
+    """Return the pairs that have at least one unit without a second opinion that this annotator never got."""
     return [
         pair_index
         for pair_index, unit_of_id in enumerate(state.assignments.single_units_of_pair)
@@ -199,9 +199,9 @@ def _balanced_side(state: StudyState, sequence_name: str, index: int) -> int:
 
 def next_rating_question(state: StudyState, worker: Annotator, rng: Random) -> NextQuestion | None:
     """Return an output to rate, or None if no output is free. An annotator with fewer than `ACTIVE` begun items gets an
-    output of a new item, if there is one. Otherwise, the annotator gets an output of a begun item, if possible not of
-    the latest item. If the begun items have no free output, the annotator gets an output of an item that inactive
-    annotators left."""
+    output of a new item, if there is one. Otherwise, the annotator gets an output of a begun item, if possible of
+    another item than the latest one. If the begun items have no free output, the annotator gets an output of an item
+    whose annotators became inactive."""
     free_units_of_item: dict[int, list[Unit]] = {}
     for pair_index in range(len(state.assignments.units_of_pair)):
         for unit in state.assignments.iterate_free_units(pair_index):

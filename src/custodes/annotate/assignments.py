@@ -1,12 +1,12 @@
 """Assignment of units to annotators, and the engine of rating studies.
 
 A unit is an item of a pair at its position in the order of the pair. An engine decides which positions are open. The
-engine knows which positions are settled (answered or refused), but not which annotators are answering the other
-positions.
+engine knows which positions are settled (answered or refused). It does not know which annotators are answering the
+other positions.
 
 A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of the answers to a unit:
-1 or -1 for the side that more annotators prefer, and 0 if the numbers are equal. The whole package combines annotators
-by the sign of the sum of their answers.
+1 or -1 for the side that more annotators prefer, and 0 if the numbers are equal. All other parts of the package combine
+annotators in the same way.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ FREE, ANSWERED, IMPOSSIBLE = range(3)
 
 
 class Quota:
-    """The counterpart of `ConcurrentAnnotation` for ratings. Each pair is a single system, there are no decisions, and
-    all allocated positions are open at once.
+    """For ratings, `Quota` takes the place of `ConcurrentAnnotation`. Each pair is a single system, there are no
+    decisions, and all allocated positions are open at once.
 
     If the `budget` is smaller than the number of outputs, the budget is divided evenly between the systems, and each
     system uses the first positions of its order. A later division never reduces an allocation. `position_counts` has
@@ -66,7 +66,8 @@ class Quota:
         self.set_budget(budget)
 
     def set_budget(self, budget: int | None) -> None:
-        """Set the joint budget of all systems. None means unlimited. A budget never removes allocated outputs."""
+        """Set the joint budget of all systems; None means unlimited. Outputs that are already allocated stay
+        allocated."""
         self._budget = budget
         self._divide_budget()
 

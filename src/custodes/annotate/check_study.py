@@ -50,10 +50,10 @@ class StudyCheck(ProblemResult):
     summary: pl.DataFrame = table(
         "One row: the study.",
         label("name", "name of the study, from the plan"),
-        count("items", "items whose outputs are displayed"),
-        count("systems", "systems that are compared or rated"),
+        count("items", "number of items whose outputs are displayed"),
+        count("systems", "number of systems that are compared or rated"),
         count("pairs", "number of pairs of systems; if outputs are rated, number of systems"),
-        count("questions", "possible comparisons or ratings, summed over all pairs"),
+        count("questions", "number of possible comparisons (or ratings), summed over all pairs"),
         count("known", "control questions with a known answer: gold, qualification, attention"),
         count("images", "images of items and outputs", essential=False),
         count("answers", "answers to real comparisons", essential=False),
@@ -141,13 +141,13 @@ _ASKED = """
 SELECT rater, item, system_a, system_b, max(answer IS NULL) FROM answers
 WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item, system_a, system_b
 """
-"""Query of all answers of annotators, including answers of incomplete interim analyses. The columns are those of
+"""Query of all answers of annotators, including answers of incomplete interim analyses. The query has the columns
 `ASKED`."""
 
 
 Check = tuple[object, Literal["error", "warning", "info"], str, str]
-"""Condition, severity, rule and message of a problem. The condition can be a list of examples, which is true unless the
-list is empty."""
+"""Condition, severity, rule and message of a problem. The condition can also be a list of examples, which counts as
+true if the list has an entry."""
 
 
 def _iter_problems(*checks: Check) -> Iterator[Problem]:
@@ -204,7 +204,7 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
 
 
 def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
-    """Problems if annotators or budget do not suffice for the interim analyses."""
+    """Problems if there are too few annotators, or too small a budget, for the interim analyses."""
     annotator_plan, budget = study.plan.annotators, study.plan.stopping.budget
     analysis_sizes = [min(planned_size, max_items) for planned_size in study.plan.stopping.looks]
     max_answers_per_annotator_and_pair = cap(
@@ -232,7 +232,8 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
 
 
 def _rating_budget_problems(plan: StudyPlan, item_orders: Sequence[Sequence[int]]) -> Iterator[Problem]:
-    """Problems if budget or annotators do not suffice to rate all outputs. `item_orders`: items of each system."""
+    """Problems if the budget is too small, or annotators are too few, to rate all outputs. `item_orders`: items of each
+    system."""
     output_counts_by_system = np.array(list(map(len, item_orders)), dtype=np.int64)
     budget = plan.stopping.budget
     n_needed_answers = int(output_counts_by_system.sum()) * plan.annotators.per_item
@@ -300,8 +301,8 @@ def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
 
 
 SECONDS = 40.0
-"""Assumed seconds per answer if there are fewer than `FEWEST` timed answers: 1.5 answers per minute (Deriu et al.
-2023)."""
+"""Seconds per answer that are assumed if there are fewer than `FEWEST` timed answers. This is the time at 1.5 answers
+per minute (Deriu et al. 2023)."""
 FEWEST = 10
 """Minimum number of timed answers. With at least this number, the median time of the answers replaces the assumed
 seconds."""
@@ -341,9 +342,9 @@ def annotator_problems(
             0 < n_personal_links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes),
             "warning",
             FEW_ANNOTATORS,
-            f"{n_personal_links} annotators have a link, so decisions hold only for these annotators. If the whole "
-            "population of annotators has no preference between two systems, the systems are still declared different "
-            "in 23 % of studies with 3 annotators, 16 % with 5, 10 % with 10 and 8 % with 20; invite more annotators",
+            f"{n_personal_links} annotators have a link, so decisions hold only for these annotators. Two systems "
+            "between which the whole population of annotators has no preference are declared different in 23 % of "
+            "studies with 3 annotators, 16 % with 5, 10 % with 10 and 8 % with 20; invite more annotators",
         ),
         (
             annotator_plan.recruit == "open" and not n_gold_questions,
@@ -364,7 +365,7 @@ def annotator_problems(
             annotator_plan.worker_id and not payment_plan.price,
             "warning",
             "no-price",
-            "annotators come from a platform (worker_id) and the plan has no price, so cost and wage are unknown; "
+            "annotators come from a platform (worker_id), but the plan has no price, so cost and wage are unknown; "
             "set [money] price (per answer)",
         ),
         (

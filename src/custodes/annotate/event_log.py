@@ -1,6 +1,6 @@
 """The event log of an open study. Every event is written to the study file as a row and applied to the state at once.
 
-A lease reserves a question for an annotator. Leases have time limits, because locks in other tools were never released
+A lease reserves a question for an annotator. Leases expire, because a lock without a time limit may never be released
 (label-studio#4781, #4190).
 """
 
@@ -60,9 +60,10 @@ class EventLog:
         self.connection, self.clock = connection, clock
         self.state: StudyState
         self.leases: dict[int, float]
-        """Time on the steady clock at which the lease of each assigned question ends, by the number of the question."""
+        """For each assigned question, by its number: the time on the steady clock at which its lease ends."""
         self.waiting: dict[int, float]
-        """Time on the steady clock at which each annotator began to wait for a question, by number of the annotator."""
+        """For each waiting annotator, by number: the time on the steady clock at which the annotator began to wait for
+        a question."""
         self.read()
 
     def read(self) -> None:

@@ -46,8 +46,8 @@ def export(path: str | Path, folder: str | Path) -> Path:
     raters.csv, items.csv and outputs.jsonl describe annotators, items and outputs. looks.csv has the interim analyses.
     answers.csv has all answers, including answers that annotators corrected later, answers to control questions,
     answers of excluded annotators, and answers of incomplete interim analyses. Answers of incomplete interim analyses
-    are in no other file, because using them would be an additional interim analysis. comments.csv has the comments, and
-    plan.json has the plan. signature.txt has the number of rows of each file, and notes on the study.
+    are in no other file, because their use would amount to an additional interim analysis. comments.csv has the
+    comments, and plan.json has the plan. signature.txt has the number of rows of each file, and notes on the study.
 
     Annotators are named w001, w002 and so on. Raises `InputError` for files that are not a study, and `OptionError` for
     a folder that is not writable or not empty.

@@ -21,8 +21,8 @@ DRAWS = 200
 INNER = (0.1, 0.5, 0.9)
 """Levels of three quantiles: the lower bound of an 80 % interval, the median, and the upper bound."""
 STRENGTHS = np.geomspace(1, 64, 13)
-"""Grid for the weight, in answers, of the prior that all pairs share. The more the pairs differ, the smaller this
-weight is."""
+"""Grid of possible weights of the prior that all pairs share. The unit of the weight is an answer. The more the pairs
+differ, the smaller the estimated weight is."""
 TIMED = 30
 """Minimum number of timed answers for an estimate of the hourly wage."""
 
@@ -44,13 +44,13 @@ class Forecast:
     """Expected further answers, time and cost, and the cost so far.
 
     `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds,
-    in proportion to `answers`.
-    `hours`: expected further hours, at the rate of answers in the half hour before the last answer; None if no answer
-    in that half hour was used for decisions, or if the study is stuck. `stuck`: reason why the study is stuck, or ''.
-    The reason 'annotators' means that the current interim analyses need more answers than the current annotators may
-    give, and 'nobody' means that nobody has answered for a day. `spent`: cost so far. `cost`: expected further cost.
-    The cost so far and the expected cost include the platform's fee. `wage`: hourly wage, or None if there are too few
-    timed answers. `is_low`: whether the hourly wage is below the target wage of the plan.
+    which are proportional to `answers`. `hours`: expected further hours, at the rate of answers in the half hour before
+    the last answer; None if no answer in that half hour was used for decisions, or if the study is stuck. `stuck`:
+    reason why the study is stuck, or ''. The reason 'annotators' means that the current interim analyses need more
+    answers than the current annotators may give, and 'nobody' means that nobody has answered for a day. `spent`: cost
+    so far. `cost`: expected further cost. The cost so far and the expected cost include the platform's fee. `wage`:
+    hourly wage, or None if there are too few timed answers. `is_low`: whether the hourly wage is below the target wage
+    of the plan.
     """
 
     answers: Range
@@ -71,7 +71,7 @@ def forecast(snapshot: Snapshot) -> Forecast:
     interim analyses are used, so the forecast reveals no running results. Existing answers of incomplete analyses are
     subtracted. Only human answers are used, although a metric may decide a pair earlier.
 
-    Source: ours; posterior predictive simulation of the plan's stopping rule.
+    Method: posterior predictive simulation of the plan's stopping rule.
     """
     open_pairs = [pair for pair in snapshot.pairs if pair.is_open]
     # Ratings have no interim analyses, so all planned answers are needed.
@@ -202,8 +202,8 @@ def annotator_only(outcome_counts: NDArray[np.integer]) -> Counts:
 
 
 def _paid_per_deciding_answer(snapshot: Snapshot) -> float:
-    """Return the expected number of paid answers of all kinds per answer used for decisions: second opinions and
-    control questions as planned, and refusals at the current rate."""
+    """Return the expected number of paid answers of all kinds per answer that is used for decisions. Paid answers
+    include second opinions and control questions as planned, and refusals at the current rate."""
     annotator_plan = snapshot.plan.annotators
     n_control_questions = len(control_kinds(annotator_plan, snapshot.control_kinds, is_first_batch=False))
     refusals_per_answer = snapshot.refused / max(snapshot.answers, 1)

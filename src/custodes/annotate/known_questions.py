@@ -33,9 +33,9 @@ MOST_CHECKS = 40
 class ControlQuestion:
     """A control question.
 
-    `expected` is the correct answer from the view of the first output (1, 0 or -1), or a rating. If the question uses a
-    comparison of the study, `comparison` is the item and pair of this comparison, which is then used only as a control
-    question.
+    `expected` is the correct rating, or the correct comparison: 1 if the first output is better, 0 for equal, -1 if the
+    second output is better. If the question uses a comparison of the study, `comparison` is its item and pair;
+    annotators then get this comparison only as a control question.
     """
 
     kind: Kind

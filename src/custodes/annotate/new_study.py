@@ -227,8 +227,8 @@ def _draw_item_orders(
 def draw_orders(
     is_askable_comparison: NDArray[np.bool_], cluster_numbers: Ints, rng: np.random.Generator, pairs: Sequence[Pair]
 ) -> list[list[int]]:
-    """Return the available items of each pair in random order. Each pair of systems has a separate order. Ratings have
-    one order for all systems, so that a budget selects the same items for all systems."""
+    """Return the available items of each pair in random order. Each pair of systems has a different order. If outputs
+    are rated, all systems have the same order, so that a limited budget covers the same items of all systems."""
     is_rating_study = any(second_system is None for _, second_system in pairs)
     orderable_item_mask = (
         np.asarray(is_askable_comparison.any(axis=0))[np.newaxis] if is_rating_study else is_askable_comparison
@@ -308,8 +308,8 @@ def empty_output_notes(material: StudyMaterial) -> list[Note]:
     system_names_text = join_labels(sorted({system for _, system in empty_output_keys}), limit=3)
     note_message = (
         f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): annotators "
-        "see (empty) and judge (empty) like any other output; leave out outputs that are empty only "
-        "because their collection failed"
+        'see "(empty)" and judge it like any other output; leave out outputs that are empty only because their '
+        "collection failed"
     )
     return build_notes(("outputs-empty", len(empty_output_keys), note_message))
 

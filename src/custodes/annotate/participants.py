@@ -18,7 +18,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 NOTHING: Mapping[int, int] = MappingProxyType({})
-"""An empty mapping that all objects of `Unit` share to save memory: there is one `Unit` per possible question."""
+"""An empty mapping that all objects of `Unit` share. This saves memory, because there is a `Unit` for each possible
+question."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,11 +78,11 @@ class Annotator:
 class Work:
     """Counts of the answers of an annotator or of the whole study.
 
-    `primary`: answers that are used for decisions. `second`: second opinions. Of both, `equal` are ties, `decided` are
-    not ties, and `first_shown` prefer the output shown first. `refused`: questions that the annotator could not judge.
-    `gold_asked`: answers to control questions, of which `gold_right` are correct. `trained`: answers to qualification
-    questions, of which `training_right` are correct. `paid`: paid answers of all kinds. `times`: seconds for which each
-    answered question was visible.
+    `primary`: answers that are used for decisions. `second`: second opinions. Among the answers counted in `primary`
+    and `second`, `equal` are ties, `decided` prefer one output, and `first_shown` prefer the output shown first.
+    `refused`: questions that the annotator could not judge. `gold_asked`: answers to control questions, of which
+    `gold_right` are correct. `trained`: answers to qualification questions, of which `training_right` are correct.
+    `paid`: paid answers of all kinds. `times`: seconds for which each answered question was visible.
     """
 
     primary: int = 0
@@ -148,8 +149,8 @@ class Unit(msgspec.Struct, kw_only=True, eq=False, gc=False):
 FAST = 0.25
 """An annotator is flagged as fast if the median time is below this fraction of the typical time in the study."""
 FEWEST = 16
-"""Minimum number of timed answers for the flag `fast`. With 20 equal annotators and log-normal times (SD of the log
-1.2), fewer than one of 50 studies ever flags any annotator."""
+"""Minimum number of timed answers for the flag `fast`. If 20 annotators are equally fast and times are log-normal (SD
+of the log 1.2), fewer than 1 in 50 studies ever flag an annotator."""
 SEEN = 8
 """Minimum number of questions for the flag `refuses`."""
 SIDE = 0.95
@@ -171,8 +172,8 @@ def annotator_standing(
     on the counts of the whole study (`totals`).
 
     `typical_seconds` is the typical median time of a comparison in the study, in visible seconds that the browser
-    measured. `n_annotators` is the number of annotators. Probabilities are adjusted for the number of annotators, so
-    that only one study in a thousand flags a careful annotator for position or ties.
+    measured. `n_annotators` is the number of annotators. The tests of position and ties are adjusted for this number,
+    so that only one study in a thousand flags a careful annotator.
 
     >>> from array import array
     >>> work = Work(gold_asked=4, gold_right=1, primary=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))

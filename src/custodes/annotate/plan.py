@@ -78,8 +78,8 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     render: Annotated[
         Literal["plain", "markdown", "markdown+math"],
         Meta(
-            description="display of outputs: plain, markdown or markdown+math; both outputs of a comparison are "
-            "displayed in the same way"
+            description="format in which outputs are displayed: plain, markdown or markdown+math; both outputs of a "
+            "comparison have the same format"
         ),
     ] = "plain"
 
@@ -125,7 +125,7 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             gt=0,
             le=1,
             description="maximum proportion of a pair's answers (up to the current interim analysis) that one "
-            "annotator may give; 2 answers are always allowed, and with personal links also an equal share "
+            "annotator may give. An annotator may always give 2 answers, and with personal links an equal share "
             "of the answers",
         ),
     ] = 0.1
@@ -133,8 +133,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         int,
         Meta(
             ge=1,
-            description="number of answers to each comparison, from different annotators; at a fixed total cost, the "
-            "value 1 decides the most pairs",
+            description="number of answers to each comparison, from different annotators; for a fixed total cost, "
+            "most pairs are decided if this number is 1",
         ),
     ] = 1
     overlap: Annotated[
@@ -151,8 +151,8 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         int,
         Meta(
             ge=0,
-            description="number of questions per control question: 15 means that one in 15 questions is a control "
-            "question with a known answer; 0: no control questions",
+            description="15 means that one in 15 questions is a control question, which has a known answer; 0: no "
+            "control questions",
         ),
     ] = 15
     attention: Annotated[
@@ -192,15 +192,15 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     looks: Annotated[
         tuple[int, ...],
         Meta(
-            description="interim analyses: numbers of answers after which a pair may be closed; numbers that "
-            "exceed the number of items are reduced to the number of items"
+            description="interim analyses: numbers of answers to a pair after which the pair may be closed; larger "
+            "numbers than the number of items are reduced to the number of items"
         ),
     ] = (10, 20, 40)
     boundary: Annotated[
         str | float,
         Meta(
-            description="boundary of the interim analyses: pocock, obrien-fleming, a number that z must exceed, or"
-            " none (no control of gamma)"
+            description="boundary of the interim analyses: pocock, obrien-fleming, a number that |z| must exceed, or "
+            "none (gamma is then not controlled)"
         ),
     ] = "pocock"
     stop: Annotated[
@@ -232,8 +232,8 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     estimator: Annotated[
         str | None,
         Meta(
-            description="estimator: human or pooled; with a metric also mixture, ppi and others; default: mixture with "
-            "a metric, human without a metric"
+            description="estimator of the outcome of a pair: human or pooled; with a metric also mixture, ppi and "
+            "others; default: mixture with a metric, human without a metric"
         ),
     ] = None
 
@@ -267,7 +267,8 @@ def _descriptions(struct_type: type) -> dict[str, str]:
 
 
 KEYS = {"": _descriptions(StudyPlan), **{name: _descriptions(type(getattr(StudyPlan(), name))) for name in SECTIONS}}
-"""Keys and descriptions of each section in the order of the file. The section '' has the keys of the plan itself."""
+"""Keys of each section with their descriptions, in the order of the file. The section '' has the keys that are in no
+section of the file."""
 
 
 def convert_plan(plan_values: Any) -> StudyPlan:
@@ -312,7 +313,8 @@ def _plain_message(problem_text: str, plan_values: Any) -> str:
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
-    """Return the plan after validation. Raise `OptionError` for the first value that is invalid or has no effect."""
+    """Return the plan after validation. Raise `OptionError` for the first value that is invalid, or that has no effect
+    together with the other values."""
     try:
         plan_as_builtins = msgspec.to_builtins(plan)
         msgspec.json.encode(plan_as_builtins)
@@ -357,7 +359,7 @@ def _question_checks(plan: StudyPlan) -> list[tuple[object, str]]:
         unused_key_checks = [
             *_unused_key_checks("question", question_plan, ("equal",), "mode is rate"),
             *_unused_key_checks(
-                "stopping", plan.stopping, keys_except_budget, "mode is rate, and ratings lead to no decisions"
+                "stopping", plan.stopping, keys_except_budget, "mode is rate, and no decisions are made from ratings"
             ),
         ]
     return [

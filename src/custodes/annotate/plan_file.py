@@ -99,8 +99,8 @@ def _read_text_file(value: str, key: str, *, where: str, folder: Path) -> str:
 
 
 def change_plan(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
-    """Return the plan, validated, with the values in `changes`, by section ('' is the plan itself) and key. Options of
-    the command line change the plan of a file, so options take precedence over the file.
+    """Return the plan, validated, with the values in `changes`, by section ('' is the plan itself) and key. The command
+    line changes the plan of a file in this way, so options take precedence over the file.
 
     >>> change_plan(StudyPlan(), {"annotators": {"batch": 10}, "": {"seed": 3}}).annotators.batch
     10

@@ -38,7 +38,7 @@ EMPTY = """
 DELETE FROM judgment; DELETE FROM look; DELETE FROM exclusion; DELETE FROM event; DELETE FROM assignment;
 DELETE FROM worker;
 """
-"""Statements that delete all activity, in an order that respects references between tables."""
+"""Statements that delete all activity. The order of the statements respects references between tables."""
 
 
 @result
@@ -218,8 +218,9 @@ def _rehearsal_notes(
         Note(
             rule="assumed",
             message=(
-                f"assumed: {n_annotators} annotators at a time; a new annotator replaces each annotator who leaves, is "
-                f"blocked or has completed all batches; {habits.careless:.0%} answer at random, {habits.sided:.0%} "
+                f"assumed: {n_annotators} annotators at a time; a new annotator replaces each annotator who leaves, "
+                f"is blocked or has completed all batches; {habits.careless:.0%} answer at random, "
+                f"{habits.sided:.0%} "
                 f"always choose the first output, {habits.leaving:.0%} leave after each answer; an answer takes "
                 f"{habits.seconds:g} s; reliability {habits.reliability:g}. Real annotators may differ"
             ),
@@ -240,7 +241,7 @@ def _rehearsal_notes(
             (
                 "ratings",
                 plan.question.mode == "rate",
-                "ratings lead to no decisions, so the columns right, wrong and missed are empty",
+                "no decisions are made from ratings, so the columns right, wrong and missed are empty",
             ),
         ),
     ]

@@ -4,8 +4,8 @@ No word of a text is lost. If the visible words differ from the words of the tex
 and the caller displays the text as plain text. Links and images are displayed as their text and address. Link
 definitions and character entities are displayed as they are written.
 
-A dollar sign opens a formula if no white space follows. The next dollar sign closes the formula if no white space
-precedes it and no digit follows it (as in Pandoc). So `$5 and $6` stays text.
+A dollar sign opens a formula if no white space follows. The next dollar sign closes the formula if it follows no white
+space and precedes no digit (as in Pandoc). So `$5 and $6` stays text.
 """
 
 from __future__ import annotations

@@ -317,7 +317,8 @@ def _run_server(app: Any, listener: socket.socket, *, behind_a_proxy: bool) -> I
 def header_limit_protocol(max_header_seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol (with httptools if installed, else with h11) with limits of time and size for headers.
 
-    uvicorn itself limits only the time between two requests, and httptools does not limit the size of headers.
+    This is necessary because uvicorn limits only the time between two requests, and httptools does not limit the size
+    of headers.
     """
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Base
@@ -398,7 +399,7 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
     """Provide a queue that gets the first Ctrl-C or similar signal. A second signal has its usual effect.
 
     A signal handler may run while this thread holds the lock of an event or of a queue of another type. The handler
-    would then wait for the lock forever. `SimpleQueue.put` is reentrant, so a handler that calls it never waits.
+    would then wait for the lock forever. `SimpleQueue.put` needs no such lock, so a handler that calls it never waits.
     """
     signal_queue, previous_handler_of_signal = SimpleQueue[int](), dict[int, Any]()
 

@@ -67,8 +67,8 @@ class Service:
         """Open a study and replay its event log.
 
         Raise `InputError` if the file is not a study, or if another process has the study open. With `threaded=False`,
-        operations run immediately in the calling thread. With `durable=False`, a power failure may lose the latest
-        answers; this suits simulations.
+        operations run immediately in the calling thread. With `durable=False`, which is for simulations, a power
+        failure may lose the latest answers.
         """
         study_path = study_file.check(path)
         with ExitStack() as exit_stack, study_file.sqlite_errors(study_path):

@@ -34,8 +34,8 @@ from custodes.stats.arrays import Floats
 Habit = Literal["careful", "side", "random"]
 
 SPREAD, DIFFICULTY = 0.7, 0.5
-"""Standard deviations of two effects of an item, on a scale of five points: the effect specific to a system, and the
-effect shared by all systems."""
+"""Standard deviations of two effects of an item on quality, on a scale of five points: the effect on a single system,
+and the effect on all systems."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,9 +28,8 @@ FINISHED = "finished"
 class Reach(NamedTuple):
     """Whether the current annotators can complete the current interim analyses.
 
-    `free` is the number of missing answers that are not assigned to an annotator. `short` is the number of unassigned
-    missing answers that no current annotator may give. `there` is the number of admitted annotators (see
-    `Annotator.is_able`).
+    `free` is the number of missing answers that are not assigned to an annotator. Of these answers, `short` is the
+    number that no current annotator may give. `there` is the number of admitted annotators (see `Annotator.is_able`).
     """
 
     free: int = 0
@@ -266,7 +265,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
 
 
 def state_name(state: StudyState) -> str:
-    """Return the state of a study. A study is finished as long as all its pairs are closed. If pairs are added, the
+    """Return the state of a study. A study is finished if all its pairs are closed. If pairs are reopened later, the
     study is open again."""
     is_finished = state.control == "open" and not any(state.assignments.engine.is_open)
     return FINISHED if is_finished else state.control

@@ -1,8 +1,8 @@
 """The state of a study in memory. The state is computed from the rows of the event log, so it is the same after a
 restart.
 
-`add_row` applies one row. Decisions are made before a row is written; this module only computes the consequences of the
-row.
+`add_row` applies one row. This module makes no decisions: it computes the consequences of a row, after the row was
+decided on and written.
 """
 
 from __future__ import annotations

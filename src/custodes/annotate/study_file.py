@@ -1,10 +1,9 @@
 """The study file: its tables and views, atomic creation, copies, checks, and a lock for its server.
 
 Every event is a row. `assignment` holds the questions that annotators saw, and `judgment` holds their answers. A
-correction is another assignment of the same unit; its column `again` names the assignment that it replaces. An interim
-analysis (`look`) is written together with the answer that completed it, and is never changed. Workers,
-assignments, judgments, exclusions and events share one numbering. The numbers give the order of the rows independently
-of the clock.
+correction is a further assignment of the same unit, whose column `again` names the earlier assignment. An interim
+analysis (`look`) is written together with the answer that completed it, and is never changed. Workers, assignments,
+judgments, exclusions and events share one numbering. The numbers give the order of the rows independently of the clock.
 """
 
 from __future__ import annotations
@@ -116,8 +115,8 @@ PROBLEM_QUERIES = {
     LACKING: "outputs of comparisons are missing",
     NOT_JSON: "{} does not hold the expected JSON",
 }
-"""Queries that find errors in a study file, each with the message for a returned row. No row means that the file is
-valid."""
+"""Queries that find errors in a study file, each with the message for a returned row. In a valid file, no query returns
+a row."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;

@@ -46,8 +46,8 @@ class Status(Result):
         score("spent", "cost so far with the platform's fee, in the currency of the plan; null without a price"),
         score(
             "to_come",
-            "expected number of paid answers that are still needed: in proportion to the answers used for decisions, "
-            "with their 80 % interval",
+            "expected number of paid answers of all kinds that are still needed, with an 80 % interval; it is "
+            "proportional to the expected answers that are used for decisions",
             interval=True,
         ),
         score("cost", "expected further cost with the platform's fee", interval=True),
@@ -78,13 +78,13 @@ class Status(Result):
         count("n", "answers of the last completed interim analysis"),
         difference(
             "margin",
-            "wins minus losses of system_a as a proportion of the answers; for pairs closed by the stopping rule, "
-            "adjusted for interim analyses; null for an undecided pair",
+            "margin: wins minus losses of system_a, divided by the number of answers. For a pair that the stopping "
+            "rule closed, the margin is adjusted for interim analyses; null for an undecided pair",
             interval=True,
         ),
         count(
             "impossible",
-            "number of comparisons that annotators could not judge, so that these comparisons ended without an answer",
+            "number of comparisons that ended without an answer, because annotators could not judge them",
             essential=False,
         ),
         count(

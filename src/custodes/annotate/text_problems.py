@@ -48,8 +48,8 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
         "unlike-format",
         lambda text: bool(FORMAT.search(text)),
         "contain Markdown syntax",
-        "annotators may judge the format; convert all outputs to one format, or state in the "
-        "instructions that format does not count",
+        "annotators may judge the format instead of the content; convert all outputs to one format, or state in the "
+        "instructions that the format does not matter",
     )
     yield from _imbalance_problems(
         material,
@@ -126,8 +126,8 @@ def _imbalance_problems(
     """Problem if one system of a pair has a property significantly more often than the other (exact sign test over
     common items).
 
-    The level is divided by the number of pairs and by 2 (the number of rules), so equal systems lead to a problem in at
-    most one of twenty studies.
+    The level is divided by the number of pairs and by 2 (the number of rules), so that a problem is reported in at most
+    one of twenty studies if no systems differ.
     """
     from scipy.stats import binomtest
 

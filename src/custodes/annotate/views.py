@@ -20,7 +20,7 @@ class Ask:
 
     `number` is the position of the question in a batch of `of` questions. `sides` are two outputs in displayed order,
     or one output to rate. If the annotator corrects an answer, `given` is the withdrawn answer, by aspect. `can_undo`:
-    whether the previous answer may be withdrawn. `training`: whether this is a qualification question.
+    whether the previous answer may be withdrawn. `training`: whether the question is a qualification question.
     """
 
     assignment: int

@@ -45,8 +45,8 @@ from custodes.errors import InputError, join_labels, reject, short_repr
 WAIT, SOONEST, PAUSED = 20, 5, 60
 """Maximum and minimum seconds until a waiting page reloads, and seconds until the page of a paused study reloads."""
 AN_HOUR = 3600.0
-"""Maximum seconds that an annotator with a personal link waits for the next interim analysis. The wait is long, because
-each invited annotator is needed and no platform expects a completion code."""
+"""Maximum seconds that an annotator with a personal link waits for the next interim analysis. This time is long,
+because every invited annotator is needed, and because no platform expects a completion code."""
 SKIPPING = ("language", "broken", "offensive", "other")
 LONGEST_COMMENT = 5000
 """Maximum number of characters of a comment. Further characters are not stored."""
@@ -183,8 +183,8 @@ def _idle_view(log: EventLog, worker: Annotator) -> View:
 
 
 def _is_anybody_at_work(log: EventLog, worker: Annotator) -> bool:
-    """Whether another annotator has an open question. An open control question counts, because its annotator then
-    continues with questions of the interim analysis."""
+    """Whether another annotator has an open question. An open control question also counts, because after it the
+    annotator continues with questions of the interim analysis."""
     return any(
         not issued_question.expired
         for other_worker in log.state.workers.values()
@@ -216,7 +216,8 @@ def _end_visit(log: EventLog, worker: Annotator, end_reason: str) -> VisitEnd:
 def undoable_question(log: EventLog, current_question: IssuedQuestion) -> IssuedQuestion | None:
     """Return the latest question that was answered before `current_question` if its answer may be withdrawn, otherwise
     None. Answers to control questions and second opinions may always be withdrawn. A primary answer may be withdrawn
-    while its interim analysis is incomplete. A refusal may be withdrawn until its unit is settled."""
+    while its interim analysis is incomplete. A refusal may be withdrawn as long as its unit has neither all answers nor
+    enough refusals."""
     earlier_questions = (
         answered_question
         for answered_question in current_question.worker.answered

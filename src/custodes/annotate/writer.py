@@ -1,8 +1,7 @@
 """A single thread that performs all operations on a study. Operations that wait at the same time share one transaction.
-
-An operation is acknowledged when its transaction is on disk. So a killed process or a full disk loses no acknowledged
-operation. A disk syncs only a few hundred times per second. A single file is still fast enough, because many operations
-are committed at once.
+An operation is acknowledged when its transaction is on disk, so a killed process or a full disk loses no acknowledged
+operation. A disk can confirm only a few hundred transactions per second. One file is fast enough nevertheless, because
+many operations share a transaction.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ class Writer:
     def _run_read_only(self, jobs: Sequence[Job], write_error: sqlite3.Error) -> None:
         """Run operations in read-only mode, because the file cannot be written.
 
-        If an operation needs to write, it raises an error at its first row, and the state stays unchanged.
+        An operation that tries to write raises an error at its first row and leaves the state unchanged.
         """
         self._connection.execute("PRAGMA query_only = ON")
         for future, operation in jobs:

@@ -20,7 +20,7 @@ PER_ROW = (1e-5, 1e-3)
 PER_DRAW = (4e-8, 2e-6)
 """Additional CPU seconds and megabytes for each combination of item, resample, rater and aspect."""
 REPLAY = 10
-"""Cost of one replication for one item and one pair of systems. The unit is the cost of one resample of one item."""
+"""Cost of one replication for one item and one pair of systems, relative to the cost of one resample of one item."""
 PASSES = {
     **dict.fromkeys(
         ("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators", "rates"), 1
@@ -68,8 +68,8 @@ def effort(
 ) -> Effort:
     """Estimate the CPU time and the memory of a question from the size of its data, without answering the question.
 
-    The estimate is an order of magnitude: the sum of a constant and three terms. The terms are proportional to the
-    number of rows, to the product of items, aspects, resamples and raters, and to the product of items, aspects,
+    The estimate gives the order of magnitude. It is the sum of a constant and three terms, which are proportional to
+    the number of rows, to the product of items, aspects, resamples and raters, and to the product of items, aspects,
     replications and pairs of systems. The time is multiplied by the relative cost of the question.
 
     Parameters

@@ -1,7 +1,7 @@
 """Results for papers and pages: Markdown, LaTeX and HTML, with the best value of a column in bold; and JSON.
 
-A compact LaTeX table fits into one column of a two-column paper. A compact table has one or two estimates, intervals
-and significance letters.
+A compact LaTeX table fits into one column of a two-column paper: it has one or two estimates with intervals, and
+significance letters.
 """
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ MOST_ESTIMATES = 2
 """Maximum number of estimates with intervals that fit next to a label in one column of a two-column page."""
 
 MOST_LABELS = 3
-"""Maximum number of label columns. A table with this many label columns has room for only one estimate with an
-interval. The labels of further label columns become headings above the rows."""
+"""Maximum number of label columns. With this number of label columns, a table has room for only one estimate with an
+interval. If there are more label columns, their labels become headings above the rows."""
 
 LONG_TEXT = 40
 """Number of characters above which a label is broken into lines."""
@@ -206,8 +206,8 @@ def compact_latex(table: Table, frame: pl.DataFrame, name: str, estimates: Seque
     Returns
     -------
     str
-        One `tabular` per aspect. The superscript of a label holds the significance letters. A row is bold if it is the
-        best row and differs significantly from all other rows.
+        One `tabular` per aspect. Significance letters are superscripts of the labels. The best row is bold if it
+        differs significantly from all other rows.
     """
     return "\n\n".join(
         _tabular(table, aspect_rows, title_with_aspect(name, aspect_name), estimates)
@@ -333,8 +333,8 @@ def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, st
 def _significantly_best(table_rows: pl.DataFrame, label_column_names: Sequence[str]) -> Iterator[int]:
     """Positions of the significantly best rows.
 
-    In each group of rows with equal labels, the first row is the best. The position of the best row is yielded if no
-    other row of the group shares a significance letter with this row.
+    In each group of rows with equal labels, the first row is the best. The position of this row is yielded if the row
+    shares no significance letter with another row of the group.
     """
     table_rows = table_rows.with_row_index("place")
     for group_rows in (

@@ -24,7 +24,7 @@ GAP = 2
 
 
 class PipeSafeConsole(Console):
-    """A Rich console that leaves broken pipes to `quiet_pipe`; the console of Rich would exit with status 1."""
+    """A Rich console that leaves broken pipes to `quiet_pipe`, because Rich itself would exit with status 1."""
 
     def on_broken_pipe(self) -> None:
         """Raise the error again. Rich calls this method while it handles a broken pipe."""

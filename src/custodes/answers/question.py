@@ -26,7 +26,7 @@ from custodes.data.study import Study
 from custodes.errors import NO_SLICES, InputError, OptionError, reject, short_repr, suggestion
 
 Rng = int | np.random.Generator | None
-"""A seed, a generator, or None for a new seed that is recorded; 0 is an ordinary seed."""
+"""A seed, a generator, or None, which draws a new seed and records it. The seed 0 has no special meaning."""
 
 UNRECORDED = ("rng", "progress")
 """Arguments that are not among the recorded options: `rng` has a field of its own in the provenance, and `progress`
@@ -36,14 +36,16 @@ COUNTED = (
     "numbers of equal outputs (n_outputs), which only the question rates supports; pass the table with one row per "
     "output"
 )
-ONE_FILE_OF_COUNTS = "counts cannot be joined with other data; give a single file of counts"
-NOT_ENOUGH = "this question needs the ratings of single items; pass the study instead of its counts"
+ONE_FILE_OF_COUNTS = "counts cannot be combined with other data; give a single file of counts"
+NOT_ENOUGH = (
+    "this question needs the ratings of single items, which counts do not contain; pass the study instead of its counts"
+)
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
 """Pattern of the beginning of a section of a docstring."""
 
 FIRST: Mapping[str, str] = {
-    "study": "Data: a study, or an input that `read` accepts (a path, a dataframe, 'demo', or a list of these).",
+    "study": "Data: a study, or any input of `read`: a path, a dataframe, 'demo', or a list of these.",
     "pilot": "Pilot study, or an input that `read` accepts; None to plan from assumptions only.",
     "texts": "Study with the texts of outputs, or an input that `read` accepts.",
 }
@@ -171,8 +173,8 @@ def question(
     """Turn a function that returns a result into a question: document it, and add a provenance to its result.
 
     The function receives as `rng` either the recorded seed or the caller's generator. The first argument of the
-    function is the data: a study, counts, or None. `accepts_equal_outputs`: whether the question can use items
-    that stand for several equal outputs (`n_outputs`).
+    function is the data: a study, counts, or None. `accepts_equal_outputs`: whether the question can use rows that
+    stand for several equal outputs (column `n_outputs`).
     """
 
     def decorate(ask: Callable[P, R]) -> Callable[P, R]:
@@ -277,9 +279,8 @@ def refuse_ignored_argument(function: Callable[..., Any], why: str, **values: An
 
 
 def resolve_seed(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
-    """The seed or generator to pass to a question, and the seed to record.
-
-    The recorded seed is None for a generator of the caller, since a result with a generator cannot be replayed.
+    """The seed or generator to pass to a question, and the seed to record. If the caller passes a generator, the
+    recorded seed is None, because a result with a generator cannot be replayed.
     """
     rng = seed_or_generator("rng", rng)
     if isinstance(rng, np.random.Generator):

@@ -29,8 +29,8 @@ from custodes.errors import CustodesError, OptionError, join_labels, short_repr,
 class Provenance:
     """Record of how a result was computed.
 
-    The record is printed as one line. The record and the data are enough to repeat the computation, provided that the
-    record has a seed. `counted`: if the data are counts, the options that were used for counting.
+    The record is printed as one line. If the record has a seed, the record and the data are enough to repeat the
+    computation. `counted`: if the data are counts, the options that were used for counting.
     """
 
     question: str
@@ -64,7 +64,8 @@ class Provenance:
         """
         if self.seed is None:
             raise OptionError(
-                f"{self.question}: a result computed with a generator cannot be repeated; pass a seed as rng"
+                f"{self.question}: a result that was computed with a generator cannot be repeated; compute the "
+                "result again with a seed as rng"
             )
         return getattr(cu, self.question)(*([] if study is None else [study]), **self.options, rng=self.seed)
 
@@ -218,7 +219,8 @@ class Result:
             Name of the table to write with all columns (default: all essential tables with their essential columns).
         compact : bool, default False
             Whether to write the main table (or `table`) so that it fits into one column of a paper: at most two
-            estimates with intervals, significance letters as superscripts, and bold only for a significantly best row.
+            estimates with intervals, significance letters as superscripts, and bold type only for a row that is
+            significantly the best.
 
         Returns
         -------

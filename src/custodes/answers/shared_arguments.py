@@ -20,8 +20,8 @@ Ties = float | Literal["exact", "calibrated"]
 class Selection(TypedDict, total=False):
     """The selection arguments of every question.
 
-    human, metrics, systems, aspect, group: comma lists of globs, in which `!` excludes names. By default everything is
-    selected, and `human` selects the raters of kind human.
+    human, metrics, systems, aspect, group: comma lists of globs, in which `!` excludes names. By default, `human`
+    selects the raters of kind human, and the other arguments select everything.
     """
 
     human: Patterns
@@ -61,7 +61,8 @@ DEFAULTS: PreferenceOptions = {
 
 HELP: Mapping[str, str] = {
     "human": "Raters to treat as annotators (default: raters of kind human).",
-    "metrics": "Metrics (default: all); @aspect selects metrics with scores per aspect, @noaspect all other metrics.",
+    "metrics": "Metrics (default: all). The value @aspect selects the metrics with separate scores for each aspect, "
+    "and @noaspect all other metrics.",
     "systems": "Systems (default: all).",
     "aspect": "Aspects of the human ratings (default: all).",
     "group": "Groups of items to use, such as domains or subsets (default: all).",
@@ -69,8 +70,8 @@ HELP: Mapping[str, str] = {
     "human_ties": "Largest difference of human scores that counts as a tie (default: 0).",
     "ties": "Rule for ties of metric scores: exact, calibrated, or the largest difference that counts as a tie.",
     "orders": "How to combine the verdicts on a pair that was shown in both presentation orders.",
-    "positive": "Label that counts as success (or several, with commas), or a rule such as '>=4' for ordered labels "
-    "(default: known words such as pass).",
+    "positive": "Label that counts as success, or several labels with commas; for ordered labels also a rule such as "
+    "'>=4' (default: known words such as pass).",
     "sampling": "How outputs were selected for human labels: random, by-judge (separately for each label of the "
     "judge) or by-label (separately for each human label).",
     "confidence": "Confidence level of the intervals.",
@@ -78,14 +79,15 @@ HELP: Mapping[str, str] = {
     "alpha": "Significance level of the tests.",
     "estimator": "Estimators of the outcome; comma list or repeated.",
     "gamma": "A pair is decided if the probability that one system is better exceeds 1 - gamma/2.",
-    "stop": "When to stop annotating a pair: decided (once the pair is decided) or futility (also once a later "
-    "decision is unlikely); comma list or repeated.",
+    "stop": "When to stop annotating a pair: decided (as soon as the pair is decided) or futility (also as soon as a "
+    "decision becomes unlikely); comma list or repeated.",
     "stopping": "Stopping rules; the tables have separate rows for each rule.",
-    "batch": "Annotations per pair and round, or several values: 5,10.",
+    "batch": "Number of annotations that each round adds to a pair, or several values: 5,10.",
     "looks": "Number of annotations per pair at each interim analysis, such as 10,20,40; replaces --batch.",
     "budget": "Total number of annotations, or several values: 500,1000.",
     "boundary": "Boundary of the interim analyses: none, pocock, obrien-fleming, or a critical value of |z|.",
-    "futility": "A pair is stopped if the probability of a later decision is below this value.",
+    "futility": "With stop futility: the annotation of a pair stops if the probability of a later decision is below "
+    "this value.",
     "replications": "Number of simulated runs of the protocol.",
     "steps": "Maximum number of metrics that each path of selection adds or removes.",
     "rng": "Random seed.",

@@ -31,15 +31,15 @@ Kind = Literal[
 ]
 """Kind of a value.
 
-The kinds are, in this order: a name; significance letters; several names; true or false; a whole number; a proportion
-in [0, 1]; a difference of two proportions; a difference of two proportions in percentage points; any other number; a
-p-value; a probability.
+The kinds stand for these values, in this order: a name; significance letters; several names; true or false; a whole
+number; a proportion in [0, 1]; a difference of two proportions; a difference of two proportions in percentage points;
+any other number; a p-value; a probability.
 """
 
 POINTS = "points"
 RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
-"""Range that is added to the label of a column without a unit. Pages write proportions, but not differences, in
-per cent."""
+"""For each kind of column, the range that is added to the label of a column without a unit. Pages write proportions in
+per cent, but not differences."""
 
 TYPES: Mapping[Kind, Any] = {
     "label": pl.String,
@@ -140,8 +140,8 @@ TableData = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """The data of a table: its columns, or its rows."""
 
 AT_THRESHOLD = "at the threshold"
-"""Note on a pair (of systems or metrics) whose probability of a decision is too close to the threshold, given the Monte
-Carlo error.
+"""Note on a pair (of systems or metrics) whose p-value or probability is too close to the threshold of a decision,
+given the Monte Carlo error.
 
 Such a pair counts as undecided.
 """
@@ -205,8 +205,8 @@ class Table:
         Parameters
         ----------
         data : mapping or iterable of mappings
-            Either a mapping from column names to an array, a sequence or a single value (which is repeated), or one
-            mapping per row. NaN becomes null. Without data, the frame is empty.
+            One mapping per row, or a single mapping from column names to values. The values are an array, a sequence,
+            or a single value for all rows. NaN becomes null. Without data, the frame is empty.
         row_label : str
             The label of all rows, in the column `by` of the table.
         name : str

@@ -1,4 +1,5 @@
-"""Views: the essential columns of a table as text, with one text per estimate and interval, and one view per aspect."""
+"""Views: the essential columns of a table as text. An estimate and its interval form one text, and each aspect has a
+view."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ TEXT_OF_KIND: Mapping[str, Callable[[Any], str]] = {
 """Functions that convert a value of a column to text, by the kind of the column. Plain numbers have no entry."""
 
 DIGITS, WITH_SPREAD = 3, 2
-"Decimals of a number alone, and decimals of a number with an interval or a standard deviation."
+"Number of decimals of a number alone, and of a number with an interval or a standard deviation."
 
 
 def views(

@@ -39,10 +39,10 @@ def _width(low: float | None, high: float | None) -> float | None:
 def column_digits(estimates: Iterable[tuple[float | None, ...]], *, min_decimals: int) -> int:
     """Number of decimals for all numbers of a column.
 
-    The number of decimals suffices to display two significant digits of the width of the narrowest interval. The number
-    is at least `min_decimals`, and at most one more than the number that the median interval needs. `min_decimals` is
-    lowered to 1 if a number of the column is at least 10, and to 0 if a number is at least 1000. A column of whole
-    numbers has no decimals. One decimal is added if a bound of an interval that excludes 0 would be displayed as 0.
+    With these decimals, the width of the narrowest interval has two significant digits. The column has at least
+    `min_decimals` decimals, and at most one decimal more than the median interval needs. `min_decimals` is lowered to 1
+    if a number of the column is at least 10, and to 0 if a number is at least 1000. A column of whole numbers has no
+    decimals. One decimal is added if a bound of an interval that excludes 0 would be displayed as 0.
 
     Parameters
     ----------

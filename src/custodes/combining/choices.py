@@ -1,9 +1,8 @@
-"""Inner cross-validation for the choice between methods, with each fit used for as many choices as possible.
-
-The choice for an outer fold must not use this fold, so the remaining outer folds are the inner folds. A model fitted
-without the folds j and k serves two choices: the choice for k uses the score on j, and the choice for j uses the score
-on k. Five folds need ten fits of each method, instead of 25 with separate inner folds. For the model that is fitted to
-all outputs, the outer folds serve as inner folds. The fits without the outer folds exist already.
+"""Inner cross-validation for the choice between methods; each fit serves as many choices as possible. The choice for an
+outer fold must not use this fold, so the other outer folds serve as inner folds. A model fitted without the folds j and
+k serves two choices: the choice for k uses the score on j, and the choice for j uses the score on k. With five folds,
+ten fits of each method are enough; separate inner folds would need 25 fits. For the model that is fitted to all
+outputs, the outer folds serve as inner folds, because the fits without each outer fold exist already.
 
 """
 

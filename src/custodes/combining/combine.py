@@ -62,8 +62,8 @@ PARTIALITY = (
     label("system", "the system of `largest_partiality`"),
     points(
         "unseen_largest_partiality",
-        "largest absolute partiality to a system, by models that were fitted without this system; null if the method "
-        "was not tested on unseen systems",
+        "largest absolute partiality to any system, where each system is rated by models that were fitted without "
+        "this system; null if the method was not tested on unseen systems",
         "Largest partiality, system unseen",
         interval=True,
     ),
@@ -116,23 +116,23 @@ class Combine(Result):
             best="high",
         ),
         score("spread", "standard deviation of the objective over repeats; null with one repeat"),
-        score("seconds", "mean seconds of a fit; parts that were already fitted for another method are not counted"),
+        score("seconds", "mean seconds of a fit, without parts that were already fitted for another method"),
         score("metrics_used", "number of metrics in the fitted formula, averaged over fits"),
     )
     generalisation: pl.DataFrame = table(
         "Tests of whether a method is better than the best single metric on held-out items, systems, data sets or "
-        "groups. With `unseen='none'`, there are only rows for the units that `folds` holds out.",
+        "groups. With `unseen='none'`, the only rows are those for the units that `folds` holds out.",
         label(
             "unseen",
-            "what is held out: items; systems together with items; data sets; groups; or the units of `folds`",
+            "what is held out: items, systems together with items, data sets, groups, or the units of `folds`",
         ),
         label("method", "method, a row of `comparison`", "Way of combining"),
         count("n", "number of clusters of items, or number of held-out systems, data sets or groups", essential=False),
         score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "objective on the comparisons of `score`, but for models whose training data contain other items of the "
-            "held-out systems or data sets; null if items are held out",
+            "objective on the same comparisons as `score`, but by models whose training data contain other items of "
+            "the held-out systems or data sets; null if items are held out",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(
@@ -181,8 +181,8 @@ class Combine(Result):
         count("outputs", "number of rated outputs of the kind"),
         score(
             "shift",
-            "number added to the predictions of this kind of output: the mean residual of the kind, with ten "
-            "residuals of 0 added",
+            "number added to the predictions of this kind of output: the mean residual of the kind, shrunk towards 0 "
+            "by ten added residuals of 0",
         ),
         essential=False,
     )
@@ -192,7 +192,8 @@ class Combine(Result):
         score(
             "weight",
             "change of the prediction from the lowest to the highest score of the metric. If the model consists only "
-            "of trees: proportion of the error reduction that splits on this metric achieve, without interval",
+            "of trees, the value is the proportion of the error reduction that splits on this metric achieve, "
+            "without interval",
             interval=True,
         ),
     )
@@ -212,10 +213,15 @@ class Combine(Result):
         score("total_cost", "cumulative cost"),
         score(
             "score",
-            "objective on held-out folds; metrics are selected within `total_cost`, without data of the held-out fold",
+            "objective on held-out folds, if the metrics for each fold are selected on the other folds, with at most "
+            "the cost `total_cost`",
             interval=True,
         ),
-        share("chosen", "proportion of folds in which this metric is selected within the `total_cost` of this row"),
+        share(
+            "chosen",
+            "proportion of folds in which this metric is among the metrics that are selected with at most "
+            "the cost `total_cost`",
+        ),
         essential=False,
     )
     pruning: pl.DataFrame = table(
@@ -287,19 +293,19 @@ def combine(
     that are tested on unseen systems, data sets and groups: 'fast' ('equal' and 'ridge'), 'all' or 'none'. `costs`
     are a mapping from metric to cost, or a table file with the columns metric and cost (default: the raters file).
 
-    'even-handed' penalises partiality, by the smallest penalty with which the largest partiality is at most
-    `max_partiality` points of win rate. Without `max_partiality`, the penalty is the one with the least partiality
-    among those that lower the objective by at most .01. `trade_off` has the objective and the partiality of each
-    penalty.
+    'even-handed' penalises partiality. The penalty is the smallest with which the largest partiality is at most
+    `max_partiality` points of win rate. Without `max_partiality`, 'even-handed' uses the penalty with the least
+    partiality among the penalties that lower the objective by at most .01. `trade_off` has the objective and the
+    partiality of each penalty.
 
     `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
     The kinds are values of a column of items, or quartiles of a metric such as length.
 
     If there are more than 20,000 rated outputs, a random sample of clusters with about 20,000 outputs is used.
 
-    Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
-    of scores are Student's t intervals from resampled clusters, without refitting. Intervals of differences and gains
-    use the infinitesimal jackknife.
+    Scales, choices and weights are learned only from the training part of each fold. Scores are means over held-out
+    folds. Intervals of scores are Student's t intervals from resampled clusters, without refitting. Intervals of
+    differences and gains use the infinitesimal jackknife.
 
     References
     ----------

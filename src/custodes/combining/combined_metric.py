@@ -37,8 +37,8 @@ class MetricColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A metric of the combination.
 
     Raw scores are oriented so that higher is better, then clipped to `low` and `high`, scaled to [0, 1], and weighted.
-    `fill` replaces a missing value. `scale` is the source of the bounds, and `importance` the metric's proportion of
-    the trees' gain.
+    `fill` replaces a missing value. `scale` names the source of the bounds, and `importance` is the proportion of the
+    gain of the trees that is due to this metric.
     """
 
     metric: str
@@ -186,8 +186,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             reject(
                 (
                     model.digest != model._computed_digest(),
-                    "edited by hand: the content of the file does not match its digest (only the field name may be "
-                    "edited)",
+                    "the file was edited: its content does not match its digest (only the field `name` may be edited)",
                 ),
                 (not model.name.strip(), "the field name is empty"),
                 error=InputError,
@@ -269,7 +268,10 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
         )
         n_outputs_without_kind = 0 if kind_of_output is None else int((kind_of_output[is_scored_output] < 0).sum())
-        message_text = f"{n_outputs_without_kind} outputs belong to no kind of the calibration and are not shifted"
+        message_text = (
+            f"{n_outputs_without_kind} outputs belong to no kind for which the model is calibrated, so their "
+            "predictions are not shifted"
+        )
         return rating_frame, (
             *self.notes_on(study, metric_scores, items),
             *build_notes(("kind-unknown", n_outputs_without_kind, message_text)),

@@ -26,7 +26,7 @@ Costs = Mapping[str, float] | str
 
 
 def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
-    """Return the costs (metrics,), and notes that explain why costs of raters files were not used.
+    """Return the costs (metrics,), and, if costs of raters files were not used, notes with the reason.
 
     Costs come from `costs`, a mapping or the path of a table. If `costs` is None, costs come from the raters files if
     these files have a positive cost for each metric, all in one unit; otherwise each metric costs 1.
@@ -75,8 +75,7 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
     """Return columns with the metrics in the order of held-out gain per cost, and the score after each added metric.
 
     Gains are those of ridge regression. The order is determined on all data. For the score of a step, metrics are
-    selected again without the held-out fold. The total cost of the selected metrics is at most the total cost of the
-    step.
+    selected again without the held-out fold, with at most the total cost of this step.
     """
     task, fold_of_output = trial.of, trial.folds[0]
     output_positions = np.flatnonzero((fold_of_output >= 0).ravel())

@@ -49,8 +49,8 @@ def fit_notes(
         (
             "first-method",
             len(trial.methods) > 1,
-            f"the result contains the model of {first_method_name}, the first method; if you select another method by "
-            "its score, this score is optimistic",
+            f"the result contains the model of {first_method_name}, the first method; if you choose another method "
+            "because of its high score, expect a lower score on new data",
         ),
         (
             "no-weight-intervals",
@@ -70,8 +70,8 @@ def fit_notes(
             # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",
             sum(n_undefined_folds_of_method.values()),
-            f"predictions are constant in some folds, where {settings.objective} is undefined; these folds are left "
-            f"out (method and number of folds: {undefined_folds_text})",
+            f"predictions are constant in some folds, where {settings.objective} is undefined, so these folds are "
+            f"left out of the means (method and number of folds: {undefined_folds_text})",
         ),
         (
             "beyond-declared",

@@ -20,7 +20,7 @@ from custodes.stats.learning.unseen import Moves, Over
 
 ITEMS, SYSTEMS = "items", "systems"
 GROUPS = {"dataset": "data sets", "group": "groups"}
-"""Columns of the items file whose values are held out, and what messages call these values."""
+"""Columns of the items file whose values are held out, and the words for these values in messages."""
 
 GAIN, NO_GAIN = "gain", "no gain"
 

@@ -18,8 +18,8 @@ Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
 
 LEAST_USED = 0.05
-"""Minimum proportion of a known scale that scores must cover. If the scores cover less, they are on another scale (for
-example, a BLEU of .31 instead of 31)."""
+"""Minimum proportion of a known scale that scores must cover. If the scores cover less, they are probably on another
+scale (for example, a BLEU of .31 instead of 31)."""
 
 _ROUNDING = 1e-6  # tolerance as a proportion of the scale: in single precision, a BERTScore can be 1.0000001
 
@@ -164,7 +164,8 @@ def normalisation(
     >>> by.low.tolist(), by.high.tolist(), by.source
     ([0.0, -20.0, 0.5], [100.0, 0.0, 0.7], ('known', 'declared', 'fitted'))
 
-    Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
+    Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales was developed for
+    custodes.
     """
     limits_and_sources: list[_Limits] = [
         (*_orient_bounds(*declared_bounds[metric_name], higher_is_better=direction > 0), "declared")
@@ -183,9 +184,9 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     """Return the metrics whose direction (1 or -1) contradicts the known direction.
 
     Some files contain negated scores of a metric. For example, WMT published MetricX from -25 to 0, where higher is
-    better. `x` (rows, p) are the scores, already multiplied by the directions. Negated scores are detected: the mean
-    raw score then lies outside the known scale, but inside the mirror image of this scale. For negated scores, the
-    known direction of the metric is reversed.
+    better. `x` (rows, p) are the scores, already multiplied by the directions. Scores count as negated if their mean
+    lies outside the known scale, but inside the mirror image of this scale. For negated scores, the known direction of
+    the metric is reversed.
 
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']

@@ -34,8 +34,8 @@ FOLDS = ("item", "system", "dataset", "group")
 N_FOLDS = 5
 MOST_OUTPUTS, LEAST_CLUSTERS = 20_000, 100
 """Maximum number of rated outputs for fits and tests. If there are more, clusters are drawn until this number is
-reached, but at least `LEAST_CLUSTERS` clusters. The reason is time: resampled correlations and refits take longer with
-more outputs."""
+reached, but at least `LEAST_CLUSTERS` clusters. The limit saves time, because resampled correlations and refits take
+longer with more outputs."""
 MEAN = "mean:"
 SAMPLED = "outputs-sampled"
 """Code of the note which says that only a part of the rated outputs was used."""

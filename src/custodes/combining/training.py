@@ -59,7 +59,7 @@ class Part(NamedTuple):
     """A split of the outputs.
 
     `train` (items, systems) marks the training outputs, `held` are the flat positions of held-out outputs, and `inner`
-    is as in `training_data`. The random generator of the split is seeded with `label`.
+    are known scores of methods on inner folds. The random generator of the split is seeded with `label`.
     """
 
     label: str

@@ -113,8 +113,8 @@ class Trial:
         """Return the objective of predictions (repeats, m, models, items, systems), averaged over repeats.
 
         The result includes influence values. `model_of_output` (items, systems) is the argument `model` of the function
-        `moves`. Every repeat has its own `within` (in `groups_of_repeats`) and `block` (in `blocks_of_repeats`), with
-        -1 for outputs that are not used.
+        `moves`. For every repeat, `groups_of_repeats` and `blocks_of_repeats` have the arguments `within` and `block`
+        of this function, with -1 for outputs that are not used.
         """
         return Moves.mean(
             [

@@ -39,7 +39,8 @@ from custodes.stats.ratios import mean_of_defined
 COMBINED, SINGLE, HINDSIGHT = "combined", "best single", "best in hindsight"
 
 ELSEWHERE = 0.95
-"""If at least this proportion of a metric's scores is outside the model's bounds, the scale counts as different."""
+"""If at least this proportion of a metric's scores lies outside the bounds in the model, the scores count as scores on
+a different scale."""
 
 Scales = Literal["model", "data"]
 
@@ -56,8 +57,8 @@ class Validate(Result):
         label(
             "rater",
             "combined: the combined metric; best single: the single metric that was best on the data of the fit; "
-            "best in hindsight: the single metric that is best on the given data (the agreement of this metric is "
-            "optimistic)",
+            "best in hindsight: the single metric that is best on the given data (its agreement is overestimated, "
+            "because it is chosen by this agreement)",
         ),
         label("metric", "name of the metric in these data"),
         count("n", "outputs", essential=False),
@@ -80,7 +81,7 @@ class Validate(Result):
         "Differences between the objective of the combined metric and the objectives of single metrics.",
         label("rater", "the single metric, as in `comparison`"),
         label("metric", "name of the single metric in these data"),
-        label("unseen", "what is resampled: items, with the systems fixed; or systems and items"),
+        label("unseen", "what is resampled: items (with fixed systems), or systems and items"),
         count("n", "number of clusters of items, or of systems", essential=False),
         score("gain", "objective of the combined metric minus objective of the single metric", interval=True),
         label(
@@ -119,7 +120,7 @@ def validate(
     study: the range of its scores within three standard deviations of their mean.
 
     The combined metric is compared with two single metrics: the best metric on the data of the fit, and the best metric
-    on this study. Nothing is fitted, and nothing is random. Intervals are Student's t intervals with the infinitesimal
+    on this study. Nothing is fitted or drawn at random. Intervals are Student's t intervals with the infinitesimal
     jackknife, over clusters of items and over systems.
 
     References

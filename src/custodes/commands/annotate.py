@@ -36,9 +36,9 @@ Worker = Annotated[str, Parameter(help="Label of an annotator, such as w007.")]
 Number = Annotated[int | None, Parameter(converter=parse_whole_number)]
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
-"""Options whose names differ from the key in the plan."""
+"""Options whose names differ from the names of their keys in the plan file."""
 SINGLE = {"aspects": "aspect"}
-"""Alternative names (in the singular) of repeatable options."""
+"""Alternative names of repeatable options, in the singular."""
 IN_A_FILE = {("annotators", "codes")}
 """Keys that only a plan file can set, because a table cannot be given on the command line."""
 
@@ -55,7 +55,11 @@ def new(
         Path | None, Parameter(help="Table of comparisons with known answers, to test the annotators.")
     ] = None,
     metric: Annotated[
-        str | None, Parameter(help="Metric in the input data; --estimator combines its ratings with the human answers.")
+        str | None,
+        Parameter(
+            help="Metric in the input data, whose ratings are combined with the human answers by "
+            "the method of --estimator."
+        ),
     ] = None,
     serve_for: Annotated[
         Number,
@@ -69,7 +73,7 @@ def new(
     reading: InputOptions = READING,
     **options: Any,
 ) -> None:
-    """Create an annotation study from texts. The study file holds all texts and the order of all questions.
+    """Create an annotation study from texts. The study file contains all texts, and all questions in their order.
 
     Texts are rows with item, system and text, or rows with an item and the outputs of all systems. Context, image and
     source are optional. References are stored for metrics and are not displayed.
@@ -126,7 +130,8 @@ def rehearse(
     margins: Annotated[
         str | None,
         Parameter(
-            help="Margins by which careful annotators prefer each system to the next worse system (default: 0,0.2)."
+            help="Margins (proportion of wins minus proportion of losses) by which careful annotators prefer each "
+            "system to the next worse system; each margin is simulated separately (default: 0,0.2)."
         ),
     ] = None,
     careless: Annotated[
@@ -219,8 +224,8 @@ def invite(
     url: Annotated[
         str | None,
         Parameter(
-            help="Address at the beginning of the links, where the study will be served (default: the default address "
-            "of `serve`)."
+            help="Address at which the study will be served, for the beginning of the links (default: the default "
+            "address of `serve`)."
         ),
     ] = None,
     output: Annotated[
@@ -241,7 +246,7 @@ def invite(
         check_distinct_files([output], [study])
         if check_writable(output).exists() and not is_stream(output):
             raise OptionError(
-                f"{output} exists already and may hold links that cannot be created again; give another file"
+                f"{output} exists already and may contain links, which cannot be shown again; give another file"
             )
     from custodes.annotate.server import check_address, local_url
 
@@ -255,7 +260,7 @@ def invite(
     )
     if url is None:
         print_diagnostic(
-            f"note: the links begin with {base_url}; serve the study at this address, or give another address with "
+            f"note: the links work only if the study is served at {base_url}; to use another address, give it with "
             "--url"
         )
     if output is None:
@@ -313,7 +318,7 @@ def exclude(
     *,
     why: Annotated[str, Parameter(help="Reason, which is stored in the study. It must not depend on the answers.")],
 ) -> None:
-    """Exclude an annotator. Incomplete interim analyses replace the answers of the annotator by new ones; completed
+    """Exclude an annotator. In incomplete interim analyses, new answers replace the answers of the annotator. Completed
     analyses do not change.
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`

@@ -47,7 +47,8 @@ def convert(
     table: Annotated[
         str | None,
         Parameter(
-            help="Table to write: ratings, battles, raters, items or outputs (default: the first table with rows).",
+            help="Table to write: ratings, battles (verdicts), raters, items or outputs (default: the first of these "
+            "tables with rows).",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,

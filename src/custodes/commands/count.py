@@ -28,7 +28,8 @@ from custodes.process import NOTHING_KEPT, Stoppable
 Names = list[str] | None
 SCORES = [[(role,)] for role in ("item", "system", "rater", "score")]
 VERDICTS = [[("item",)], SYSTEMS, [("preference",), ("winner",)]]
-"""Required columns of tables of scores and of verdicts, each with alternatives. Messages name the last alternative."""
+"""Required columns of tables of scores and of verdicts, each with its alternative names. Messages show the last
+name."""
 
 
 def count(
@@ -237,7 +238,7 @@ def _check_columns(column_names: Sequence[str], *, has_scores: bool) -> None:
 
 @contextmanager
 def _named_verb() -> Iterator[None]:
-    """Replace the names of functions at the beginning of error messages by the name of the verb."""
+    """In error messages that begin with the name of a function, replace this name by the name of the verb."""
     try:
         yield
     except CustodesError as problem:

@@ -33,7 +33,7 @@ from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
 
 MANY = 2_000
-"""Maximum number of requests without a cost limit and without --yes."""
+"""Maximum number of requests if neither a cost limit nor --yes is given."""
 
 Text = str | None
 
@@ -222,7 +222,8 @@ def read_api_key(variable: str | None) -> str | None:
 
 
 def all_requests(plan: JudgingPlan, cache: Cache) -> list[Request]:
-    """All requests: the first requests, and the second requests for replies that contain no answer."""
+    """All requests: the first request of each query, and a second request if the reply to the first contains no
+    answer."""
     reply_of_key, _ = find_replies(plan.requests, cache)
     return [*plan.requests, *second_requests(plan, read_answers(plan, reply_of_key)).values()]
 
@@ -239,7 +240,7 @@ def estimate_lines(
 ) -> Iterator[str]:
     """Lines with the estimated requests and cost.
 
-    The numbers of output tokens of cached replies (`reply_token_counts`) give the estimate for new replies."""
+    The output tokens of new replies are estimated from the cached replies (`reply_token_counts`)."""
     judge_settings = plan.judge
     if reply_token_counts:
         n_answer_tokens = mean(reply_token_counts)
@@ -260,7 +261,7 @@ def estimate_lines(
         f"{cost_estimate.expected_out} output tokens expected, at most {cost_estimate.tokens_out}"
     )
     yield (
-        f"assumptions: no request is sent again because of an unreadable reply, and {n_answer_tokens:.0f} tokens per "
+        f"assumptions: all replies are readable, so that no request is repeated, and {n_answer_tokens:.0f} tokens per "
         f"answer ({token_basis_text})"
     )
     if price is None:

@@ -26,7 +26,7 @@ from custodes.process import NOTHING_KEPT
 NO_CACHE = "none"
 """Value of `--cache` that disables the cache."""
 
-STREAMED = "a stream has no raters table, so give --raters to the command that reads the stream"
+STREAMED = "a stream has no raters table, so give a raters table (--raters) to the command that reads the stream"
 
 
 def sidecar_path(output: str | Path, ending: str) -> Path:
@@ -44,10 +44,8 @@ class OutputFiles:
 
     @classmethod
     def make(cls, output: str | None, cache: str | None, **suffix_of_table: str) -> OutputFiles:
-        """The paths for an output, if there is one. `suffix_of_table`: the suffixes of sidecar tables, by name of the
-        table.
-
-        A stream has no sidecar files."""
+        """The paths for an output; empty without an output. `suffix_of_table`: the suffixes of sidecar tables, by name
+        of the table. A stream has no sidecar files."""
         path_of_table = {} if output is None else {"": Path(output)}
         cache_path = None if cache in (None, NO_CACHE) else Path(cache)
         if output is not None and not is_stream(output):
@@ -84,8 +82,8 @@ class OutputFiles:
 
 
 def check_raters(output_paths: Iterable[str | Path], ratings_path: str | Path) -> None:
-    """Raise `OptionError` if a reader would take a path for the raters or probes table of a file other than the
-    output."""
+    """Raise `OptionError` if an output path would be read as the raters or probes table of another file in the
+    folder."""
     for output_path in map(Path, output_paths):
         table_kind_text = "probes" if PROBES in output_path.name else "raters table"
         for data_file_path in files_of_sidecar(output_path):
@@ -99,7 +97,8 @@ def check_raters(output_paths: Iterable[str | Path], ratings_path: str | Path) -
 def raters_sidecar(output: str, raters: Raters) -> Path | None:
     """Path of the raters table of an output.
 
-    The path is None if the reader infers the same raters without a table, or from an existing table in the folder.
+    The path is None if no table is needed, because the reader infers the same raters, or because the folder already
+    contains an equal table.
     """
     inferred_raters = Raters.infer(raters.kind)
     existing_sidecar_paths, new_sidecar_path = sidecar_tables(Path(output), RATERS), sidecar_path(output, ".raters.csv")

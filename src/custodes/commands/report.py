@@ -85,7 +85,8 @@ def report(
 
 
 def memory_release_progress(progress: Progress) -> Progress:
-    """A callable for progress that returns freed memory to the system after each section of the report."""
+    """A callable for `progress` that, after each section of the report, returns freed memory to the operating
+    system."""
 
     def track(iterable: Iterable[T], /, *, total: int | None = None, desc: str | None = None) -> Iterator[T]:
         for element in progress(iterable, total=total, desc=desc):

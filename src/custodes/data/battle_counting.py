@@ -80,8 +80,8 @@ def count_battles(
     -----
     `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems (`model_a, model_b`
     or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`, `aspect`, `order`
-    (ab, ba) and `repeat`. Verdicts may use the words that `read` accepts, except words for the displayed position. The
-    engine returns only one row for each combination of pair, rater, order and word of the verdict.
+    (ab, ba) and `repeat`. Verdicts may be written with the words that `read` accepts, except words for the position on
+    the screen. The engine returns only one row for each combination of pair, rater, order and word of the verdict.
 
     `human` are the annotators, whose votes are combined. The default is all raters of `kind` human; without a column of
     raters, all verdicts are attributed to one annotator. `metrics` are the metrics to count (default: all raters that
@@ -147,7 +147,7 @@ def count_battles(
         (
             "place-or-column",
             int(ambiguous_position_count_rows["n"].sum()),
-            f"verdicts such as {ambiguous_words_text} are read as names of columns, whatever the presentation order; "
+            f"verdicts such as {ambiguous_words_text} are read as names of columns, not as positions on the screen; "
             "if the verdicts mean positions, write the names of the systems",
         ),
         (
@@ -278,7 +278,7 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
         "name no system": (pl.col("a") == "") | (pl.col("b") == ""),
         "name no rater": pl.col("rater") == "",
         "compare a system with itself": pl.col("a") == pl.col("b"),
-        "have a kind that is neither human nor metric": ~pl.col("kind").is_in(["human", "metric", ""]),
+        "have a kind other than human or metric": ~pl.col("kind").is_in(["human", "metric", ""]),
         "have a label with a space before or after it": pl.any_horizontal(
             label_expression != label_expression.str.strip_chars()
         ),
@@ -302,8 +302,8 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
     `system_b` are the systems in alphabetical order: `sign` is 1 if `system_a` is preferred, and `order` is 1 if
-    `system_a` was shown first. `is_ambiguous` marks rows in which `b` was shown first and the word may mean a displayed
-    position.
+    `system_a` was shown first. `is_ambiguous` marks rows in which `b` was shown first and the word may mean the
+    position on the screen.
     """
     verdict_words = (
         verdict_count_rows["word"].set(verdict_count_rows["word"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
@@ -390,7 +390,7 @@ def _select_rows_to_count(rows: Rows, interpreted_count_rows: pl.DataFrame) -> R
 def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
     """The rows with their signs and orders, in the form that `merge_orders` takes.
 
-    Words whose meaning depends on the row must be exact names of systems.
+    A word whose meaning differs between rows must be the exact name of a system.
     """
     word_meaning_rows = (
         interpreted_count_rows.group_by("word")
@@ -432,7 +432,7 @@ def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
 
 
 def _code_expression(column_name: str, code_of_word: Mapping[str, int | None], default_code: nw.Expr) -> nw.Expr:
-    """The code (1, 0 or -1) of the word in a column, and `default_code` for a word without a code."""
+    """The code (1, 0 or -1) of the word in a column; a word without a code gets `default_code`."""
     code_expression = default_code
     for code in (1, 0, -1):
         if words_with_code := [word for word, word_code in code_of_word.items() if word_code == code]:
@@ -443,7 +443,7 @@ def _code_expression(column_name: str, code_of_word: Mapping[str, int | None], d
 
 
 def _combine_human_rows(comparisons: Rows, annotators: Sequence[str]) -> Rows:
-    """The comparisons with a sign, after the annotators are combined: one row per item, pair and rater."""
+    """The comparisons that have a sign. The annotators are combined, so there is one row per item, pair and rater."""
     column_names = ("rater", *OUTPUTS, "sign", "order")
     rows_with_verdict = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
     is_human_row = nw.col("rater").is_in(list(annotators))

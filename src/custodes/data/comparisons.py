@@ -252,8 +252,9 @@ class Comparisons(ReadOnlyArrays):
         if math.prod(shape) > MOST_CELLS:
             raise InputError(
                 f"{n_items} items x {n_pairs} pairs of systems x {n_raters} raters do not fit into memory, but this "
-                "question needs every pair on every item. Select fewer items, systems or metrics, or use leaderboard, "
-                "favoritism, ranking, correction or agreement, which read only comparisons in the data"
+                "question stores every pair on every item. Select fewer items, systems or metrics, or use "
+                "leaderboard, favoritism, ranking, correction or agreement, which store only the comparisons in the "
+                "data"
             )
         signs = np.full(shape, ABSENT, dtype=np.int8)
         signs[self.pair, self.rater, self.item] = self.sign

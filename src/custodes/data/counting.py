@@ -68,16 +68,17 @@ def count_pairs(
     counted.
 
     `human` are the annotators, `metrics` the metrics to compare (default: all raters except the annotators).
-    `aggregate` combines several annotators: `mean` is the sign of the mean difference over annotators who rated both
-    outputs, and `vote` is the output preferred by more annotators, or a tie. `human_ties` (default: rounding error
-    only) and `ties` (one number, or one per metric) are the largest differences that count as ties, in score units.
-    `directions` has -1 for raters for which lower is better. If a metric has no rows of the `aspect`, its rows without
-    an aspect are used. By default, `systems` are all systems that at least one selected rater rated. The counts of
-    pairs without a common item are zero.
+    `aggregate` is the rule that combines several annotators. With `mean`, the preference is the sign of the mean score
+    difference over annotators who rated both outputs. With `vote`, the output that more annotators prefer wins.
+    `human_ties` and `ties` are the largest score differences that count as ties; `ties` is one number, or one per
+    metric. By default, only differences within rounding error are ties in human scores. `directions` has -1 for raters
+    for which lower is better. If a metric has no rows of the `aspect`, its rows without an aspect are used. By default,
+    `systems` are all systems that at least one selected rater rated. The counts of pairs without a common item are
+    zero.
 
     Polars processes the items in `batches` (default: by the number of rows), so that memory does not grow with the
-    number of items; each batch scans the table once. DuckDB needs one pass and spills to disk at its own
-    `memory_limit`.
+    number of items; each batch scans the table once. DuckDB scans the table once, and writes to disk if it would exceed
+    its own `memory_limit`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Items that are resampled together: items that repeat another item, and items of one annotator.
 
-Items repeat if they have the same texts or the same scores under different names. Items of one annotator belong
-together if most items have one annotator and annotators prefer different systems.
+Items repeat if they have the same texts or the same scores under different names. The items of one annotator are
+resampled together if most items have a single annotator, and if annotators prefer different systems.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ REPEATED_RULE = "repeated-items"
 """The note on items that occur several times."""
 
 LEAST_CELLS = 6
-"""Minimum number of scores or preferences of an item; with fewer, two items may agree by chance."""
+"""Minimum number of scores or preferences of an item; with fewer of them, two items may agree by chance."""
 FEWEST_CELLS = 3
-"""Minimum mean number of scores or preferences per item; with fewer, equal items are no evidence of copies."""
+"""Minimum mean number of scores or preferences per item; with fewer of them, equal items are no evidence of copies."""
 LEAST_TEXT = 100
 """Minimum number of characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR_COPY_SHARE = 0.5
 """Maximum proportion of cells (scores or preferences) in which two nearly equal items differ."""
 LEAST_KINDS = 20
-"""Minimum number of different items; with fewer, equal items are no evidence of copies. With fine-grained scores, half
-as many items suffice."""
+"""Minimum number of different items; with fewer items, equal items are no evidence of copies. If scores are
+fine-grained, half of this number is enough."""
 FINE = 6
 """Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
 MOST_CHECKED = 20
@@ -48,14 +48,15 @@ MOST_CHECKED = 20
 MOST_PER_ITEM = 1.5
 """Maximum mean number of annotators per item. Above this number, the items of one annotator are not a cluster."""
 LEVEL = 0.25
-"""Level of the test of equal preferences. If the p-value is larger, the items of one annotator are not resampled
-together. The level is lenient, as usual for pooling variances, so that an undetected effect is too small to matter."""
+"""Level of the test that all annotators have equal preferences. If the p-value is larger, the items of one annotator
+are not resampled together. The level is high, as is usual before variances are pooled, so that an effect that the test
+misses is too small to matter."""
 CLEAR = 0.02
 """Largest p-value at which the note states that annotators differ. Above this value, the note states that annotators
 may differ."""
 FEWEST_ANNOTATORS = 3
-"""Minimum number of annotators for results that generalise to further annotators. Two clusters say almost nothing about
-further clusters."""
+"""Minimum number of annotators for results that generalise to further annotators, because two clusters contain almost
+no information about further clusters."""
 
 
 def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple[str, ...]], list[Note]]:
@@ -68,10 +69,11 @@ def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple
         limit=3,
     )
     scope_text = (
-        f"Results describe only these annotators; general results need at least {FEWEST_ANNOTATORS} annotators"
+        "Results describe only these annotators; results about annotators in general need at least "
+        f"{FEWEST_ANNOTATORS} annotators"
         if n_annotators < FEWEST_ANNOTATORS
         else "Items of one annotator are resampled as one cluster, so results generalise to further annotators. More "
-        "annotators narrow the intervals; more items have little effect"
+        "annotators make the intervals narrower; more items have little effect"
     )
     return [*repeated_item_groups, *annotator_item_groups], build_notes(
         (
@@ -279,7 +281,7 @@ def _equal_groups(item_rows: pl.DataFrame, *key_column_names: str) -> list[tuple
 
 
 def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The groups, where groups with a common label are merged. Labels and groups are in the order of first
+    """The groups; groups that have a label in common are merged. Labels and groups are in the order of first
     occurrence."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components

@@ -36,8 +36,9 @@ SEQUENTIAL_RULE = "stopped-by-answers"
 def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     """A note on the results that remain valid in a sequentially annotated study.
 
-    There is no note if all pairs have a single, final analysis and at least one of these pairs is undecided. The number
-    of annotations was then fixed in advance. The page on statistics has the simulation behind the note.
+    There is no note if all pairs have a single, final analysis and at least one of the pairs is undecided, because the
+    number of annotations was then fixed in advance. The documentation page on statistics describes a simulation that
+    supports the note.
 
     >>> sequential_notes(pl.DataFrame(schema=SCHEMA))
     []

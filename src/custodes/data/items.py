@@ -31,7 +31,7 @@ SCHEMA = {
 }
 
 QUESTIONS = ("question_id", "uid", "id", "instruction")
-"""Columns of published formats that name the item, or a question with one item per turn."""
+"""Names of columns in published formats that name the item, or a question that has one item per turn."""
 
 LARGEST = 1e12
 """Maximum weight, and maximum inverse of a probability, so that products neither overflow nor underflow."""
@@ -92,8 +92,9 @@ class Items:
         )
         if conflicting_cluster_rows.height:
             raise InputError(
-                f"{where}: items of cluster {conflicting_cluster_rows['cluster'][0]!r} have different n_outputs; a row "
-                "stands for n_outputs equal clusters, so give all items of the cluster the same number"
+                f"{where}: items of cluster {conflicting_cluster_rows['cluster'][0]!r} have different n_outputs; "
+                "n_outputs is the number of equal clusters that a cluster stands for, so give all items of the "
+                "cluster the same number"
             )
         return cls(frame=item_rows), notes
 

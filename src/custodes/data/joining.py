@@ -16,7 +16,7 @@ from custodes.data.table import digest_of
 from custodes.errors import InputError, join_labels, reject
 
 LABEL = "label"
-"""Name of a column of labels that says nothing about the rater."""
+"""Name of a column of labels that does not name the rater."""
 
 
 def join(studies: Sequence[Study]) -> Study:
@@ -120,11 +120,11 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
 def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     """The studies with names of systems. Each study of labels without a system name becomes a separate system.
 
-    If all studies without a system name are about one system, all studies are returned unchanged. There are three
-    cases. First, no two of the unnamed studies have a rater in common (a file of a judge and a file of human labels).
-    Second, the unnamed studies have only human labels, and the other studies name only one system, or one system for
-    each item. Third, only one unnamed study has a judge, the others label only items of this study, and no label occurs
-    twice.
+    If all studies without a system name are about one system, all studies are returned unchanged. These studies are
+    about one system in three cases. First, no two of the unnamed studies have a rater in common (for example, a file of
+    a judge and a file of human labels). Second, the unnamed studies have only human labels, and the other studies name
+    only one system, or one system for each item. Third, only one unnamed study has a judge, the others label only items
+    of this study, and no label occurs twice.
     """
     unnamed_studies = [study for study in studies if study.unnamed_system]
     system_names_of_files = [study.systems[0] for study in unnamed_studies]
@@ -199,9 +199,9 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     """The study. If the study has no system names, the system of each item is the only system of the item in
     `named_studies`.
 
-    Items that do not occur in `named_studies` are left out, with a note. The study is unchanged in two cases: the study
-    has a metric, and a rater in common with `named_studies`, so the study is a further system; or an item has several
-    systems in `named_studies`.
+    Items that do not occur in `named_studies` are left out, with a note. The study is unchanged in two cases. First,
+    the study has a metric and shares a rater with `named_studies`; the study is then a further system. Second, an item
+    has several systems in `named_studies`.
     """
     raters_of_named_studies = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
     if (

@@ -34,12 +34,11 @@ MOST_CLUSTERS = 200_000
 system, labels or columns of `by`."""
 
 MOST_VALUES = 50
-"""Maximum number of distinct values of a column of `by`. For numbers the maximum is `MOST_STEPS`, since more numbers
-would be grouped into quartiles."""
+"""Maximum number of distinct values of a column of `by`. For numbers, the maximum is `MOST_STEPS`, because a column
+with more numbers would be grouped into quartiles."""
 
 FURTHER_ROWS = 1_000
-"""Number of further rows to read for a column that is constant in the first rows. Only rows with other values in this
-column are read."""
+"""If a column is constant in the first rows, this number of further rows with other values in the column is read."""
 
 COLUMNS = ("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", "cluster", "probability")
 """Columns of the counts, before `n_outputs` and the columns of `by`."""
@@ -79,8 +78,8 @@ def count_labels(
     -------
     DataFrame
         A row per output and label: `item, system, rater, kind, aspect, label, n_outputs` and others. Each output with a
-        human label, and each output in the cluster of such an output, has its own rows. Every other row stands for
-        `n_outputs` equal outputs, or for one output in each of `n_outputs` equal clusters.
+        human label has separate rows, and so has each output in its cluster. Every other row stands for `n_outputs`
+        equal outputs, or for one output in each of `n_outputs` equal clusters.
 
     Raises
     ------
@@ -170,8 +169,8 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rater:
-    """A rater in one aspect: the expression for the label of a row (null: no label), and the distinct cells that hold a
-    label."""
+    """A rater in one aspect: the expression for the label of a row (null: no label), and the distinct values of cells
+    with a label."""
 
     name: str
     kind: str

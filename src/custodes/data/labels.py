@@ -53,7 +53,7 @@ BINARY: Sequence[tuple[str, str]] = (
     ("❌", "✅"),
     *BINARY_WORDS,
 )
-"""Known pairs of labels, with the positive one second."""
+"""Known pairs of labels; the second label of a pair is positive."""
 
 POLARITY: Mapping[str, int] = {word: code for pair in BINARY for code, word in enumerate(pair)}
 """Code of each known label: 0 (negative) or 1 (positive)."""
@@ -118,9 +118,9 @@ def infer_scale(
     `human_raters` contain human labels.
 
     Known binary labels make a binary scale, even if they are from different pairs. Integers make an ordinal scale.
-    Other words make a nominal scale, in alphabetical order. If the human labels are two words or integers, a numeric
-    column with other values holds scores. Without human labels, a column with non-integers holds scores if another
-    column has binary or integer labels.
+    Other words make a nominal scale, in alphabetical order. If the human labels are integers or two words, a numeric
+    column with values that are not among these labels contains scores. Without human labels, a column with non-integers
+    contains scores if another column has binary or integer labels.
 
     Raises
     ------

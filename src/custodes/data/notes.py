@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 ASPECT_PHRASE = " for aspect {!r}"
-"""Text of the aspect in a message."""
+"""Part of a message that names the aspect."""
 
 NO_ANSWERS = (
     "there are no scores, verdicts or answers of annotators yet; collect answers with custodes annotate, or add scores "
     "or verdicts with custodes score or judge"
 )
-"""Text for studies with texts alone."""
+"""Message for studies that contain only texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def build_notes(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
 
 
 def merge_notes(notes: Iterable[Note]) -> list[Note]:
-    """The notes, where notes that differ only in the aspect are merged into one.
+    """The notes; notes that differ only in the aspect are merged into one note.
 
     >>> [note.message for note in merge_notes([
     ...     Note(rule="few", message="few items for aspect 'a'", aspect="a"),

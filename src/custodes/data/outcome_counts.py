@@ -119,7 +119,7 @@ class ClusterCells(ReadOnlyArrays):
         )
 
     def rows(self, cell_codes: Signs, *, width: int) -> ClusterRows:
-        """Counts of rows by pair, group and `cell_codes` (n,). Rows whose code is not below `width` are left out."""
+        """Counts of rows by pair, group and `cell_codes` (n,). Rows whose code is `width` or higher are left out."""
         return cluster_rows(
             self.pair, cell_codes, self.group, n_cells=width, n_tables=self.n_pairs, multiplicity=self.number
         )
@@ -130,7 +130,7 @@ class ClusterCells(ReadOnlyArrays):
         """Yield blocks of bootstrap weights of groups: a slice of the 1 + B resamples, and weights of shape (groups,
         size of the slice). Resample 0 is the data.
 
-        Blocks are as large as memory allows for arrays of `size_per_resample` numbers per resample.
+        Blocks are as large as the memory allows, if each resample needs `size_per_resample` numbers.
         """
         return iter_group_weights(self.number, resamples, rng, size_per_column=size_per_resample)
 

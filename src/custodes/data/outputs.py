@@ -73,8 +73,8 @@ class Outputs:
         )
 
     def merge_with(self, other: Outputs) -> tuple[Outputs, list[Note]]:
-        """The outputs of both studies, and notes. If texts of an output or values of an item differ, the first one is
-        used."""
+        """The outputs of both studies, and notes. If the two studies have different texts of an output, or different
+        values of an item, the first text or value is used."""
         text_rows, source_rows = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
         text_rows, source_rows, notes = select_first_values(text_rows, source_rows, where="two inputs")
         return Outputs.from_sources(

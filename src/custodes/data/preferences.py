@@ -34,7 +34,7 @@ KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 CHANCES = ("p_a", "p_tie", "p_b")
 SECONDS = "seconds"
 VALUES = ("preference", *CHANCES, SECONDS)
-"""Columns with the content of a verdict; all further columns identify the verdict."""
+"""Columns with the content of a verdict. All other columns identify the verdict."""
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8, **dict.fromkeys((*CHANCES, SECONDS), pl.Float64)}
 MISSING = {**dict.fromkeys((*KEY, "why"), pl.String)}
 EMPTY, UNREADABLE = "empty", "unreadable"
@@ -44,7 +44,7 @@ OPTIONAL = ("aspect", "repeat", "order", "invalid", *CHANCES, SECONDS)
 INVALID = "invalid-verdict"
 """The note on verdicts that the file marks as invalid."""
 REPEAT_WITHOUT_QUERY = "not asked"
-"""Value of `repeat` for a tie that was set without a query because both outputs are identical."""
+"""Value of `repeat` for a tie of two identical outputs, on which the judge was not queried."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
 ORDER_CODES = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
 """Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was shown first, 0 if the order is
@@ -197,7 +197,7 @@ class Preferences:
 
     @property
     def queried_verdicts(self) -> Preferences:
-        """The verdicts from queries, without ties that were set because outputs are identical."""
+        """The verdicts from queries, without the ties of identical outputs, on which the judge was not queried."""
         return self.select_rows(pl.col("repeat") != REPEAT_WITHOUT_QUERY)
 
     def half_comparisons(self) -> pl.DataFrame:
@@ -231,8 +231,8 @@ class Preferences:
         merged_rows = self._merge_rows(orders)
         half_comparison_rows = merged_rows.filter(pl.col("half") == 1)
         half_advice = (
-            f" ({format_counts(half_comparison_rows['rater'])}). With one order, the position preference of the rater "
-            "does not cancel. To keep these comparisons, set orders='first'"
+            f" ({format_counts(half_comparison_rows['rater'])}). With a verdict in only one order, the position "
+            "preference of the rater does not cancel. To keep these comparisons, set orders='first'"
         )
         return merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"

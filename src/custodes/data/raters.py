@@ -45,7 +45,8 @@ EXPECTED_SUFFIX = "@expected"
 """Suffix of the rater with the expected score of a judge, or the probability of its positive label."""
 
 DIRECTION_RULE = "undeclared-direction"
-"""The note on metrics that have the name of an error metric (see `ERRORS`), if no table declares their direction."""
+"""The note on metrics that have the name of an error metric (see `ERRORS`) although no table declares that lower is
+better."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
 """Metrics of `custodes score` for which lower is better. A rater with such a name is probably this metric."""
 KINDS = ("human", "metric")
@@ -135,8 +136,8 @@ class Raters:
     def merge_with(self, other: Raters) -> tuple[Raters, list[Note]]:
         """The raters of both tables, with the values that either table declares.
 
-        If either table declares for a rater that lower is better, this direction is used. A note lists names with
-        different signatures, since these names may stand for two raters.
+        If one of the tables declares for a rater that lower is better, this direction is used. A note lists names with
+        different signatures, because such a name may stand for two raters.
         """
         rows_grouped_by_rater = (
             pl.concat([self.frame, other.frame])
@@ -334,11 +335,11 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
 
 
 FEW_RATINGS = 20
-"""Minimum number of ratings per annotator for which the observed range is informative about the scale."""
+"""Minimum number of ratings of an annotator; with fewer ratings, the observed range says too little about the scale."""
 
 LEAST_OVERLAP = 0.2
-"""Minimum overlap of the ranges of two raters, relative to the union of the ranges, at which both raters count as using
-the same scale. A rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full
+"""Two raters count as using the same scale if the overlap of their ranges, divided by the union of the ranges, is at
+least this value. A rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full
 scale; MQM penalties and 0-100 direct assessments have an overlap of 0."""
 
 RANGE_MARGIN = 0.05
@@ -385,15 +386,15 @@ class Scale:
 
 
 LEAST_TOP = 3
-"""A scale that starts below 0 and ends below this value may be intended: -1, 0, 1, 2."""
+"""If a scale starts below 0 and ends below this value, its negative values are probably scores: -1, 0, 1, 2."""
 
 
 def missing_code(scores: NDArray[np.float64]) -> str:
     """A description of the lowest or highest score, if it may be a code for a missing score; otherwise ''.
 
-    A score may be a code in two cases. In the first case, the score is the only negative integer, and the other
-    scores start at 0 or above and end at `LEAST_TOP` or above. In the second case, all digits of the score are
-    nines (99, -999), and the distance of the score to the other scores is larger than their range.
+    A score may be a code in two cases. In the first case, the score is the only negative integer, the lowest other
+    score is at least 0, and the highest is at least `LEAST_TOP`. In the second case, all digits of the score are nines
+    (99, -999), and the distance from the score to the nearest other score is larger than the range of the other scores.
 
     >>> missing_code(np.array([1.0, 2.0, 3.0, 99.0] * 5))
     '99 occurs 5 times among scores from 1 to 3'

@@ -85,12 +85,13 @@ def read(
         Side tables, see `Study.describe`. A raters table `scores.raters.csv` in the folder of `scores.csv` is read
         automatically.
     columns : mapping or None
-        Role to column, or to a path in nested JSON. The role `score` also accepts patterns such as
+        The column, or the path in nested JSON, that has each role. The role `score` also accepts patterns such as
         'human_{aspect}_{rater}', and the role `text` a pattern such as 'output_{system}'.
     schema : path or None
-        TOML file with these options; arguments take precedence.
+        TOML file with values of these arguments; arguments of the call take precedence.
     invalid : {'error', 'drop', 'force'}, default 'error'
-        What to do with unreadable verdicts: refuse, drop up to 5 % per source and rater, or drop all.
+        What to do with unreadable verdicts: raise an error, drop them if at most 5 % per source and rater are
+        unreadable, or drop all.
 
     Returns
     -------
@@ -288,8 +289,8 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         candidate_frame = flattened_frame if mapped_column_names <= set(flattened_frame.columns) else table.frame
 
         def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
-            """Whether a mapping reads a table with at least `min_systems` systems; for a table of texts, one
-            suffices."""
+            """Whether a mapping reads a table with at least `min_systems` systems; a table of texts needs only one
+            system."""
             try:
                 study = _read_table(replace(table, frame=frame), reader=reader, invalid=invalid, columns=column_mapping)
             except CustodesError:

@@ -57,11 +57,11 @@ class SimulatedMetric:
     """How a metric rates an output. The latent score is `signal` times the true quality, plus a bonus from `favours`,
     plus normal noise with standard deviation `noise`.
 
-    `favours` maps systems to a bonus, in units of quality. `copies` names an earlier metric whose latent score
-    replaces `signal` times the true quality. With `levels`, scores are the integers from 1 to `levels`, as from a
-    judge (0: continuous scores in (0, 1)). With `by_aspect` the metric rates each aspect; otherwise it rates the mean
-    of all aspects. If `higher_is_better` is false, the metric is a distance in (0, inf). `missing` is the proportion of
-    items without scores.
+    `favours` maps systems to a bonus, in units of quality. If `copies` names an earlier metric, the latent score of
+    this metric replaces `signal` times the true quality. With `levels`, scores are the integers from 1 to `levels`, as
+    from a judge (0: continuous scores in (0, 1)). With `by_aspect` the metric rates each aspect; otherwise it rates the
+    mean of all aspects. If `higher_is_better` is false, the metric is a distance in (0, inf). `missing` is the
+    proportion of items without scores.
     """
 
     name: str
@@ -399,8 +399,8 @@ def _round_to_levels(latent_scores: Floats, levels: int) -> Floats:
 
 
 def _map_to_scores(metric: SimulatedMetric, latent_scores: Floats) -> Floats:
-    """The score for a latent value. Without levels the mapping is strictly monotone, so that true preferences are
-    preserved."""
+    """The score for a latent value. Without levels, the mapping is strictly monotone, so the order of the latent values
+    is preserved."""
     if metric.levels:
         return _round_to_levels(latent_scores if metric.higher_is_better else -latent_scores, metric.levels)
     return 1 / (1 + np.exp(-latent_scores)) if metric.higher_is_better else np.exp(-latent_scores)

@@ -39,7 +39,7 @@ POOLED_RULE = "pooled-aspects"
 UNKNOWN_KIND_RULE = "unknown-kind"
 """The note on metrics that may be human."""
 SYSTEM_SCORE_RULE = "whole-systems-of-all-groups"
-"""The note on system-level scores that are excluded by selecting groups."""
+"""The note on system-level scores, which are excluded if groups are selected."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -385,9 +385,9 @@ class Study:
         has_default_raters: bool,
     ) -> list[Note]:
         """Notes on four kinds of raters that may be read wrongly: metrics without a declared kind that look human, or
-        that are named like an annotator except for the aspect; metrics whose kind neither a declaration nor the label
-        shows (only if `has_default_raters`; next to annotators, labels such as `alpha-judge` show the kind); annotators
-        named after several aspects; metrics of an aspect that no annotator rated."""
+        that are named like an annotator except for the aspect; metrics whose kind is neither declared nor visible in
+        the label (only if `has_default_raters`; next to annotators, labels such as `alpha-judge` show the kind);
+        annotators named after several aspects; metrics of an aspect that no annotator rated."""
         metrics_without_kind = [rater for rater, kind in self.raters.kind.items() if not kind and rater in metric_names]
         annotator_like_metrics = aspect_variants(metrics_without_kind, annotators)
         human_like_metrics = [
@@ -443,7 +443,7 @@ class Study:
         return self.items.frame.filter(pl.col("group").is_in(chosen_groups))["item"]
 
     def _system_score_notes(self, is_selected_expression: pl.Expr, group: Patterns) -> list[Note]:
-        """A note on system-level scores, which are excluded by selecting groups."""
+        """A note on system-level scores, which are excluded if groups are selected."""
         raters_with_system_scores = self.ratings.frame.filter(is_selected_expression & (pl.col("item") == ""))[
             "rater"
         ].unique(maintain_order=True)
@@ -451,8 +451,8 @@ class Study:
             (
                 SYSTEM_SCORE_RULE,
                 raters_with_system_scores.len(),
-                f"group={group!r} excludes the scores of whole systems by {join_labels(raters_with_system_scores)}, "
-                "as these scores belong to all items",
+                f"group={group!r} leaves out the scores of whole systems by "
+                f"{join_labels(raters_with_system_scores)}, because these scores describe all items",
             )
         )
 

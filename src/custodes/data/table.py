@@ -24,21 +24,22 @@ MISSING_TOKENS = ("", "na", "n/a", "#n/a", "nan", "none", "null", "-")
 """Texts that count as empty in a column of numbers, in upper or lower case."""
 
 SLIP = 0.8
-"""Minimum similarity between an unknown name and a known column at which the name counts as misspelled ('aspct', but
-not 'dataset')."""
+"""An unknown name counts as misspelled if it is at least this similar to the name of a known column ('aspct', but not
+'dataset')."""
 
 UNPAIRED_SURROGATE = "an unpaired surrogate (\\ud800 to \\udfff), which is not valid text"
 
 DUPLICATE_ADVICE = "a column name occurs twice; rename one, or remove it"
 
 PRIMARY, SECOND = ROLES = ("primary", "second")
-"""Roles of an annotation: first opinions are used to compare systems, and second opinions only measure annotators."""
+"""Roles of an annotation. First opinions are used to compare systems; second opinions only measure the agreement of
+annotators."""
 
 LARGEST = 1e100
-"""Maximum absolute value of a number, for which squares and fourth powers, and their sums, do not overflow."""
+"""Maximum absolute value of a number, so that sums of squares and of fourth powers do not overflow."""
 
 EXACT_INTEGERS = 2.0**53
-"""Bound below which integer-valued floats are exact and may be integer labels."""
+"""Floats below this bound represent integers exactly, so that they may be integer labels."""
 
 
 def to_polars(table: Any, *, where: str) -> pl.DataFrame:
@@ -199,7 +200,8 @@ def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bo
 
 
 def restore_integers(column: pl.Series) -> pl.Series:
-    """The column as integers, if a dataframe converted integers to floats because of an empty cell: 3.0 was 3."""
+    """The column as integers if all numbers are whole. A dataframe converts integers to floats if a cell is empty, so
+    3.0 was 3."""
     if not column.dtype.is_float():
         return column
     column = column.fill_nan(None)
@@ -370,7 +372,8 @@ def refuse_values(column: pl.Series, is_refused_row: pl.Series, *, where: str, a
 
 
 def second_rows(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, tuple[str, ...]]:
-    """Whether each row of a file is a second opinion, and the names of the columns that say so: `role`, or none.
+    """Whether each row of a file is a second opinion, and the names of the columns that give this information: `role`,
+    or none.
 
     An empty cell is a first opinion. A column `role` in which no cell is one of `ROLES` is ignored.
 

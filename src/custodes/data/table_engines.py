@@ -36,7 +36,8 @@ ENGINES = (
 MEMORY_ERROR = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
 
 BATCH_ROWS = 5_000_000
-"""Rows to count at a time if the engine does not spill to disk: about 0.5 GiB of ratings with a few raters."""
+"""Number of rows to count at a time if the engine does not write to disk; with a few raters, these rows take about 0.5
+GiB."""
 
 
 @contextmanager
@@ -238,8 +239,8 @@ def _files_and_type(sources: Sequence[str]) -> tuple[list[Path], str]:
 
 @convert_engine_errors("count")
 def _check_equal_columns(files: Sequence[Path], file_type: str) -> None:
-    """Raise `InputError` if files have different columns. Files of JSON Lines may differ, since rows may lack
-    columns."""
+    """Raise `InputError` if files have different columns. Files of JSON Lines may have different columns, because rows
+    may lack columns."""
     if file_type == "json" or len(files) < 2:
         return
     first_columns, *columns_of_further_files = (set(SCAN_OF_TYPE[file_type](file).collect_schema()) for file in files)

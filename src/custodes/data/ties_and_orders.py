@@ -31,7 +31,7 @@ OUTPUTS = ("item", "system_a", "system_b")
 """The columns that name two outputs of one item."""
 
 FLOAT_NOISE = 1e-9
-"""Relative difference up to which human ratings tie, since means of several annotators have rounding errors."""
+"""Relative difference up to which human ratings tie, because means over annotators have rounding errors."""
 
 HALF_RULE = "half-judged"
 """The note on comparisons that were queried in both orders but have a verdict in only one."""
@@ -166,7 +166,7 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
     table
         The keys, sign, order (the mean over orders), and the indicators `half` and `contradictory`. A comparison is
         `half` if it was queried in both orders and answered in only one order, so that the position preference of the
-        rater does not cancel. An excluded comparison has no sign.
+        rater does not cancel. The sign of an excluded comparison is null.
     """
     if orders == "first":
         return (
@@ -226,8 +226,7 @@ def merging_notes(
     contradictory_text = (
         "are excluded because verdicts of one rater differ between presentation orders or repeats"
         if orders == "consistent"
-        else "have verdicts of one rater that differ between presentation orders or repeats; the sign of the mean "
-        "verdict is used"
+        else "have verdicts of one rater that differ between presentation orders or repeats; the mean verdict decides"
     )
     return build_notes(
         (

@@ -27,8 +27,8 @@ RATING_TABLES = TABLES[:2]
 """Tables with a column of raters, which are read together with `raters` in the same folder."""
 
 FORMULA = r"^'*[=+\-@＝＋－＠\t\r\n]"
-"""Beginning of a cell that a spreadsheet would execute as a formula (OWASP, CSV Injection), possibly after apostrophes,
-so that the escaping can be undone."""
+"""Beginning of a cell that a spreadsheet would execute as a formula (OWASP, CSV Injection). The pattern allows
+apostrophes before the formula, so that the escaping can be undone."""
 
 
 def long_tables(study: Study) -> dict[str, pl.DataFrame]:
@@ -177,8 +177,8 @@ def check_suffix(path: str | Path) -> str:
 
 
 def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with an apostrophe before each text that a spreadsheet would read as a formula. Texts that already have
-    apostrophes before a formula get one more, so that distinct texts stay distinct.
+    """The table with an apostrophe before each text that a spreadsheet would read as a formula. A text that already has
+    apostrophes before a formula gets one more apostrophe, so that distinct texts stay distinct.
 
     >>> without_formulas(pl.DataFrame({"system": ["=1+1", "'=1+1", "'A"]}))["system"].to_list()
     ["'=1+1", "''=1+1", "'A"]

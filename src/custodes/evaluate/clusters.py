@@ -129,7 +129,7 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
 def null_effects(
     aspect_counts: AspectCounts, *, shared_with_annotators: bool = False, of_human_ratings: bool = False
 ) -> Floats:
-    """Return the numbers by which sign tests divide counts to account for clusters; 1 without clusters.
+    """Return the design effects by which sign tests divide counts, to account for clusters; 1 without clusters.
 
     Parameters
     ----------

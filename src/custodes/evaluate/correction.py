@@ -54,7 +54,8 @@ FEW_DRAWS = 1000
 """With fewer effective draws than this number, a Monte Carlo interval is not reliable."""
 
 NO_RANDOM_PART = "not a random part"
-"""Note on estimates without a decision: the annotated items were selected, and the estimator assumes a random part."""
+"""Note on estimates without a decision: the annotated items are not a random part of the items, as the estimator
+assumes."""
 
 SIGNS = {"+": ">", "=": "=", "-": "<", None: "?"}
 
@@ -97,8 +98,8 @@ def _margin_views(pair_rows: pl.DataFrame) -> Iterable[View]:
         *(
             replace(
                 last_view,
-                more="margin: proportion of wins minus proportion of losses of the first system; n: annotations; "
-                "theta: P(margin > 0)",
+                more="margin: proportion of wins minus proportion of losses of the first system; n: number of "
+                "annotations; theta: probability that the margin is above 0",
             )
             for last_view in views[-1:]
         ),
@@ -173,10 +174,10 @@ def correction(
 
     Notes
     -----
-    A pair without annotations is estimated from the metric and the prior, and the column `note` marks the pair. Counts
-    (`count_pairs`) can replace the study for all estimators except pooled; counts have no clusters. All estimators
-    assume that the annotated items are a random sample. If a test of the metric's ratings rejects this assumption,
-    estimators that do not adjust for selection give no decisions, and a note says so. The estimator mixture
+    A pair without annotations is estimated from the metric and the prior alone, and is marked in the column `note`.
+    Counts (`count_pairs`) can replace the study for all estimators except pooled; counts have no clusters. All
+    estimators assume that the annotated items are a random sample. If a test of the metric's ratings rejects this
+    assumption, estimators that do not adjust for selection give no decisions, and a note says so. The estimator mixture
     also assumes that the metric's errors depend only on the human label. Clusters reduce the effective number of
     annotations.
 
@@ -354,7 +355,8 @@ def _answer(
 
 
 def _selection_note(aspect_counts: AspectCounts, p_values: Floats, estimators: Sequence[Estimator]) -> list[Note]:
-    """Return the note on metrics whose annotated items are not a random part, by `random_part_p_values`."""
+    """Return the note on metrics for which the annotated items are not a random part of the items that the metric
+    rated."""
     withheld_estimators_text, adjusting_estimators_text = (
         join_labels(
             [

@@ -56,9 +56,9 @@ def ranking_graph(
 ) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_], list[tuple[int, int]]]:
     """Return the nodes (names, members and wins) and the edges of the graph of significant wins.
 
-    Systems that win against each other in a cycle share a node. The name of a node joins the names of its systems by
-    ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges are those
-    that are left after transitive reduction; each edge is a pair of winner and loser.
+    Systems that win against each other in a cycle share a node. The name of a node joins the names of its systems by '
+    ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). Each edge is a pair of winner
+    and loser. A win that follows from other wins has no edge (transitive reduction).
     """
     component_of_system, node_beats = graphs.condensation(beats)
     is_system_in_node = component_of_system == np.arange(len(node_beats))[:, None]

@@ -98,7 +98,8 @@ class Design(ReadOnlyArrays):
 
     @property
     def n_effective_units(self) -> float:
-        """Effective number of clusters (Kish 1965), from the weights of items; at least 2 for several clusters."""
+        """Effective number of clusters (Kish 1965), computed from the weights of items; at least 2 if there are several
+        clusters."""
         return effective_clusters(np.bincount(self.units, weights=self.weights, minlength=self.n_units))
 
     @property

@@ -136,7 +136,7 @@ class Favoritism(Result):
         ),
         flag(
             "overall",
-            "whether the score without an aspect is used, because the metric has no score for this aspect; apparent "
+            "whether the metric has no score for this aspect, so that its score without an aspect is used; apparent "
             "partiality may then reflect quality on another aspect",
             "Score without aspect",
             essential=False,
@@ -198,8 +198,8 @@ class Favoritism(Result):
         ),
         p_value(
             "p_adjusted",
-            "p-value adjusted for all metrics and systems of the aspect (Holm); it remains valid if the metric is "
-            "partial to one other system",
+            "p-value adjusted for all metrics and systems of the aspect (Holm); also valid if the metric is partial "
+            "to one of the other systems",
             "p, all tested",
         ),
         label(
@@ -216,7 +216,7 @@ class Favoritism(Result):
         count("rank", "rank of the system by the metric", "Rank by metric"),
         count(
             "rank_without",
-            "rank that the metric would give the system if only this partiality were removed",
+            "rank that the metric would give the system if its partiality to this system were removed",
             "Rank without this partiality",
         ),
         labels(
@@ -284,7 +284,7 @@ def favoritism(
     The Favi-Score of a pair lies in [-2, 2]. It is positive if errors of the metric favour `system_a`. Errors of any
     noisy metric favour the weaker system. The table `partiality` tests for favoritism beyond this effect: a curve of
     metric scores against human ratings is fitted to all systems except one, and this system is compared with the curve.
-    Intervals in the table `pairs` come from the posterior of the six kinds of error (`resamples` draws); intervals in
+    Intervals in the table `pairs` come from `resamples` draws of the posterior of the six kinds of error; intervals in
     the table `metrics` come from resampled clusters. `alpha` is the level of the tests of partiality. Counts
     (`count_pairs`) can replace the study, but then `metrics` has no intervals and `partiality` has no rows.
 

@@ -51,9 +51,9 @@ def map_parts(
 ) -> list[Answer]:
     """Return the answer for each part, in the order of the parts.
 
-    If `threads` is False, parts are computed one after another. Computation without threads is better for operations on
-    small arrays, because threads with such operations mostly wait for the lock of the interpreter. On two cores,
-    threads make `ceiling` on SummEval take a third more CPU time and no less wall time.
+    If `threads` is False, parts are computed one after another. This is better for operations on small arrays, in which
+    threads mostly wait for the lock of the interpreter. On two cores, threads make `ceiling` on SummEval take a third
+    more CPU time and no less wall time.
 
     Each part has a random generator that is derived from `rng` and the label of the part (by default, the aspect).
     Results therefore do not depend on threads or on which other parts are computed.

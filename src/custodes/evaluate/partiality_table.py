@@ -55,8 +55,8 @@ def partiality_columns(
 ) -> dict[str, Any]:
     """Return the columns of `Favoritism.partiality`, with a row for each slice of the items, metric and system.
 
-    `slice_comparisons` are the comparison of one aspect on each slice, or the comparison itself. P-values are adjusted
-    for all rows.
+    `slice_comparisons` has the comparison of one aspect on each slice; without slices, `slice_comparisons` has only the
+    comparison on all items. P-values are adjusted for all rows.
     """
     comparison = slice_comparisons[0]
     placements = [
@@ -183,8 +183,8 @@ def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, se
 def correlation_columns(favi: Floats, sign_agrees: Floats, sample_accuracy: Floats) -> dict[str, Any]:
     """Return the Spearman correlations of |favi| with sign agreement of margins and with sample accuracy.
 
-    All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs. The signed Favi-Score
-    is not correlated with accuracy, because exchanging the two systems changes only the sign of the score.
+    All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs. The function uses
+    |favi| and not the signed Favi-Score, because the sign only depends on which system of the pair is named first.
     """
     abs_favi, values_of_accuracy = (
         np.abs(favi).ravel(),

@@ -109,10 +109,9 @@ class Ranking(Result):
         labels("metrics", "metrics that decide the opposite", "Reversed by"),
         p_value(
             "p_adjusted",
-            "largest adjusted p-value of the contradicting metrics. The p-value of a metric is the larger of the "
-            "human p-value and "
-            "the metric's p-value. Holm's adjustment covers all combinations of a pair and a metric whose margin for "
-            "this pair is opposite to the human margin",
+            "largest adjusted p-value of the contradicting metrics. The p-value of a metric is the human p-value or "
+            "the metric's p-value, whichever is larger. Holm's method adjusts for all combinations of pair and "
+            "metric with opposite margins by annotators and by the metric",
             "p, all tested",
         ),
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),
@@ -141,9 +140,10 @@ def ranking(
     Notes
     -----
     Decisions are sign tests with `correction` over the pairs of a rater. The tests drop ties, and account for clusters
-    if items have clusters. The divergence of the metric outcome from the human outcome uses posterior means (the paper
-    uses modes). Intervals come from resampled clusters; the proportion of insertions has no interval, because such
-    intervals would be too narrow. Counts (`count_pairs`) can replace the study, but then there are no intervals.
+    if items have clusters. The divergence between the outcome rates by the metric and the human outcome rates uses
+    posterior means (the paper uses modes). Intervals come from resampled clusters. The proportion of insertions has no
+    interval, because the interval would be too narrow. Counts (`count_pairs`) can replace the study, but then there are
+    no intervals.
 
     References
     ----------
@@ -352,9 +352,10 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
 
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
     metric decision, so its p-value is the larger p-value of two one-sided sign tests (Berger 1982). Holm's method
-    adjusts over all metrics and pairs. Pairs decided in the same direction are not tested. To account for the selection
-    of pairs, the tested pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). The method assumes
-    independent tests; simulations support its use for these tests, which are not independent.
+    adjusts over all metrics and pairs. Pairs decided in the same direction are not tested. The pairs to test are
+    selected by the data. To account for the selection, the tested pairs have two-sided p-values (discarding: Zhao,
+    Small and Su 2019). This method assumes independent tests. The tests here are dependent, but simulations support the
+    use of the method for them.
     """
     pair_counts, joint_outcome_counts = (
         aspect_counts.counts,

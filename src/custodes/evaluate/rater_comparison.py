@@ -94,7 +94,8 @@ class RaterComparison(ReadOnlyArrays):
 
     @cached_property
     def scored_people(self) -> ScoredPeople:
-        """Scores of the annotators, with which the scores of each metric are compared in a placement."""
+        """Scores of the annotators that are compared with the scores of each metric when systems are placed on a
+        scale."""
         return ScoredPeople(
             np.where(np.isfinite(self.scores.human), self.scores.persons, np.nan),
             units=self.design.units[self.scores.items],
@@ -156,7 +157,7 @@ class RaterComparison(ReadOnlyArrays):
         """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
         A metric is marked if it shares no pair of outputs with the annotators, and at least two systems have scores by
-        both. Of the two scores of such a system, at least one is a system-level score of the file.
+        both. For such a system, the human score, the metric score or both are system-level scores of the file.
         """
         is_metric_in_file, is_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         has_human_system_score = is_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & is_metric_in_file)
@@ -330,8 +331,8 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         (
             "verdicts-vote",
             full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any(),
-            "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not "
-            "count (aggregate='vote')",
+            "several annotators gave verdicts, which have no mean, so the system with more votes wins and ties do "
+            "not count (aggregate='vote')",
         )
     )
     human_mean_scores = human_means(annotator_scores)
@@ -454,7 +455,8 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         (
             "one-item",
             1 if comparison.design.n_units < 2 else 0,
-            f"there is only one item or cluster{suffix}, so it cannot be resampled and there are no intervals",
+            f"there is only one item or cluster{suffix}, so there are no intervals, which need several clusters to "
+            "resample",
         ),
         (
             "verdicts-only",
@@ -482,8 +484,8 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         (
             "unequal-selection",
             comparison.design.selected_unequally and comparison.human_item_comparison.design.selected_unequally,
-            f"items were selected for human ratings with different probabilities{suffix}; only leaderboard "
-            "and rates adjust for that, so this answer describes the items with human ratings and not all items",
+            f"items were selected for human ratings with different probabilities{suffix}; only leaderboard and rates "
+            "adjust for these probabilities, so this result describes the items with human ratings and not all items",
         ),
         (
             "items-without-annotators",

@@ -111,7 +111,7 @@ def rater_scores(
 def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> RaterScores:
     """Return the raters; for each pattern, one new metric replaces all metrics that match the pattern.
 
-    In each aspect, the score of the new metric is the mean of the standardised scores of the matching metrics.
+    For each aspect, the score of the new metric is the mean of the standardised scores of the matching metrics.
     """
     metric_indices = [rater_index for rater_index, rater_kind in enumerate(raters.kinds) if rater_kind == METRIC]
     metric_names = list(dict.fromkeys(raters.raters[rater_index] for rater_index in metric_indices))

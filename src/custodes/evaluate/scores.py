@@ -51,7 +51,8 @@ class ItemScores(ReadOnlyArrays):
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
     k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
     k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators
-    (None if all annotators rated the same outputs). Means over outputs use `levels` even if `human` is not adjusted.
+    (None if all annotators rated the same outputs). Means over outputs are adjusted by `levels` even if `human` is not
+    adjusted.
     """
 
     items: NDArray[np.int64]
@@ -83,7 +84,7 @@ class ItemScores(ReadOnlyArrays):
     def count_unpaired(self, human_comparisons: Comparisons) -> int:
         """Return the number of pairs of rated outputs of an item without a preference in `human_comparisons`.
 
-        Human preferences may also come from verdicts on outputs without scores.
+        The human preferences may include preferences from verdicts on outputs without scores.
         """
         row_of_item = np.full(self.n_items, -1)
         row_of_item[self.items] = np.arange(len(self.items))
@@ -179,7 +180,7 @@ class HumanMeans(NamedTuple):
                 self.n_excluded,
                 f"{self.n_excluded} outputs have no mean human score{suffix}, because no common outputs link their "
                 "annotators to the annotators of other outputs of the item; let some annotators rate outputs of both "
-                "sets",
+                "groups of annotators",
             ),
             (
                 "annotator-sets",
@@ -195,11 +196,12 @@ def human_means(annotator_scores: Floats) -> HumanMeans:
     """Return the mean scores over annotators, given scores (annotators, items, systems).
 
     If annotators rated different outputs, the mean level of the annotators of an output (see `annotator_levels`) is
-    subtracted from the mean of the output. Ties are kept if only the errors of levels would break these ties.
-    Annotators are comparable if a chain of outputs with several ratings connects them. On an item, only the outputs of
-    one set of comparable annotators have a mean: the set that rated most outputs of the item. If several sets rated
-    equally many outputs, the set with more ratings counts, then the set with higher ratings, so that the order of
-    annotators does not matter. If the error of levels cannot be estimated, means are not adjusted.
+    subtracted from the mean of the output. Two outputs with tied ratings stay tied if the adjustment changes their
+    means only within the error of the levels. Annotators are comparable if a chain of outputs with several ratings
+    connects them. On an item, only the outputs of one set of comparable annotators have a mean: the set that rated most
+    outputs of the item. If several sets rated equally many outputs, the set with more ratings is used, then the set
+    with higher ratings. The result therefore does not depend on the order of annotators. If the error of levels cannot
+    be estimated, means are not adjusted.
 
     >>> harsh, lenient = np.array([[1.0, 2.0, 1.0, 2.0, 3.0, 4.0, np.nan], [3.0, 4.0, 3.0, 4.0, 5.0, 6.0, 5.0]])
     >>> human_means(np.array([[harsh], [lenient]])).values.round(2).tolist()
@@ -280,7 +282,7 @@ def _rating_step(annotator_scores: Floats) -> float:
 def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: Floats) -> Floats:
     """Return means of `n_ratings` ratings, rounded to multiples of step / n_ratings from an origin.
 
-    A mean is not rounded if it differs from the nearest multiple by more than its tolerance. The arrays are (items,
+    A mean that differs from the nearest multiple by more than its tolerance is not rounded. The arrays are (items,
     systems). Without rounding, adjusted means would never tie, although means of ratings on a scale with few values
     often tie. The origin is chosen such that the means are as close as possible to multiples.
     """

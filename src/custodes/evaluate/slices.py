@@ -226,7 +226,7 @@ class Ratios:
 
 
 def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], aspect: str) -> list[Note]:
-    """Return a note with the reason if `slice_columns` has no rows."""
+    """If `slice_columns` has no rows, return a note with the reason."""
     names_of_slices, slice_of_item = slices
     nonempty_slice_names = [
         names_of_slices[slice_index] for slice_index in np.unique(slice_of_item[slice_of_item >= 0])

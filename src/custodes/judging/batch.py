@@ -92,8 +92,8 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         (
             "doubled-replies",
             n_duplicate_lines,
-            f"{file_path.name}: {n_duplicate_lines} lines have the id of an earlier line; of each id, the first line "
-            "without an error counts",
+            f"{file_path.name}: {n_duplicate_lines} lines have the id of an earlier line; for each id, the first "
+            "line without an error is used",
         ),
         (
             "half-a-line",

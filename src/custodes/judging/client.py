@@ -45,11 +45,12 @@ HIDDEN = "[key]"
 NOTHING = r"(?!)"  # a pattern without a match
 SHORTEST = 8
 """Minimum length of a secret that is hidden. Shorter API keys are placeholders (`EMPTY`), which may occur in a label or
-a word. The names of the fields of an answer (`verdict`, `reason`, ...) are shorter, so they are never hidden."""
+a word. The names of the fields of an answer (`verdict`, `reason`, ...) are also shorter, so that they are never
+hidden."""
 
 
 def address(base_url: str) -> str:
-    """The address of a server without credentials, as used in cache keys, provenance and errors.
+    """The address of a server without credentials, for cache keys, provenance and error messages.
 
     Raises OptionError for an invalid address.
 
@@ -294,7 +295,7 @@ def _parse_address(base_url: str) -> SplitResult:
 
 
 def _cause(problem: BaseException) -> str:
-    """The message of the operating system about a connection error, without the messages of higher layers."""
+    """The message of the operating system on a connection error, without the messages that libraries add."""
     while (deeper_problem := problem.__cause__ or problem.__context__) is not None:
         problem = deeper_problem
     while isinstance(problem, BaseExceptionGroup):

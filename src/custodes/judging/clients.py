@@ -70,9 +70,8 @@ def asynchronous(function: Any) -> Client:
 
 def client_identity(client: Any) -> str | None:
     """The identity of a client in cache keys: the `address`, or the module and name with a hash of the source of the
-    module. Because of the hash, replies of a function are not reused after the function is edited.
-
-    The result is None for a lambda, a partial, a nested function, an object, and a function without source code.
+    module. Because of the hash, replies of a function are not reused after the function is edited. A lambda, a partial,
+    a nested function, an object, and a function without source code have no identity; the result is then None.
     """
     if isinstance(declared_address := getattr(client, "address", None), str):
         return declared_address

@@ -43,7 +43,7 @@ class Price:
 @dataclass(kw_only=True)
 class Budget:
     """A limit in US dollars (None: no limit), a price (None: unknown), and the amount spent. If a reply is lost or has
-    no token counts, the maximum cost is added to the amount.
+    no token counts, the maximum cost of the request is added to the amount spent.
     """
 
     limit: float | None = None
@@ -81,8 +81,8 @@ class Budget:
         return cls(limit=dollar_limit, price=token_price)
 
     def worst_cost(self, body: Mapping[str, Any]) -> float:
-        """Maximum cost of a request in US dollars. The cost is not computed, but returned as 0, if the budget has no
-        limit."""
+        """Maximum cost of a request in US dollars. If the budget has no limit, the cost is not computed, and the result
+        is 0."""
         return self.price.token_cost(*token_bounds(body)) if self.price and self.limit is not None else 0.0
 
 

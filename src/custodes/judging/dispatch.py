@@ -36,8 +36,8 @@ REJECTED = 5
 run."""
 
 GIVEN_UP = 5
-"""A run ends after this number of consecutive unanswered requests, or after twice the maximum number of concurrent
-requests if this is more, because the server is probably unavailable."""
+"""Minimum number of consecutive unanswered requests after which a run ends, because the server is probably unavailable.
+With many concurrent requests, the run ends after twice the maximum number of concurrent requests."""
 
 LEFT = "not sent: "
 
@@ -58,7 +58,7 @@ class Patience:
     def wait(self, n_tries: int, retry_after: float | None) -> float:
         """Seconds until the next attempt. If the server requests a pause, the wait is at least this pause. Otherwise
         the wait is uniformly distributed between 0 and the maximum ("full jitter", Brooker 2015, AWS Architecture
-        Blog), so that requests that failed together are not sent again together."""
+        Blog), so that requests that failed at the same time are repeated at different times."""
         random_wait = random.uniform(0, min(self.longest, self.first * 2.0 ** (n_tries - 1)))
         return random_wait if retry_after is None else retry_after + min(random_wait, self.first)
 
@@ -79,9 +79,9 @@ class Window:
         self.size = min(float(self.most), self.size + 1)
 
     def decrease(self, sent_time: float, now: float) -> None:
-        """Halve the maximum number of concurrent requests, unless this maximum was halved after the request was sent.
-        So the failures of concurrent requests halve the maximum only once. `sent_time` is the time at which this
-        request was sent."""
+        """Halve the maximum number of concurrent requests. If the maximum was already halved after the request was
+        sent, nothing changes, so the failures of concurrent requests halve the maximum only once. `sent_time` is the
+        time at which this request was sent."""
         if sent_time > self.cut:
             self.size, self.cut = max(1.0, self.size / 2), now
 
@@ -118,7 +118,7 @@ class Dispatch:
     sent: int = 0
     """Number of times requests were sent, retries included."""
     refused: str | None = None
-    """The reason why the server answers no request, if it is known."""
+    """The reason why the server answers no request, if the reason is known."""
 
     async def run(self) -> None:
         """Send all requests and record the answer or failure of each."""

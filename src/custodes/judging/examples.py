@@ -136,8 +136,8 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
 
 
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. For overall
-    quality (no aspect), the rows without an aspect are used, or all rows if every row has an aspect."""
+    """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. If `aspect` is
+    empty (overall quality), the rows without an aspect are used; if every row has an aspect, all rows are used."""
     for aspect_name in (aspect, ""):
         if (rows_of_aspect := rows.filter(aspect=aspect_name)).height:
             return rows_of_aspect
@@ -162,7 +162,8 @@ def _means(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
 def _next(
     items: Sequence[str], labels_of_item: Mapping[str, list[HumanLabel]], label_counts: Counter[str], seed: int
 ) -> tuple[str, HumanLabel]:
-    """The least used human label, and the first item with this label. The item comes first in the result."""
+    """The next item for the examples and its human label: the label that is used least so far, and the first item with
+    this label."""
     *_, item, human_label = min(
         (label_counts[label], item_index, lot(seed, item, *systems), item, (systems, label))
         for item_index, item in enumerate(items)

@@ -39,7 +39,8 @@ SCALE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)(?::(\d+(?:\.\d+)?))?")
 MOST_POINTS = 101
 LISTED = 11  # maximum number of points of a scale that are listed individually
 OURS = ("model", "messages", "stream", "n", "response_format", "logprobs", "top_logprobs")
-"""Fields of a request that other options set, and fields that would change the form of the reply."""
+"""Fields of a request that sampling parameters must not set: fields that other options set, and fields that would
+change the form of the reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,8 @@ class Judge:
     labels : sequence of str
         Labels that a pointwise judge can give to each output and aspect, such as pass,fail (default: scores).
     combine : {'all', 'any', 'majority'} or None
-        Rule for a combined label over all aspects: positive if all labels, any label or more than half are positive.
+        Rule for a combined label over all aspects. The combined label is positive if all labels are positive (all), if
+        any label is positive (any), or if more than half are positive (majority).
     examples : str or (study, int)
         STUDY:K: the prompt shows human verdicts on K items of STUDY as examples; these items are not judged.
     reason : {'first', 'none'}
@@ -282,7 +284,7 @@ def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_labels(labels: Sequence[str]) -> None:
-    """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
+    """Raise OptionError for labels that tables cannot contain, or that readers of tables cannot distinguish."""
     normalised_word_of_label, option_text = (
         dict(zip(labels, _words(labels), strict=True)),
         f"labels={short_repr(','.join(labels))}",
@@ -301,7 +303,7 @@ def check_labels(labels: Sequence[str]) -> None:
         ),
         (
             labels_read_as_empty,
-            f"{option_text}: {join_labels(map(repr, labels_read_as_empty))} means an empty cell in tables; give "
+            f"{option_text}: {join_labels(map(repr, labels_read_as_empty))} is read as an empty cell in tables; give "
             "another word",
         ),
         (

@@ -44,7 +44,7 @@ class JudgeQuestion:
     alphabetical order, and `texts` has the outputs in presentation order.
 
     Two identical outputs are a tie in every repeat and order, and are not queried. `probe` is the probe that changed
-    the output of the system `changed` ('' for the original outputs). For `reverse` see `Form`.
+    the output of the system `changed` ('' for the original outputs). `reverse` is explained in `Form`.
     """
 
     item: str

@@ -1,5 +1,5 @@
-"""Probes of a judge. A probe shows an output in a different form of equal quality. The result of a probe is the outcome
-of the output in each of the two forms."""
+"""Probes of a judge. A probe shows the judge an output in a different form of equal quality. The result of a probe
+consists of two outcomes: one for each form of the output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Rewrites = Mapping[tuple[str, str], str]
 
 class Form(NamedTuple):
     """A form of an output: the text and the system name to display. If the original already has the property that the
-    probe adds, the form lacks the property, and `reverse` is true.
+    probe adds, the form lacks this property instead, and `reverse` is true.
     """
 
     text: str

@@ -43,7 +43,8 @@ OUTPUTS: Mapping[str, Mapping[str, str]] = {
     "pairwise": {"a": "output-A", "b": "output-B"},
     "pointwise": {"text": "output"},
 }
-"""Variables of a prompt that contain outputs, and the name of the tag around each output (without its hash)."""
+"""Variables of a prompt that contain outputs, and for each variable the name of the tag around the output (the tag also
+has a hash)."""
 
 ADDRESSES = ("http://", "https://", "data:image/")
 LARGEST = 20 * 2**20
@@ -62,9 +63,8 @@ class FencedText(str):
 
 
 def fence(role: str, text: str, *other_texts: str, system: str = "") -> FencedText:
-    """A text between tags, after the name of its system if there is a name.
-
-    The tags have a hash of the text and of `other_texts`, so that these texts cannot contain the closing tag.
+    """A text between tags. If `system` is given, the name of the system precedes the text. The tags have a hash of the
+    text and of `other_texts`, so that these texts cannot contain the closing tag.
 
     >>> print(fence("source", "Hello"))
     <source-185f8db32271>

@@ -55,11 +55,11 @@ def query(
     """Send the requests without a stored reply, and store each reply on arrival.
 
     At most `concurrency` requests are in progress at a time, and fewer while the server is busy. At most `rpm` requests
-    start per minute. A request that could exceed the budget is not sent. An
-    unanswered request is a failure with a reason. Failures are not stored, so the next run sends these requests again.
-    The requests run in a separate thread, so the function also works inside a running event loop. After Ctrl-C the
-    stored replies remain. Raises OptionError if there is no reply, not even a stored one, and the server denies all
-    requests (wrong key, model or address) or rejects several in a row.
+    start per minute. A request that could exceed the budget is not sent. An unanswered request is a failure with a
+    reason. Failures are not stored, so the next run sends these requests again. The requests run in a separate thread,
+    so the function also works inside a running event loop. After Ctrl-C the stored replies remain. Raises OptionError
+    if there is neither a new nor a stored reply, and the server denies all requests (wrong key, model or address) or
+    rejects several requests in a row.
 
     """
     check_at_least("concurrency", concurrency, 1)
@@ -140,11 +140,11 @@ def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[
 @dataclass(frozen=True, kw_only=True)
 class QueriedPlan:
     """The outcome of a plan. The keys of all mappings are the keys of first requests. `requests` has the request that
-    counts, which is the second one if it has a reply. `replies` has the reply to the request that counts, and `answers`
-    the parsed answer. `failures` has the failure of the first request or of the second request. A rejected second
-    request is not a failure, because the first reply then counts. `n_requests` is the number of distinct requests,
-    second requests included. `used` has all requests with a reply, each with the reply. `asked` is the number of
-    requests that were sent. `sent` is the number of times that requests were sent, retries included.
+    counts: the second request if it has a reply, otherwise the first. `replies` has the reply to the request that
+    counts, and `answers` the parsed answer. `failures` has the failure of the first request or of the second request. A
+    rejected second request is no failure, because the first reply is used instead. `n_requests` is the number of
+    distinct requests, second requests included. `used` has all requests with a reply, each with the reply. `asked` is
+    the number of requests that were sent. `sent` is the number of times that requests were sent, retries included.
     """
 
     requests: Mapping[str, Request]

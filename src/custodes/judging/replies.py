@@ -28,7 +28,7 @@ UNREAD: Mapping[str, Why] = {"content_filter": "filtered", "length": "truncated"
 may change the verdict."""
 
 AGAIN: tuple[Why, ...] = ("truncated", "empty", "no-verdict", "label")
-"""Reasons for which a request is repeated once."""
+"""Reasons for a missing answer for which a request is repeated once."""
 
 LONGEST_NAME = 200
 """Maximum length of a model's name, which occurs in every row of the details."""
@@ -160,8 +160,8 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
 
 
 def _is_ambiguous(text: str, verdicts: Sequence[_Verdict], labels: Sequence[str]) -> bool:
-    """Whether the text around the last answer makes the answer ambiguous. The text may have further answers, or may
-    continue the sentence of the answer."""
+    """Whether the text around the last answer makes the answer ambiguous. This is the case if the text has further
+    answers, or continues the sentence of the answer."""
     last_verdict = verdicts[-1]
     rest_of_line, *next_lines = text[last_verdict.end :].split("\n")
     if any(_label(next_line, labels)[0] not in ("", last_verdict.label) for next_line in next_lines):
@@ -268,8 +268,8 @@ def _chances(
     """The normalised probabilities of the labels at the first token of the answer. If the server did not return the
     probability of every label, the result is None, because a missing probability is unknown and not 0.
 
-    If a schema is requested, some servers return the probabilities of the unconstrained model, in which words that are
-    not labels may be more likely.
+    Even if a schema of answers is requested, some servers return probabilities without this constraint, so that words
+    other than labels may be more probable.
     """
     token_texts = [_text(token_entry.get("token")) for token_entry in token_entries]
     token_ends = [*accumulate(map(len, token_texts))]

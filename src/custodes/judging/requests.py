@@ -32,7 +32,7 @@ BUSY = frozenset({429, 503, 529})
 LATER = frozenset({408, 409, 425, 429})
 NEVER = frozenset({401, 402, 403, 404, 405, 410})
 NO_MONEY = "insufficient_quota"
-"""Error code of OpenAI (status 429) for an account without credit; a retry is useless."""
+"""Error code of OpenAI (status 429) for an account without credit. Such a request is not repeated."""
 
 DEEPEST = 100
 """Maximum depth of a stored reply; a chat completion has about ten levels."""
@@ -48,8 +48,8 @@ def without_surrogates(text: str) -> str:
 def reply_json(content: bytes) -> Any:
     """The value of a JSON text.
 
-    Lone surrogates and bytes that are not UTF-8 become U+FFFD when the value is stored. Raises ValueError for invalid
-    or too deeply nested JSON.
+    Lone surrogates and bytes that are not UTF-8 become U+FFFD when the value is stored. Raises ValueError for JSON that
+    is invalid or too deeply nested.
     """
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(content)

@@ -75,8 +75,8 @@ def judge(
     cache : path, Cache or None
         File of cached replies; None: no file.
     client : callable or None
-        Function from the body of a chat completion to its reply, async or not (default: the server at base_url). On
-        the command line pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION.
+        Function that gets the body of a chat completion and returns the reply, async or not (default: the server at
+        base_url). On the command line pydantic-ai:PROVIDER:MODEL or MODULE:FUNCTION.
     concurrency : int
         Maximum number of concurrent requests.
     rpm : float or None
@@ -84,8 +84,8 @@ def judge(
     timeout : float or None
         Timeout of a request in seconds (default: 600).
     max_cost : float or None
-        Maximum cost of this run in US dollars, without cached replies; a later run sends the remaining requests, with
-        a new limit.
+        Maximum cost of the requests of this run in US dollars (cached replies cost nothing). If the limit is reached, a
+        later run sends the remaining requests, with a new limit.
     price : sequence of float or None
         Price in US dollars per million tokens: input, output (default: from genai-prices).
     rng : int, Generator or None
@@ -159,7 +159,7 @@ def prepare(
     has_lasting_cache: bool = True,
 ) -> JudgingPlan:
     """The plan of all questions. All errors in the input are raised before any request is sent. `has_lasting_cache` is
-    true if replies are stored in a file, which may also hold replies of other clients.
+    true if replies are stored in a file; the file may also contain replies of other clients.
     """
     check_at_least("repeats", repeats, 1)
     server_identity = _server_identity(judge, client, has_lasting_cache=has_lasting_cache)

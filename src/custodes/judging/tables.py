@@ -49,10 +49,10 @@ WHERE_OF_OUTPUT = (
 )
 INVALID = label(
     "invalid",
-    "why there is no answer; with a reply: `refusal` (marked by the server), `filtered`, `truncated`, `empty`, "
-    "`no-verdict` (also a refusal in words) or `label` (a word that is not an allowed label); without a reply: "
-    "`unavailable`, `rejected`, `denied` or `budget` (not sent because of the cost limit, but another order or "
-    "repeat was sent); empty for a valid answer",
+    "why there is no answer; empty for a valid answer. If there is a reply, the reason is `refusal` (marked by the "
+    "server), `filtered`, `truncated`, `empty`, `no-verdict` (also a refusal in words) or `label` (a word that is "
+    "not an allowed label). If there is no reply, the reason is `unavailable`, `rejected`, `denied` or `budget` "
+    "(this query was not sent because of the cost limit, although another order or repeat was sent)",
 )
 
 TABLE_OF_KEY: Mapping[Key, str] = {"verdict": "verdicts", "score": "ratings", "label": "labels"}
@@ -102,7 +102,7 @@ class Judgements(Result):
     )
     probes: pl.DataFrame = table(
         "One row per output that was also queried in another form. The outcome of each form is a number from 0 to 1. "
-        "For verdicts 1 is a win and .5 a tie. For scores the outcome is the position on the scale. For labels "
+        "For verdicts, 1 is a win and .5 is a tie. For scores, the outcome is the position on the scale. For labels, "
         "1 is the positive label.",
         label("item", "the item"),
         label("system", "the system whose output is changed"),
@@ -113,13 +113,13 @@ class Judgements(Result):
         label("order", "`ab`: system_a was shown first; `ba`: system_b; empty: identical outputs, or one output"),
         score(
             "plain",
-            "outcome of the form that has no repeated content, no Markdown or no name (depending on `probe`); for "
-            "rewritten outputs, outcome of the original output; null if there is no answer",
+            "outcome of the form of the output without the property that `probe` adds (repeated content, Markdown or "
+            "a name); for rewritten outputs, outcome of the original output; null without an answer",
         ),
         score(
             "changed",
-            "outcome of the form with repeated content, with Markdown or with a name; for rewritten outputs, outcome "
-            "of the rewritten output; null without an answer",
+            "outcome of the form of the output with this property; for rewritten outputs, outcome of the rewritten "
+            "output; null without an answer",
         ),
         label("invalid", "why the plain or the changed form of the output has no answer"),
         essential=False,
@@ -156,7 +156,7 @@ class Judgements(Result):
             "number of questions: one for each aspect, order and repeat of a comparison or output, plus the probes",
         ),
         count("requests", "distinct requests, including requests that were repeated after an invalid reply"),
-        count("asked", "requests sent in this run; the remaining replies were cached"),
+        count("asked", "distinct requests that were sent in this run; the replies to all other requests were cached"),
         count("sent", "number of times that requests were sent in this run, retries included"),
         count("tokens_in", "input tokens of all replies; estimated if the server reports no numbers"),
         count("tokens_out", "output tokens of all replies; estimated if the server reports no numbers"),
@@ -359,7 +359,7 @@ def _rating_row(
 def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The combined label of each output and repeat, without an aspect.
 
-    If the cost limit prevented all labels of an output, the output has no combined label.
+    If no label of an output was requested because of the cost limit, the output has no row for a combined label.
     """
     if judge.combine is None:
         return
@@ -466,8 +466,8 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
         (
             "no-answer",
             n_invalid,
-            f"{n_invalid} of {n_replies} replies contain no valid answer ({invalid_counts_text}), "
-            f"so these answers are missing{frequent_text_clause}",
+            f"{n_invalid} of {n_replies} replies contain no valid answer ({invalid_counts_text}), so these answers "
+            f"are missing{frequent_text_clause}",
         ),
         (
             NOT_ANSWERED,

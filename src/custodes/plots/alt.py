@@ -1,4 +1,5 @@
-"""Altair, imported when the first figure is drawn. Import this module as `alt`, in place of `altair`."""
+"""Altair, imported when the first figure is drawn. Other modules import this module as `alt` instead of importing
+`altair`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -42,9 +42,9 @@ FILLS, STROKES = (theme.BLUE, "rgba(0,114,178,0.08)", theme.VERMILION), (theme.B
 def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Bars of Kendall's tau-b between human ratings and held-out predictions, for each aspect.
 
-    The predictions are from all metrics, from the other human aspects, and from both. Whiskers are intervals. Ticks
-    mark how well half of the annotators predict the other half, and the highest value that a perfect predictor can
-    reach with this number of annotators.
+    The predictions are from all metrics, from the other human aspects, and from both. Whiskers are intervals. One tick
+    marks how well one half of the annotators predicts the other half. Another tick marks the highest value that a
+    perfect predictor can reach with this number of annotators.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def ratio_curve(data: Any) -> Any:
 
 
 def _y_channels(title: str) -> Callable[[str], alt.Y]:
-    """A function that returns the y channel of a column, on an axis with a horizontal title."""
+    """A function that returns the y channel of a column; the title of the axis is horizontal."""
     return partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=title, titleAngle=-90))
 
 
@@ -363,8 +363,8 @@ def release_lines(data: Any, result: Ceiling) -> Any:
 def forward_path(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Held-out tau-b in forward selection of metrics.
 
-    Filled blue points are steps whose interval of the gain is above 0. Vermilion points are steps whose interval of the
-    gain is below 0.
+    At filled blue points, the interval of the gain is above 0. At vermilion points, the interval of the gain is below
+    0.
 
     Parameters
     ----------

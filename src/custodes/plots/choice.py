@@ -14,10 +14,9 @@ from custodes.errors import join_labels, reject, suggestion
 
 
 def select_rows(frame: pl.DataFrame, function_name: str, **value_of_column: str | None) -> tuple[Any, ...]:
-    """The rows with these values of one or more columns, followed by the values.
-
-    The columns are selected one after the other. A value of None stands for the only value that the remaining rows have
-    in this column. `function_name` is the name of the figure in error messages.
+    """The rows with these values of one or more columns, followed by the values. The columns are selected one after the
+    other. If a value is None, the remaining rows must have a single value in this column, which is selected.
+    `function_name` is the name of the figure in error messages.
     """
     for column_name, value in value_of_column.items():
         distinct_values = frame[column_name].unique(maintain_order=True).to_list()

@@ -19,7 +19,7 @@ from custodes.plots.choice import draw_selection, select_rows, title_with_aspect
 LABELS = {method.name: method.label for method in METHODS.values()}
 
 SINGLE = f"datum.method === '{BEST.name}'"
-WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion of the gain of all splits"
+WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion of the total gain of the splits"
 MOST = 25
 """Maximum number of weights in the figure. The figure shows the largest absolute weights, and the number of the
 remaining weights."""
@@ -117,10 +117,9 @@ def combination_weights(
 ) -> alt.TopLevelMixin:
     """Weights of metrics in the saved model: the 25 largest weights, and the number of the remaining weights.
 
-    A model that consists only of boosted trees has importances instead of weights.
-
-    Hollow points have an interval that contains 0. Importances have no intervals. Weights of methods that are too slow
-    to refit have no intervals. If no weight has an interval, all points are filled.
+    A model that consists only of boosted trees has importances instead of weights. Points are hollow if the interval of
+    the weight contains 0. Importances, and weights of methods that are too slow to refit, have no intervals. If no
+    weight has an interval, all points are filled.
 
     Parameters
     ----------
@@ -195,8 +194,8 @@ def weights(data: Any, *, has_intervals: bool, axis_title: str = WEIGHT) -> Any:
 
 
 def weight_rows(table: pl.DataFrame) -> pl.DataFrame:
-    """The largest weights of each target, and one row for all smaller weights. Columns are target, metric, value, low,
-    high, place and rest (a text on the size of the smaller weights)."""
+    """The largest weights of each target, and one row for all smaller weights. The columns are target, metric, value,
+    low, high, place and rest; rest is a text on the size of the smaller weights."""
     rows = table.select(
         *("target", "metric"), value="weight", low="weight_low", high="weight_high", rest=pl.lit(None, pl.String)
     )

@@ -30,7 +30,7 @@ SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
 ENOUGH = 0.995
 """Cumulative proportion of explained variance at which the curve ends."""
 NAMED, NEAREST = 25, 3
-"""Maximum number of raters for which the map labels every rater, and number of labelled metrics if there are more
+"""Maximum number of raters for which the map labels every rater; and number of metrics to label if there are more
 raters.
 
 With more raters, only human raters, the three metrics closest to human raters, and extreme metrics are labelled.

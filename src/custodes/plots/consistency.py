@@ -21,7 +21,7 @@ AXES = {
     CONFIDENCE: "Overconfidence, in points",
     PROBE: "Effect of the changed form of an output, in points",
 }
-"""Axis titles by kind of finding. The kind `FAILURES` has none."""
+"""Axis titles by kind of finding. The kind `FAILURES` has no axis title."""
 
 READINGS = {"significant": theme.VERMILION, "not significant": theme.GREY}
 
@@ -35,9 +35,9 @@ def judge_faults(
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of one kind of bias for each judge, in percentage points.
 
-    A bias is a preference for the first position, for longer outputs or for the judge's own systems, an effect of a
-    changed form of the output, or overconfidence. Red findings are significant after adjustment for all tests of the
-    study.
+    The kinds of bias are a preference for the first position, for longer outputs or for the judge's own systems, an
+    effect of a changed form of the output, and overconfidence. Red findings are significant after adjustment for all
+    tests of the study.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def flips(data: Any) -> Any:
 def judge_calibration(result: Consistency, rater: str, *, aspect: str | None = None) -> alt.TopLevelMixin:
     """Reliability curve of one judge: accuracy by confidence, with the line of perfect calibration.
 
-    Points below the line mean overconfidence. Whiskers are intervals from resampled items.
+    At points below the line, the judge is overconfident. Whiskers are intervals from resampled items.
 
     Parameters
     ----------

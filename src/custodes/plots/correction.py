@@ -21,7 +21,7 @@ LABELS = {"_naive": "metric", "_human": "human ratings", "": "corrected"}
 
 COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)
 SHAPES = ["square", "triangle-up", "circle"]
-"""Shapes of the points, which colour-blind readers can distinguish without colours."""
+"""Shapes of the points, so that colour-blind readers can distinguish the points without colours."""
 
 PAIR_ROW = 26
 """Height in pixels of the row of a pair, which contains three whiskers 7 pixels apart."""
@@ -38,7 +38,7 @@ def correction_margins(
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of the margins of each pair of systems.
 
-    The three margins of a pair are by the metric alone, by human ratings alone, and corrected. The margin is the
+    Each pair has three margins: by the metric alone, by human ratings alone, and corrected. The margin is the
     proportion of items on which the first system is better minus the proportion on which the second system is better.
     Pairs are sorted by the corrected margin, the largest first.
 

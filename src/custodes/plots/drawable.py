@@ -14,7 +14,7 @@ _TAKEN = re.compile(
     r"|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf|__proto__)(?![\w\u200b(])"
 )
 _MARKED = "\\1\u200b"
-"""Replacement for each name: the name and a zero-width space. The replacement looks the same, but is a different
+"""Replacement for each name: the name and a zero-width space. The replacement looks like the name, but is a different
 key."""
 
 # In a page, these texts would close the script element of a specification, or leave it open (HTML, 4.12.1.3).
@@ -25,7 +25,8 @@ def drawable(content: Any) -> Any:
     r"""A label, a row or a whole specification with texts that are safe to draw.
 
     Control characters are escaped. A zero-width space is inserted into names of Object.prototype and into script tags.
-    A label always has the same result, even within a longer text. A second application of the function has no effect.
+    Equal labels become equal texts, even within a longer text. If the function is applied twice, the second application
+    changes nothing.
 
     >>> drawable([{"metric": "bell\x07", "value": 1}])
     [{'metric': 'bell\\x07', 'value': 1}]

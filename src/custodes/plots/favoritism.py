@@ -19,12 +19,12 @@ HEIGHT = 300
 PAD = 24
 """Margin in pixels between the outermost points and the edges of the scatter plot."""
 ALL_NAMED, ENDS = 12, 2
-"""Maximum number of metrics for which every metric is labelled, and number of labelled metrics at each end of both axes
+"""Maximum number of metrics for which every metric is labelled; and number of metrics to label at each end of both axes
 if there are more metrics."""
 ACCURACIES = ["Accuracy against human decisions", "circles: comparisons; squares: pairs of systems"]
 SATURATION = 30
 """Points of win rate from which the colours of the partiality map are saturated."""
-AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
+AXIS = "Favi-Score: errors against the system ← 0 → errors for the system"
 
 
 def favoritism_by_system(
@@ -36,7 +36,7 @@ def favoritism_by_system(
 ) -> alt.TopLevelMixin:
     """Favi-Scores of each system by one metric, with a point per opponent and a box plot.
 
-    The most favoured system is first. Filled points have an interval that excludes 0.
+    The most favoured system is first. Points are filled if the interval of the Favi-Score excludes 0.
 
     Parameters
     ----------

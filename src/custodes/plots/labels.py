@@ -21,8 +21,8 @@ DISTANCES = (6.0, 16.0, 30.0, 48.0, 70.0, 95.0)
 CUT, HIDDEN, UNREADABLE = 100.0, 4.0, 20.0
 """Costs of the position of a label, relative to the cost of 1 for a pixel of distance between the label and its point.
 
-The three costs are those of a pixel outside the plot, of a square pixel of overlap with a point, and of a square pixel
-of overlap with another label.
+The three costs are for each pixel outside the plot, for each square pixel of overlap with a point, and for each square
+pixel of overlap with another label.
 """
 
 WIDTHS = {"narrow": (285.0,), "wide": (600.0, 940.0)}
@@ -47,9 +47,9 @@ def place_labels(
     """Offsets (n, 2) in pixels from each point to the centre of its label. The offsets suit plots of all `widths`.
 
     `relative_positions` (n, 2) are fractions of the width from the left (without `pad` on both sides), and fractions of
-    `height` from the top. Labels of the points `labelled_indices` are placed in this order, each at the nearest
-    free position, or at the position with the least overlap. Every other point gets an offset that suits its label
-    if this label alone is added. The result is deterministic.
+    `height` from the top. Labels of the points `labelled_indices` are placed in this order, each at the nearest free
+    position, or at the position with the least overlap. Every other point gets an offset for the case that only this
+    point is labelled in addition. The result is deterministic.
 
     >>> points = np.array([[0.25, 0.5], [0.35, 0.5]])
     >>> place_labels(points, ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left

@@ -71,8 +71,8 @@ def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]
 
 
 def _centred_positions(layer_nodes: Sequence[int], n_nodes: int) -> dict[int, float]:
-    """The horizontal positions of the nodes of a layer, centred on 0. Nodes with a number of at least `n_nodes` are
-    bends of edges."""
+    """The horizontal positions of the nodes of a layer, centred on 0. Nodes whose number is `n_nodes` or higher stand
+    for bends of edges."""
     node_widths = np.array([1.0 if node < n_nodes else BEND_WIDTH for node in layer_nodes])
     node_centres = np.cumsum(node_widths) - node_widths / 2 - node_widths.sum() / 2
     return dict(zip(layer_nodes, node_centres.tolist(), strict=True))

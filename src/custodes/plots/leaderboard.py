@@ -41,8 +41,8 @@ def leaderboard_strengths(
     result : Leaderboard
         Result of `leaderboard`.
     rater : str or sequence of str, optional
-        Raters to draw. By default, these are human ratings, and human ratings corrected by the metric that saves most
-        annotations. With at most three raters, or without human ratings, all raters are drawn.
+        Raters to draw. By default, human ratings are drawn, and human ratings corrected by the metric that saves most
+        annotations. If there are at most three raters, or no human ratings, all raters are drawn.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
     value : {'strength', 'win_rate'}, default 'strength'

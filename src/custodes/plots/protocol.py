@@ -25,7 +25,8 @@ HEIGHT, POWER_HEIGHT = 200, 220
 
 
 def budget_curve(result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
-    """Proportion of correctly decided pairs (upper panel) and KLD (lower panel) by number of annotations.
+    """Proportion of correctly decided pairs (upper panel) and Kullback-Leibler divergence (KLD, lower panel) by number
+    of annotations.
 
     Each combination of metric, estimator and stopping rule has a line. Each round has a point, which is the mean over
     replications. Estimators that give only a margin have no KLD.
@@ -69,7 +70,8 @@ def budget_curve(result: Protocol, *, aspect: str | None = None, width: int = th
 def annotations_and_kld(
     result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH
 ) -> alt.TopLevelMixin:
-    """KLD from the posterior mode of all annotations (logarithmic axis), by the proportion of annotations used.
+    """Kullback-Leibler divergence (KLD) from the posterior mode of all annotations (logarithmic axis), by the
+    proportion of annotations used.
 
     Each combination of metric, estimator and stopping rule has a point, as in figure 2 of the paper on the correction
     of errors. The metric alone (estimator `naive`) uses no annotations. Points further left and higher are better. Rows
@@ -193,8 +195,8 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
 def power_curve(result: Plan, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Power to find the better system with human ratings alone, by margin and number of annotations of a pair.
 
-    Each number of annotations has a line, with a point for each pair of systems (or assumed margin). The power is exact
-    for a single analysis per pair.
+    Each number of annotations has a line, with a point for each pair of systems (or assumed margin). The power is the
+    exact power of a single analysis per pair.
 
     Parameters
     ----------

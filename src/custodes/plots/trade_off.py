@@ -18,10 +18,9 @@ SEEN, UNSEEN = "systems of the fit", "systems left out of the fit"
 
 
 def trade_off_curve(result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
-    """Held-out agreement by largest partiality, with one point for each strength of the penalty on partiality.
-
-    Large points mark the strength that is chosen on all data. Whiskers are intervals of the agreement. Intervals of the
-    partiality are in the tooltip and in `Combine.trade_off`.
+    """Held-out agreement (y axis) by largest partiality (x axis), with one point for each strength of the penalty on
+    partiality. Large points mark the strength that is chosen on all data. Whiskers are intervals of the agreement.
+    Intervals of the partiality are in the tooltip and in `Combine.trade_off`.
 
     Parameters
     ----------

@@ -113,10 +113,9 @@ class Report:
     def save_figures(self, path: str | Path, *, format: str = "svg") -> list[Path]:
         """Save the figures of the page in a folder.
 
-        A figure that depends on the aspect is saved for every aspect. A figure of one metric shows the best metric of
-        the aspect.
-        `format` is svg, pdf, png, html or json. `OptionError` is raised for any other format, and for a folder that is
-        not writable.
+        A figure that depends on the aspect is saved for every aspect. A figure of a single metric is saved for the best
+        metric of the aspect. `format` is svg, pdf, png, html or json. `OptionError` is raised for any other format, and
+        for a folder that is not writable.
         """
         check_one_of("format", format, FORMATS)
         folder, chart_of_name_parts = make_folder(path), self._charts()
@@ -174,13 +173,14 @@ def report(
 
     Notes
     -----
-    All questions get the same seed and arguments, but `check` uses 1000 resamples. The page contains `check`,
-    `leaderboard`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, `complementarity`, `ceiling`
-    (ridge regression), `combine` for each aspect (fast methods), `correction` with the best metrics, and `protocol` and
-    `plan` with human ratings alone. Without metrics, it contains `check`, `leaderboard`, `annotators`, `protocol` and
-    `plan`. Without human ratings, it contains `check`, `leaderboard`, `consistency` and `complementarity`. For a study
-    of labels, and for ratings with `positive`, it contains `check`, `rates` and `annotators`. A question that is not
-    possible for the study is missing in `results`, and the page gives the reason.
+    All questions get the same seed and arguments, except that `check` always uses 1000 resamples. The page contains
+    `check`, `leaderboard`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, `complementarity`,
+    `ceiling` (ridge regression), `combine` for each aspect (fast methods), `correction` with the best metrics, and
+    `protocol` and `plan` with human ratings alone. Without metrics, the page contains `check`, `leaderboard`,
+    `annotators`, `protocol` and `plan`. Without human ratings, the page contains `check`, `leaderboard`, `consistency`
+    and `complementarity`. For a study of labels, and for ratings with `positive`, the page contains `check`, `rates`
+    and `annotators`. If a question cannot be answered for the study, `results` has no entry for the question, and the
+    page gives the reason.
 
     Examples
     --------

@@ -19,10 +19,11 @@ from custodes.data.comparisons import HUMAN
 METRICS = 100
 """Maximum number of metrics on a page. With 100 metrics, each statistic and aspect has 4,950 pairs of metrics."""
 PAIRS = 30_000
-"""Number of rows (pairs of systems, times raters, times aspects) that a browser opens in about a second."""
+"""Maximum number of table rows (pairs of systems, times raters, times aspects). A browser displays this number in about
+a second."""
 FEWEST, MOST = 10, 60
-"""Smallest and largest limit on the number of systems. The page has all pairs of these systems. A map of 60 systems has
-3,540 cells."""
+"""Smallest and largest limit on the number of systems. The page contains all pairs of these systems; a map of 60
+systems has 3,540 cells."""
 
 METRIC_COLUMNS = ("metric", "metric_a", "metric_b", "rater", "rater_a", "rater_b")
 PAIR_OF_SYSTEMS = (("system_a", "system_b"), ("winner", "loser"))
@@ -92,8 +93,8 @@ class PageLimits:
         limits_text = " and ".join(text for text, n_omitted in limit_texts.items() if n_omitted)
         return limits_text and (
             "To keep the page small enough for a browser, the tables and figures below are limited to "
-            f"{limits_text}. Notes refer to all systems and metrics. The same command with --format json, or the "
-            "command of each question, gives the complete tables."
+            f"{limits_text}. Notes refer to all systems and metrics. For the complete tables, run the same command "
+            "with --format json, or the command of a single question."
         )
 
 

@@ -42,8 +42,8 @@ class Figure:
     `spec`: Vega-Lite without data; the reader's selection replaces the texts `{statistic}` and `{metric}`. `table`: the
     full name of the table. `where`: the rows to draw, as a mapping from a column (or `a|b` for either of two columns)
     to a selection (`{aspect}`) or a literal value. `fields`: a mapping from new names to columns; the names of columns
-    can contain `{statistic}`. `lines`: columns whose distinct values are the rows of a figure that is as wide as the
-    page. `opening`: whether the figure is displayed below the verdict instead of in its section.
+    can contain `{statistic}`. `lines`: columns whose distinct values each take one row of the figure; such a figure is
+    as wide as the page. `opening`: whether the figure is displayed below the verdict instead of in its section.
     """
 
     id: str
@@ -224,7 +224,7 @@ class Context:
     def first_metric(self) -> str:
         """The metric that the page shows first: the metric that the summary recommends for all aspects.
 
-        If no metric is recommended for all aspects, the page first shows the best metric of the first aspect.
+        Without such a recommendation, this is the best metric of the first aspect.
         """
         best_of_first_aspect = self.best.get(self.aspects[0], "")
         if len(self.aspects) < 2 or not self.best:
@@ -239,8 +239,8 @@ class Context:
         return leaders(agreement_result)
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
-        """The selection for a saved figure: the arguments of this method, the first pair of systems, and all corrected
-        pairs."""
+        """The selection for a saved figure: the given aspect, metric and statistic, the first pair of systems, and all
+        corrected pairs."""
         pair_rows = self.first_table("favoritism.pairs", "leaderboard.pairs", "rates.differences")
         return {
             "aspect": aspect,
@@ -268,9 +268,9 @@ labels."""
 class Section:
     """A section of the report about a question.
 
-    `ask` computes the result of the question. The page draws `figures` and `tables`. `build` returns the other values
-    of the template `QUESTION.html`. A section with a `text` needs no template: the page displays the text, the figures,
-    and the `table` among the values of `build`.
+    `ask` computes the result of the question. The page displays `figures` and `tables`. `build` returns all other
+    values that the template `QUESTION.html` needs. A section with a `text` needs no template: the page displays the
+    text, the figures, and the `table` among the values of `build`.
 
     `finding`: type of verdict sentences; the first sentence of this type opens the section. `extra`: a function that
     computes further tables for the page. `compares_systems`: whether the section applies only to a study that compares

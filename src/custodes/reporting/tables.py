@@ -50,7 +50,7 @@ def table_html(
     """A frame as an HTML table with the columns that have values.
 
     The page displays the rows of one aspect at a time; the column `by` has the aspect (None: all rows are displayed).
-    Each of the `notes` is displayed with its aspect (None: with every aspect).
+    Each of the `notes` is displayed together with its aspect; a note without an aspect (None) is always displayed.
     """
     columns = columns_with_values(columns, frame)
     n_decimals_by_column = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
@@ -190,7 +190,7 @@ def _column(series: pl.Series) -> Any:
 def compress_page_data(page_data: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
     """`page_data`, and the `tables` by name, as JSON that is deflated and encoded in base 64.
 
-    The text has about a quarter of the size of the JSON, and no characters that could close its HTML element. To limit
+    The text is about a quarter as long as the JSON, and has no characters that could close its HTML element. To limit
     memory, tables are converted one at a time.
     """
     compressor = zlib.compressobj(LEVEL)

@@ -32,7 +32,7 @@ Mode = Literal["all", "first", "alone"]
 """Which references a metric gets: all references, the first reference, or each reference alone."""
 
 FORMAT = b"custodes 1\n"
-"""Version of the cache keys; it is increased if a key contains other inputs than before."""
+"""Version of the cache keys. The version is increased if the inputs that a key contains are changed."""
 
 ADDRESSES = ("http://", "https://", "data:")
 """Prefixes of image addresses; an address can be given in place of an image file."""
@@ -223,7 +223,7 @@ class Computation:
 
     @cached_property
     def keys(self) -> list[str]:
-        """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
+        """Cache key of each unit: a hash of all inputs that can change the unit's values, and of no other inputs."""
         traits = self.scorer.traits
         digests_by_unit = [
             [shown_item.digest + self.corpus.output_digests[output_index] for output_index, shown_item in unit]
@@ -249,9 +249,8 @@ class Computation:
         return self.units[unit_index][0][1].digest, self.keys[unit_index]
 
     def calls(self, missing_unit_indices: Sequence[int], place: Place) -> list[list[int]]:
-        """Return the missing units, grouped into calls of the metric.
-
-        If a value depends on all texts, one call contains all units, including units with stored values.
+        """Return the units without a value, grouped into calls of the metric. If a value depends on all texts, a single
+        call contains all units, also those with stored values.
         """
         if self.scorer.traits.whole:
             return [sorted(range(len(self.units)), key=self._sort_key)] if missing_unit_indices else []
@@ -327,8 +326,8 @@ class Computation:
     def column(self, kept_score_of_key: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
         """Return the score of each used output (or system) by a reference rule.
 
-        If one of the values of an output is NaN, the rules `best` and `mean` give no score. With the rule `first`, only
-        the CPU seconds of the first value count. With any other rule, the CPU seconds of all values count.
+        If one of the values of an output is NaN, the rules `best` and `mean` give no score. The CPU seconds of the
+        score are those of the first value with the rule `first`, and those of all values with any other rule.
 
         """
         kept_scores_of_output = [
@@ -390,7 +389,8 @@ def _system_values(metric_result: MetricResult) -> Floats:
 def _output_values(metric_result: MetricResult, n_values_of_unit: Sequence[int]) -> Floats:
     """Return the values (outputs, references) after checking their shape.
 
-    The shape must agree with the number of outputs and with their numbers of references, `n_values_of_unit`.
+    The shape must agree with the number of outputs, and with the number of references of each output
+    (`n_values_of_unit`).
     """
     output_scores = np.asarray(metric_result.values, dtype=np.float64)
     is_truncated = range(len(n_values_of_unit)) if metric_result.truncated is None else metric_result.truncated

@@ -13,8 +13,8 @@ Need = Literal["references", "source", "image", "context"]
 
 Rule = Literal["all", "first", "best", "mean"]
 """Rules for several references. With `all`, the metric gets all references together. With any other rule, each
-reference is scored alone, and the first, best or mean score is used. Each rule is a separate rater, because the rule
-can change which metric is better."""
+reference is scored alone, and the first, best or mean score is used. Each rule gives a separate rater, because a metric
+may agree better with annotators by one rule than by another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +57,14 @@ class MetricInputs:
 class MetricResult:
     """Result of a metric.
 
-    - `values` (outputs, k): scores. If the metric scores one reference at a time (no rule "all"), there is one column
-      for each reference, with NaN after the last reference of the item; otherwise there is one column.
+    - `values` (outputs, k): scores. If the metric scores one reference at a time (it has no rule "all"), there is one
+      column for each reference, with NaN after the last reference of the item; otherwise there is one column.
     - `why`: reasons of missing scores, by position of the output.
     - `truncated` (outputs,): whether a text was truncated to fit the model.
     - `systems` (systems,): scores of systems over all items, if these are not means of outputs' scores (as in corpus
       BLEU); `values` then has no column.
-    - `seconds`: CPU seconds outside the call: those of other processes, and those that another metric spent earlier on
-      results that this metric reuses.
+    - `seconds`: CPU seconds that are not measured during the call: CPU seconds of other processes, and CPU seconds that
+      another metric spent earlier on results that this metric reuses.
 
     """
 

@@ -72,8 +72,7 @@ def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
 
 
 def _reference_mode(rule: Rule | str, shared_rules: set[Rule | str], scorer: Scorer) -> Mode:
-    """Return which references the metric gets. The choice lets all raters of the metric share its values if
-    possible."""
+    """Return which references the metric gets, such that all raters of the metric share its values if possible."""
     if shared_rules == {"first"} or (scorer.traits.systems and rule == "first"):
         return "first"
     if "all" not in scorer.traits.rules or rule == "all":

@@ -101,7 +101,11 @@ class ScoringPlan(Result):
         count("outputs", "number of outputs (or systems) to score"),
         count("distinct", "number of distinct combinations of output and references", essential=False),
         count("kept", "number of distinct combinations whose score is cached"),
-        count("to_score", "number of scores to compute (raters that differ only in the rule share scores)"),
+        count(
+            "to_score",
+            "number of scores to compute. Scores that raters share, because they differ only in the "
+            "rule for references, are counted once",
+        ),
         score(
             "seconds",
             "CPU seconds for the scores to compute, estimated from cached scores; null without an estimate",

@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 NAMED = re.compile(r"([^=:@]+)=(.*)", re.DOTALL)
 RULED = re.compile(r"(.*)@([A-Za-z]+(?:,[A-Za-z]+)*)", re.DOTALL)
-"""Pattern of a text that ends in rules; an @ in any other place is part of a value."""
+"""Pattern of a specification that ends in rules; an @ in any other place is part of a value."""
 FOLDERS = re.compile(r"[^=,]*/(?=[^=,/])|/+(?=,|$)")
 """Pattern of the folders in a path; the folders are left out of names."""
 

@@ -36,8 +36,8 @@ LONGEST = 1 << 26
 KEPT = 1 << 16
 """Number of bytes that are kept from the end of the worker's standard error."""
 ROUNDING = 1e-5
-"""Tolerance for a score that single precision puts outside a bound. The tolerance is relative to the larger of 1 and
-the absolute value of the bound."""
+"""Tolerance for scores that are outside a bound because of rounding to single precision. The tolerance is relative to
+the absolute value of the bound, or to 1 if this is larger."""
 GOODBYE = 5.0
 """Maximum time in seconds to wait until a worker has exited."""
 

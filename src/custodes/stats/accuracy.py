@@ -35,14 +35,14 @@ def spa(
 ) -> Floats:
     """Soft pairwise accuracy (B, metrics): 1 - the mean over system pairs of |p(human) - p(metric)|.
 
-    p is a one-sided p-value: it tests equality against the alternative that the first system of the pair (in the given
-    order) is better. Row 0 of `weights` is the data. In row 0, p is from the paired permutation test: the proportion of
-    sign flips (K, units) with a difference of at least the observed one. A flip swaps the two systems of a pair in all
-    items of some units. The flips are the same for the annotators and all metrics. In the other rows, p is the normal
-    p-value of the mean difference divided by its standard error. The variance is clustered by unit and multiplied by G
-    / (G - 1) for G units. The normal p-value estimates the same quantity as the permutation test, but needs no
-    permutations within resamples. A pair without common items is left out, and so is a pair with a single unit in a
-    resample. The result is NaN if no pair remains.
+    p is a one-sided p-value. The null hypothesis is that both systems of the pair are equal, and the alternative is
+    that the first system (in the given order) is better. Row 0 of `weights` is the data. In row 0, p is from the paired
+    permutation test: the proportion of sign flips (K, units) with a difference of at least the observed one. A flip
+    swaps the two systems of a pair in all items of some units. The flips are the same for the annotators and all
+    metrics. In the other rows, p is the normal p-value of the mean difference divided by its standard error. The
+    variance is clustered by unit and multiplied by G / (G - 1) for G units. The normal p-value estimates the same
+    quantity as the p-value of the permutation test, without permutations in every resample. A pair without common items
+    is left out, and so is a pair with a single unit in a resample. The result is NaN if no pair remains.
 
     >>> human, metric = np.array([[2.0, 1], [3, 1]]), np.array([[[0.2, 0.1], [0.1, 0.2]]])
     >>> flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)
@@ -111,7 +111,7 @@ def _p_values(
 ) -> Floats:
     """One-sided p-values (B, ..., pairs) of the differences of scores (..., items, systems) between two systems.
 
-    A difference is 0 if the item lacks one of the systems (2, pairs), or if the difference is rounding error.
+    A difference counts as 0 if the item has no score of one of the two systems, or if the difference is rounding error.
     `has_both_systems` (items, pairs) marks the items with both systems, and `weight_sums_by_unit` (pairs, units) are
     the weights of these items in each unit. In the resamples, `n_clusters`, `weight_sums` and `weight_square_sums`
     (B, pairs) are the numbers of units with such items, the sums of these weights, and the sums of their squares.
@@ -227,7 +227,7 @@ def acc_eq(
 class Events:
     """Changes in the number of correct pairs of one metric as epsilon grows.
 
-    When epsilon reaches the metric's difference of a pair, the pair becomes correct if annotators tie on it; a
+    When epsilon reaches the metric's difference of a pair, a pair on which annotators tie becomes correct, and a
     concordant pair becomes wrong. So only some values of epsilon can maximise accuracy. The candidates are 0 and the
     metric's differences of some human ties: those for which the next larger difference belongs to a concordant pair or
     does not exist. Between two neighbouring candidates (a segment), the number of correct pairs first falls and then

@@ -107,7 +107,7 @@ class AnnotatorLabels:
 
 
 def row_sums(values: Floats) -> Floats:
-    """Sums over the last axis: (..., k) -> (..., 1). Reversing the axis gives bit-identical sums.
+    """Sums over the last axis: (..., k) -> (..., 1). If the axis is reversed, the sums are the same to the last bit.
 
     >>> row_sums(np.array([0.1, 0.2, 0.3])) == row_sums(np.array([0.3, 0.2, 0.1]))
     array([ True])

@@ -21,19 +21,20 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     The peers of an answer are the other trusted annotators of the task. The first result (n,) is the agreement of the
     annotator with the peers, and the second result (n,) is the agreement of the peers among themselves. Both are
     proportional to rank correlations. The constant of proportionality is the same for both values and for all answers
-    of an annotator. Signs and ratios of sums over an annotator's answers are therefore meaningful. Both results are
-    NaN for an answer with fewer than two peers, and if all answers of the annotator are equal.
+    of an annotator. Therefore, only the signs of sums over an annotator's answers, and ratios of two such sums, have a
+    meaning. Both results are NaN for an answer with fewer than two peers, and if all answers of the annotator are
+    equal.
 
     The arrays (n,) have one entry per answer and are sorted by task. `value` is a score, or the preference 1, 0 or -1
     for the first system of a comparison; only the order of the values matters. `trusted` (workers,) marks the
     annotators who can be peers of others.
 
     Each answer gets a score: its mid-rank among the annotator's answers, centred and divided by the variance of these
-    ranks. So the annotator's severity and use of the scale do not matter, and answers on a coarse scale estimate the
-    same correlation as answers on a fine scale. The agreement of two answers is the product of their scores. The mean
-    agreement is 0 for an annotator whose answers do not depend on the task. The scores of the peers are centred on the
-    tasks of the annotator, and the variance of the scores is measured on the same tasks. So harder or more similar
-    tasks do not reduce the annotator's relative agreement.
+    ranks. The result therefore does not depend on the annotator's severity and use of the scale, and answers on a
+    coarse scale estimate the same correlation as answers on a fine scale. The agreement of two answers is the product
+    of their scores. The mean agreement is 0 for an annotator whose answers do not depend on the task. The scores of the
+    peers are centred over the tasks of the annotator, and their variance is measured on the same tasks. So an annotator
+    with harder or more similar tasks has no lower relative agreement.
 
     References
     ----------

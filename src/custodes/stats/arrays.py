@@ -27,8 +27,8 @@ _CONSTANT = 1e-12  # a variance below this proportion of its largest possible va
 
 
 def chunks(n_items: int, elements_per_item: int) -> Iterator[slice]:
-    """Slices that cut items into chunks; an array with `elements_per_item` elements per item of a chunk has at most
-    `CHUNK` elements.
+    """Slices that cut items into chunks. If an array has `elements_per_item` elements for each item of a chunk, the
+    array has at most `CHUNK` elements.
 
     >>> list(chunks(5, CHUNK // 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -60,9 +60,8 @@ def require(condition: object, message: str) -> None:
 
 
 def make_read_only(value: T) -> T:
-    """Make an array read-only, or all arrays in a tuple or in the fields of an object, and return the value.
-
-    Arrays that several computations share are read-only, so that modifying one in place is an error.
+    """Make an array read-only, or all arrays in a tuple or in the fields of an object, and return the value. Arrays
+    that several computations share are read-only, so that an attempt to modify them raises an error.
 
     >>> make_read_only((np.zeros(2), np.zeros(1)))[1].flags.writeable
     False

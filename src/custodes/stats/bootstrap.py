@@ -155,7 +155,8 @@ def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int
 def smallest_p_value(n_units: NDArray[Any] | float) -> Any:
     """Smallest p-value (...) of a two-sided test that flips the signs of `n_units` (...) independent units, 2^(1 - n).
 
-    With all flips, no result has a smaller p-value. With random flips, the estimated p-value may be smaller.
+    If the test uses all possible flips, no result has a smaller p-value. If the flips are random, the estimated p-value
+    may be smaller.
 
     >>> smallest_p_value(np.array([5, 6])).tolist()
     [0.0625, 0.03125]

@@ -74,8 +74,8 @@ class DesignEffect(NamedTuple):
         then uncertain.
 
         For few clusters, the factor is the squared ratio of two quantiles: of t with clusters - 1 degrees of freedom,
-        and of the normal distribution. So an interval from effective counts is as wide as an interval from t. The
-        divisor is at least 1, and it is 1 without ratings.
+        and of the normal distribution. An interval from effective counts is then as wide as an interval by Student's t.
+        The divisor is at least 1, and it is 1 without ratings.
         """
         from scipy.special import ndtri, stdtrit
 
@@ -192,10 +192,10 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     """Design effect of a statistic of tables (..., cells) whose counts are sums over clusters: (tables,).
 
     A table has 3 cells (wins, ties and losses of one rater) or 15 cells (the fields of `Counts` in their order: 9 + 3 +
-    3). The sum of squares over clusters is multiplied by C / (C - 1), since the mean was subtracted. C is the effective
-    number of clusters: each cluster is weighted by its expected contribution to the variance, which depends on its
-    number of items and on their similarity. With one very large cluster, C is near 1. The design effect is NaN without
-    ratings.
+    3). The sum of squares over clusters is multiplied by C / (C - 1), because the mean was subtracted. C is the
+    effective number of clusters: each cluster is weighted by its expected contribution to the variance, which depends
+    on its number of items and on their similarity. With one very large cluster, C is near 1. The design effect is NaN
+    without ratings.
 
     >>> table = np.zeros(20, dtype=int)
     >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), n_cells=3, n_tables=1)
@@ -317,22 +317,23 @@ def null_effect(wins_and_losses: NDArray[Any], cluster_square_sums: NDArray[Any]
 
     For `cluster_square_sums`, signs are summed within each cluster, and the squares of these sums are summed over
     clusters. The result is the variance of wins - losses under the null hypothesis. If every item is a cluster, the
-    result is the number of wins and losses. Because the variance holds under the null hypothesis, no t quantiles are
-    needed, and the test is also valid at small levels: with C = `n_clusters`, |z| is at most sqrt(C). With fewer than
-    twelve clusters, the limit of |z| would allow smaller p-values than 2^(1 - C), the smallest p-value of sign flips of
-    whole clusters. The divisor is then increased so that no p-value is smaller than 2^(1 - C).
+    result is the number of wins and losses. Because this variance holds under the null hypothesis, no t quantiles are
+    needed, and the test is also valid at small levels. With C = `n_clusters`, |z| is at most sqrt(C). If there are
+    fewer than twelve clusters, this limit would allow p-values below 2^(1 - C), the smallest p-value of sign flips of
+    whole clusters. The divisor is then increased so that no p-value is below 2^(1 - C).
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]
 
-    Source: ours; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose the null likewise).
+    Source: developed for custodes; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose
+    the null likewise).
     """
     return np.asarray(np.fmax(ratio(cluster_square_sums, wins_and_losses) * few_clusters(n_clusters), 1.0))
 
 
 def few_clusters(n_clusters: NDArray[Any]) -> Floats:
-    """Factor for a variance by C clusters (...). With this factor, |z| is at most the |z| that sign flips of clusters
-    reach.
+    """Factor by which a variance that is estimated from C clusters (...) is multiplied, so that |z| is at most the |z|
+    that sign flips of clusters can reach.
 
     >>> few_clusters(np.array([6, 12, 40])).round(2).tolist()
     [1.29, 1.0, 1.0]
@@ -349,9 +350,9 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
 
     The design effect is 1 + (k - 1) rho, at least 1. For each annotation of a pair, count the annotations of this pair
     in the same cluster, including the annotation itself; k is the mean of these counts. rho is the correlation within
-    clusters, with each pair centred on its mean. One rho is estimated for all pairs of a study, and its standard error
-    over clusters is added, since few clusters estimate rho poorly. The design effect is exactly 1 if no two annotations
-    of a pair share a cluster.
+    clusters, with each pair centred on its mean. One rho is estimated for all pairs of a study. Because an estimate of
+    rho from few clusters is uncertain, its standard error over clusters is added. The design effect is exactly 1 if no
+    two annotations of a pair share a cluster.
 
     >>> signs = np.array([[1, 1, -1, -1, 1, 1, -1, -1]])
     >>> pooled_design_effect(signs, units=np.array([0, 0, 1, 1, 2, 2, 3, 3])).tolist()
@@ -359,7 +360,8 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     >>> pooled_design_effect(signs, units=np.arange(8)).tolist()
     [1.0]
 
-    Source: Kish 1965, "Survey Sampling" (the design effect); the moment estimator of one correlation is ours.
+    Source: Kish 1965, "Survey Sampling" (the design effect); the moment estimator of one correlation was developed for
+    custodes.
     """
     is_annotated = signs != ABSENT
     n_units = int(units.max(initial=-1)) + 1

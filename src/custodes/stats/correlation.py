@@ -57,8 +57,8 @@ class ConcordanceCounts(NamedTuple):
     def accuracy(self) -> Floats:
         """Proportion of pairs that both rankings put in the same order; NaN without pairs.
 
-        A pair that a ranking ties is in the same order only if the other ranking ties it, too. With system means, the
-        result is the accuracy of Kocmi et al. 2021 ("To Ship or Not to Ship").
+        A pair that is tied in one ranking is in the same order only if the pair is also tied in the other ranking. With
+        system means, the result is the accuracy of Kocmi et al. 2021 ("To Ship or Not to Ship").
         """
         n_tied_by_both = self.pairs - self.untied_x - self.untied_y + self.untied
         return ratio((self.concordance + self.untied) / 2 + n_tied_by_both, self.pairs)

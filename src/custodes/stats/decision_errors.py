@@ -43,9 +43,10 @@ def lower_rate(rates: NDArray[Any], critical_value: float) -> NDArray[np.float64
     """Lower bound of the expected proportion of pairs with an error, from the proportion of resamples (..., pairs) in
     which each pair has the error.
 
-    A pair near the threshold of a test may have an error in the given data that is rare in other data. The rate is
-    about the normal probability of z, the distance from the threshold in standard errors. For the bound,
-    `critical_value` is subtracted from z. NaN marks pairs that are left out.
+    A pair near the threshold of a test may have an error in the given data by chance, although the error is rare in
+    other data. The proportion of resamples with the error is approximately the normal probability of z, the distance
+    from the threshold in standard errors. For the bound, `critical_value` is subtracted from z. NaN marks pairs that
+    are left out.
 
     >>> lower_rate(np.array([[0.5, 0.0, 1.0, np.nan]]), 1.96).round(4).tolist()
     [0.3417]
@@ -78,6 +79,6 @@ def divergence(log_human: NDArray[np.float64], other: NDArray[np.float64]) -> ND
     >>> divergence(np.log(p_human), p_other).round(4).item()
     0.1733
 
-    Source: Deriu et al. 2023, as for `error_types`; the posterior mean is ours.
+    Source: Deriu et al. 2023, as for `error_types`; the posterior mean was developed for custodes.
     """
     return np.asarray(np.einsum("...k,...k->...", other, np.log(other) - log_human))

@@ -25,7 +25,8 @@ _PRIOR = 1 / 6  # one pseudo-count in total over the six error cells; a uniform 
 
 _DRAWS_PER_BLOCK = 4_000_000
 """Number of draws of a cell for a block of tables. An array of these draws has 16 MB in single precision; about eight
-such arrays exist. The number is not derived from `CHUNK`, because the random stream depends on the number."""
+such arrays exist. The number is a constant and does not depend on `CHUNK`, because another number would give other
+random draws."""
 
 
 class FaviPosterior(NamedTuple):
@@ -77,8 +78,8 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     interval is equal-tailed and extended to contain the estimate. The interval is NaN without errors or draws.
     `flip_probability` is the posterior probability that the metric margin and the human margin have opposite signs; it
     is NaN without comparisons or draws. Swapping the two systems mirrors the interval exactly. Equal tables get equal
-    results, and the order of tables has no effect. Tables share draws: each result has the right posterior, but the
-    Monte Carlo errors of different tables are dependent.
+    results, and the order of tables has no effect. All tables use the same draws. Each result has the right posterior,
+    but the Monte Carlo errors of different tables are dependent.
 
     >>> low, high, flip = favi_posterior(
     ...     np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]]), confidence=0.95, draws=1000, rng=np.random.default_rng(0)
@@ -86,7 +87,8 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     >>> bool(-0.2 < low < 0.5 < high < 1.2)
     True
 
-    Source: ours; the Favi-Score paper mentions in its section Robustness that the score has no measure of uncertainty.
+    Source: developed for custodes; the Favi-Score paper mentions in its section Robustness that the score has no
+    measure of uncertainty.
     """
     if not draws:
         return FaviPosterior(*np.full((3, *counts.shape[:-2]), np.nan))

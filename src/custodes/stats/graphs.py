@@ -64,7 +64,8 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def clearest_cycles(edge_strengths: Floats) -> list[list[int]]:
-    """For each strongly connected component of two or more nodes, the cycle whose weakest edge is strongest.
+    """For each strongly connected component of two or more nodes, one cycle: of all cycles, the one with the strongest
+    weakest edge.
 
     Parameters
     ----------

@@ -33,7 +33,8 @@ class Inference(NamedTuple):
 
 
 N_DIRECTIONS = 20_000
-"""Number of random directions for the maximum of several normal variates. A level of .95 is then met within .001."""
+"""Number of random directions for the maximum of several normal variates. With this number, the error of a level of .95
+is below .001."""
 
 _ENOUGH = 0.5  # proportion of resamples that must be defined for an interval
 _N_BEYOND = 10  # draws beyond the percentiles from which an interval is extrapolated
@@ -126,13 +127,14 @@ def student_interval(
 
     Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters. `n_units` is one number,
     or one number for each estimate (...). The standard error is the standard deviation over the resamples times sqrt(G
-    / (G - 1)), and t has G - 1 degrees of freedom. With `adjust_for_few_draws`, the sampling error of a standard error
-    from B resamples is included: t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom (Satterthwaite). With the
-    bounds `SHARE`, the estimate is a proportion p, and its interval is the Wilson interval of p (1 - p) / error^2
-    observations. If the number of observations is 0 / 0, it is replaced by G, so that the interval at 0 and 1 has a
-    width. With other bounds, the error is computed on a variance-stabilising scale: arcsine between two bounds, square
-    root above a lower bound. So the interval stays within the bounds and contains the estimate. The interval is NaN if
-    the estimate is undefined, if fewer than half of the draws are defined, or if there is only one cluster or one draw.
+    / (G - 1)), and t has G - 1 degrees of freedom. With `adjust_for_few_draws`, the interval also accounts for the
+    sampling error of the standard error from B resamples: t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom
+    (Satterthwaite). With the bounds `SHARE`, the estimate is a proportion p, and its interval is the Wilson interval of
+    p (1 - p) / error^2 observations. If the number of observations is 0 / 0, it is replaced by G, so that the interval
+    at 0 and 1 has a width. With other bounds, the error is computed on a variance-stabilising scale: arcsine between
+    two bounds, square root above a lower bound. The interval therefore stays within the bounds and contains the
+    estimate. The interval is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there
+    is only one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -246,8 +248,8 @@ def _back_transform(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.f
 class ResampledEstimate:
     """An estimate with resamples of `n_units` clusters, whose effective number is `n_effective_units`.
 
-    `draws` (1 + B,) are the estimates from the data (row 0) and from the resamples. `population` (B,) are simulated
-    values of the statistic with very many items, if the noise of finite samples biases the resamples. `bounds` are the
+    `draws` (1 + B,) are the estimates from the data (row 0) and from the resamples. If the noise of finite samples
+    biases the resamples, `population` (B,) has simulated values of the statistic with very many items. `bounds` are the
     lower and the upper bound of the statistic. `width` is the largest effect of one cluster on the statistic.
     """
 
@@ -275,8 +277,8 @@ class ResampledEstimate:
         With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). The
         interval is also undefined if, with G equal clusters, a percentile lies beyond the most extreme draws. If no
         resample differs from the estimate, the error is unknown, but not 0. The interval then extends by `width` times
-        1 - ((1 - level) / 2)^(1 / G). This factor of `width` is an upper confidence bound: it bounds the proportion of
-        deviating clusters if none of G sampled clusters deviates.
+        1 - ((1 - level) / 2)^(1 / G). This factor of `width` is an upper confidence bound of the proportion of clusters
+        that deviate, given that none of G sampled clusters deviates.
         """
         from scipy.special import ndtr
 
@@ -337,7 +339,7 @@ def simultaneous_intervals(
     quantile of the largest |z| of these variates is the common critical value. The level of each interval alone is the
     normal probability of a |z| below this value. A p-value is at most 1 - confidence if and only if the interval
     excludes the value of the hypothesis. A single estimate has its ordinary interval. Estimates that are None, or that
-    have no interval at `confidence`, do not belong to the family.
+    have no interval at `confidence`, are ignored.
 
     >>> from custodes.stats.intervals import ANY
     >>> rng = np.random.default_rng(0)

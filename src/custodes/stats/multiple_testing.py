@@ -22,7 +22,8 @@ STREAM = 20_240_229
 """Fixed seed of the random numbers of tests, so that decisions do not depend on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
-"""Maximum number of sign flips for a p-value that is close to the level. Large families of tests use fewer flips."""
+"""Maximum number of sign flips for a p-value that is close to the level of the test. Large families of tests use fewer
+sign flips."""
 
 _FLIP_WORK = 5_000_000_000  # maximum of hypotheses x blocks x flips
 _SECOND = 3000  # flips of the second stage
@@ -119,11 +120,11 @@ def flip_tests(
     each flip uses the variance of this flip, so that few blocks, and blocks of unequal size, are allowed. If estimates
     have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
     contributions that are symmetric around 0; otherwise, the tests are valid asymptotically, for many blocks. The
-    interval contains a value d if |t| is at most the critical t after d times the relative size of the block is
-    subtracted from each pseudo-value. For blocks of equal size, the interval is the estimate +- the critical t times
-    the jackknife standard error. If an estimate has too few blocks to be significant at 1 - `confidence`, it has no
-    p-value and no interval, and is not in the family. If the values d are not bounded, because few blocks have nearly
-    all units, there is no interval.
+    interval contains a value d under the following condition: if d times the relative size of the block is subtracted
+    from each pseudo-value, |t| is at most the critical t. For blocks of equal size, the interval is the estimate +- the
+    critical t times the jackknife standard error. If an estimate has too few blocks to be significant at 1 -
+    `confidence`, it has no p-value and no interval, and is not in the family. If the values d are not bounded, because
+    few blocks have nearly all units, there is no interval.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ def pooled_correlation(
 ) -> Floats:
     """Correlation over all outputs of all items in every resample.
 
-    Ranks and ties are those of the resample, in which copies of an output tie. So each value equals the correlation
-    computed from the resampled outputs, with one exception. If outputs x units exceeds `EXACT`, Kendall's concordance
+    Ranks and ties are those of the resample, in which copies of an output tie. Each value therefore equals the
+    correlation of the resampled outputs, with one exception. If outputs x units exceeds `EXACT`, Kendall's concordance
     is computed from rankings that are cut into 64 bins, with a first-order correction for pairs within a bin. The
     concordance from bins is exact for the data themselves. The concordance is also exact if neither the human nor the
     metric scores have more than 64 distinct values.

@@ -1,4 +1,5 @@
-"""Normalised Kendall distances between raters, and the influence of every ranked thing on these distances.
+"""Normalised Kendall distances between raters, and the influence of every ranked object (system or item) on these
+distances.
 
 Several functions share these arrays. `values` (raters, units, n) contains one ranking of n things per rater and unit,
 NaN if not rated. `first_raters` and `second_raters` (P,) are the two raters of each pair. Only things that both raters

@@ -93,7 +93,7 @@ def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np
 
 
 def difference_signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
-    """The sign of x - y, found by comparison, so that any ordered codes are allowed.
+    """The sign of x - y, which is found by comparison, so that x and y can be any codes with an order.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     References
     ----------
     Colombo et al. (2023), "The Glass Ceiling of Automatic Evaluation", equations 1 and 2; the treatment of missing
-    cells is ours.
+    cells was developed for custodes.
 
     Examples
     --------

@@ -44,11 +44,11 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     Parts of the data (items, or the part of a cluster in a slice) are permuted among slices of fixed sizes. The
     statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices keep
     the level of the test even if a small slice has a much larger variance than the other parts. If parts are
-    exchangeable, the test is therefore conservative. First, the variance of a slice is shrunk upwards towards the
-    overall variance, which counts as one part. Second, the observed statistic is treated as Student's t. The degrees of
-    freedom are the number of parts inside or outside the slice, whichever is smaller, minus 1. P-values are adjusted by
-    the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on the seed of an
-    analysis.
+    exchangeable, the test is therefore conservative. First, if the variance of a slice is smaller than the overall
+    variance, it is increased towards the overall variance, which has the weight of one part. Second, the observed
+    statistic is treated as Student's t. The degrees of freedom are the number of parts inside or outside the slice,
+    whichever is smaller, minus 1. P-values are adjusted by the largest statistic of all tests, on the scale of normal
+    quantiles. Permutations do not depend on the seed of an analysis.
 
     Parameters
     ----------

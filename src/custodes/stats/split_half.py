@@ -1,4 +1,5 @@
-"""Split-half agreement of annotators, and the largest agreement with their mean that a predictor can reach."""
+"""Split-half agreement of annotators, and the largest agreement with the mean of the annotators that a predictor can
+reach."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def attainable_tau(
     score. The sum of true score and error is cut into the annotator's rating scale such that each rating has its
     observed frequency. All annotators have the same error variance, which is chosen such that simulated halves, with
     the missing values of the data, agree as much as `tau`, to about .01. Tied ratings limit the attainable tau-b. If
-    most ratings are equal, better agreement can even reduce the attainable tau-b. The result is NaN if `tau` is NaN, or
-    if no half varies. The result is 0 if `tau` is not positive.
+    most ratings are equal, the attainable tau-b can even be lower for annotators who agree better. The result is NaN if
+    `tau` is NaN, or if no half varies. The result is 0 if `tau` is not positive.
 
     >>> rng = np.random.default_rng(0)
     >>> ratings, splits = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]

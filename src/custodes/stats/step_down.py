@@ -11,8 +11,8 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 
 SIGMAS = 4.0
-"""A decision is clear if a probability is at least this number of Monte Carlo standard errors away from the
-threshold."""
+"""A decision is clear if the estimated probability is at least this number of Monte Carlo standard errors away from the
+threshold of the decision."""
 
 _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
 

@@ -98,10 +98,10 @@ def system_fit(
     """Score of every system by every rater, in every resample: (B, raters, systems).
 
     If each item has all systems, scores are means over items. Otherwise scores are fitted by least squares with effects
-    of items and systems. The score of a system is its effect plus the mean item effect. So a system with difficult
-    items is not under-rated, as long as other systems also have these items. Scores of systems that are not connected
-    by common items are not comparable. A score is NaN if the system has no cell in the resample. Scores are rounded to
-    about twelve digits, so that equal scores tie exactly.
+    of items and systems. The score of a system is its effect plus the mean item effect. A system with difficult items
+    is therefore not under-rated, provided that other systems also have these items. Scores of systems that are not
+    connected by common items are not comparable. A score is NaN if the system has no cell in the resample. Scores are
+    rounded to about twelve digits, so that equal scores tie exactly.
 
     >>> scores = np.array([[[1.0, 2], [5, np.nan], [np.nan, 8]]])  # one easy, one hard, one harder item
     >>> fit = system_fit(scores, np.isfinite(scores[0]), units=np.arange(3), weights=np.ones((1, 3)), item_weights=None)

@@ -43,7 +43,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Default headers of every response."""
+"""Headers of every response, if the response has no other value."""
 
 
 async def form(request: Request) -> dict[str, str]:
@@ -80,8 +80,8 @@ class Watch:
     """Middleware that adds `HEADERS` to every response, and returns status 429 to a network address that keeps guessing
     links.
 
-    An existing link always works, even after many invalid links from the same network address, because a whole
-    institution may share one address.
+    A valid link always works, even after many invalid links from the same network address, because a whole institution
+    may share one address.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -55,7 +55,7 @@ SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
 FROM answers WHERE unit IS NOT NULL AND NOT taken_back
 GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?1
 """
-"""Query of the questions that at least one annotator could not judge, those with the most refusals first."""
+"""Query of the questions that at least one annotator could not judge. Questions with the most refusals come first."""
 _COMMENTS = """
 SELECT e.at AS at, w.label AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
 FROM event e LEFT JOIN worker w ON w.worker = e.worker LEFT JOIN assignment a ON a.assignment = e.assignment

@@ -18,7 +18,7 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")
 NOUN = re.compile(r"(?:Which(?: of (?:these|the) two)?|Welche[rs]?|How \w+ is (?:this|the)) ([^\W\d_]+)", re.IGNORECASE)
 """Pattern of a question that contains the noun for an output."""
 NO_NOUN = {"is", "one", "of", "do", "does", "would", "ist", "von", "der", "beiden"}
-"""Words that may follow `Which` or `How good is this` in a question, but are not nouns."""
+"""Words other than nouns that may follow `Which` or `How good is this` in a question."""
 
 
 def noun_of(question: str) -> str:

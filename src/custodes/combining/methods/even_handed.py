@@ -17,7 +17,7 @@ from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
 
 TOLERATED = 0.01
-"""How much the objective may decrease in exchange for less partiality, if no bound on the partiality is set."""
+"""Largest decrease of the objective that is accepted for less partiality, if no bound on the partiality is set."""
 
 _CONFIDENCE = 0.95
 
@@ -93,7 +93,7 @@ EVEN_HANDED = Method(
     doc="`ridge` with a second penalty term: λ · Σ (mean prediction of a system − value of a line through the human "
     "means)². With `max_partiality`, λ is the smallest value whose largest partiality in inner folds is "
     "at most `max_partiality`, or the value with the least partiality if all values exceed this limit. By default, λ "
-    "is the value with the least partiality among values that lower the objective by at most .01 (*ours*)",
+    "is the value with the least partiality among the values that lower the objective by at most .01 (*ours*)",
     family="weights",
     fit=even_handed,
 )

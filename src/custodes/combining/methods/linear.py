@@ -50,7 +50,8 @@ def refit_linear(training: TrainingData, n_samples: int, rng: np.random.Generato
 def _slopes_and_widths(line: ridge.Linear) -> tuple[Floats, Floats]:
     """Return the slope of each metric, and the width between the limits at which the regression clips its scores.
 
-    Limits outside [0, 1] are moved to 0 or 1, because no score lies outside, and the model file allows no wider bounds.
+    Limits outside [0, 1] are moved to 0 or 1. This changes no prediction, because all scores lie in [0, 1]; the model
+    file allows no wider bounds.
     """
     lower_limits, upper_limits = np.nan_to_num(np.clip(line.scaling[:2], 0.0, 1.0), nan=0.0)
     limit_widths = np.where(upper_limits > lower_limits, upper_limits - lower_limits, 1.0)

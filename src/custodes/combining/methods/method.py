@@ -1,4 +1,4 @@
-"""A method of combining metrics, which learns from training data a formula that predicts human ratings."""
+"""A method of combining metrics: it learns a formula from training data, and the formula predicts human ratings."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def clip_and_scale(x: Floats, low: Floats | float, high: Floats | float) -> Floa
 
 
 SHRINKAGE = 10
-"""Number of artificial outputs with residual 0 that are added to each kind of output, so that shifts are not
-extreme."""
+"""Number of artificial outputs with residual 0 that are added to each kind of output, so that kinds with few outputs
+get no extreme shifts."""
 
 SMALLEST_SLOPE = 1e-6
-"""Slope of a formula whose predictions correlate negatively with the ratings."""
+"""Slope that replaces the fitted slope of a formula if its predictions correlate negatively with the ratings."""
 
 INNER = 5
 """Number of inner folds of a training part. Penalties and other choices of a method are made in these folds."""
@@ -171,7 +171,7 @@ class TrainingData(ReadOnlyArrays):
         """Values (rows,) that regressions predict.
 
         The values are the ratings or, if the objective is a rank correlation, the ranks of the ratings, scaled to (0,
-        1]. With skewed ratings, the squared error would depend on a few ratings.
+        1]. Ranks are used because, with skewed ratings, the squared error would depend on a few ratings.
         """
         return mid_ranks(self.y) / len(self.y) if self.by in RANK_CORRELATIONS else self.y
 

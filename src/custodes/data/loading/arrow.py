@@ -1,6 +1,6 @@
 """Parquet and Arrow files (IPC files, which are Feather 2, and streams).
 
-PyArrow reads Arrow files, since PyArrow rejects damaged bytes that would crash the process of Polars. Formats: Apache
+Arrow files are read by PyArrow, because PyArrow rejects damaged bytes, whereas Polars would crash. Formats: Apache
 Parquet, 'File Format'; Apache Arrow, 'IPC Streaming Format' and 'IPC File Format'.
 """
 

@@ -95,13 +95,13 @@ def zip_member(archive: Any, member_name: str, name: str) -> bytes:
 
 
 TEXT_COPIES = 3
-"""Number of copies of a text in memory during parsing: bytes, text and cells."""
+"""Number of copies of the content in memory during parsing: as bytes, as text and as cells."""
 
 CELL = 64
 """Overhead in bytes of a text cell, in the table and in the study."""
 
 JSON_COPIES = 10
-"""The same for JSON that is parsed as a whole, with its objects."""
+"""Overhead in bytes of a cell of JSON that is parsed as a whole, with its objects."""
 
 BATCH_ROWS = 20_000
 """Number of JSON objects that are held in memory before conversion to columns."""

@@ -57,8 +57,8 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
             and change_log_path.stat().st_size
         ):
             raise InputError(
-                f"{name}: {change_log_path.name} in the same folder holds changes that are not in {name} yet; close "
-                f"the program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
+                f"{name}: {change_log_path.name} in the same folder contains changes that are not in {name} yet; "
+                f"close the program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
         try:

@@ -133,8 +133,8 @@ def _ragged_row(text: str, separator: str, *, finds_longer_rows: bool) -> str:
 
 
 def _has_decimal_commas(column: pl.Series) -> bool:
-    """Whether every cell is a number, possibly with a decimal comma, and at least one comma cannot be a thousands
-    separator."""
+    """Whether every cell is a number, possibly with a decimal comma, and whether at least one of the commas cannot be a
+    thousands separator."""
     cells = column.str.strip_chars()
     cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
     cells_with_comma = cells.filter(cells.str.contains(","))

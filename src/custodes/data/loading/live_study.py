@@ -1,9 +1,8 @@
 """Read one consistent state of the SQLite file of an annotation study that a server may be writing.
 
 Reading has no side effects. The latest changes are in a write-ahead log next to the file (`-wal`), even if the server
-was killed. SQLite reads file and log consistently. Only SQLite may open the file: if other code in the same process
-opens and closes a file that SQLite has open, the process loses the locks of SQLite (SQLite, 'How To Corrupt An SQLite
-Database File', 2.2.1).
+was killed. SQLite reads file and log consistently. Only SQLite may open the file. If other code of the same process
+opened and closed the file, the locks of SQLite would be lost (SQLite, 'How To Corrupt An SQLite Database File', 2.2.1).
 """
 
 from __future__ import annotations
@@ -101,9 +100,9 @@ def failure_reason(error: Exception) -> str:
 def _open_study(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
     """A read-only connection, and whether the connection sees a consistent state while other programs write.
 
-    A running or killed server leaves a log with an index (`-shm`), which SQLite shares with the server. If a log has no
-    index, file and log were copied from elsewhere. Since SQLite would create an index next to this log, a temporary
-    copy of file and log is read. If there is no log, SQLite must not create files either.
+    A running or killed server leaves a log with an index (`-shm`), which SQLite shares with the server. A log without
+    an index was copied together with the file from another folder. SQLite would create an index next to this log, so a
+    temporary copy of file and log is read. If there is no log, SQLite is also prevented from creating files.
     """
     has_log = _log_size(path) > 0
     if not has_log or path.with_name(f"{path.name}-shm").exists():

@@ -18,14 +18,15 @@ WORKBOOK_MEMBER = "xl/workbook.xml"
 """The file that identifies a zip archive as a workbook."""
 
 CELL = 32
-"""Size in bytes of a cell during reading. Empty cells between filled cells count, too."""
+"""Size in bytes of a cell during reading. Empty cells between filled cells need the same size."""
 
 PLACE = re.compile(rb'\sr="([A-Z]{1,3})([0-9]{1,7})"')
 """The attribute with the position of a cell in the XML of a sheet."""
 
 
 def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A sheet as a frame of text, and a note on cells with errors. A formula gives the value that was computed last."""
+    """A sheet as a frame of text, and a note on cells with errors. The value of a formula is the value that was stored
+    when the file was saved."""
     with requires_extra(f"{name}: spreadsheets need fastexcel", "excel", ", or save the spreadsheet as CSV"):
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel returns errors of cells through PyArrow

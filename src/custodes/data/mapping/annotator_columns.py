@@ -79,8 +79,8 @@ def _is_aspect(word: str) -> bool:
 def _is_plausible(label_by_role_list: Sequence[Mapping[str, str]]) -> bool:
     """Whether it is plausible that the parts of names are aspects and raters.
 
-    Without raters, all aspects must be known. Otherwise the raters must look like raters, or some aspects must be known
-    and fully crossed with the raters.
+    Without raters, all aspects must be known. With raters, the raters must look like raters, or some aspects must be
+    known and every rater must have rated every aspect.
     """
     aspects, raters = ([labels.get(role, "") for labels in label_by_role_list] for role in ("aspect", "rater"))
     if not any(raters):
@@ -108,8 +108,9 @@ def pooled_aspects(human_column_names: Sequence[str]) -> list[str]:
 def people_patterns(
     frame: pl.DataFrame, score_column_names: Sequence[str], number_column_names: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Patterns of the columns with human ratings, and the matched columns. The patterns match no other column among
-    `number_column_names`. If every possible pattern would mix the ratings of several aspects, there is no pattern."""
+    """Patterns of the columns with human ratings, and the matched columns. The patterns match none of the other columns
+    in `number_column_names`. If every possible pattern would mix the ratings of several aspects, no pattern is
+    returned."""
     human_column_names = [
         name
         for name in score_column_names

@@ -35,7 +35,7 @@ BLANKS = 2
 LABEL = 80
 """Maximum number of characters of a label."""
 CHOICES = 4
-"""Maximum number of candidate columns that are tried for a role."""
+"""Maximum number of columns that are tried for a role."""
 MOST_SYSTEMS = 200
 FEWEST = 10
 """Minimum number of rows of a table in which consecutive numbers count as row numbers."""
@@ -56,7 +56,8 @@ SIZES = frozenset(
 """Words in the names of numeric columns that describe a text, such as its length."""
 
 ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
-"""Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
+"""Pattern of cells that occur in columns of scores although they are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`,
+`#REF!`."""
 
 
 def is_number(column: pl.Series) -> bool:
@@ -200,7 +201,7 @@ def may_be_labels(column: pl.Series) -> bool:
 
 
 def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name: str) -> bool:
-    """Whether a column has several values for an item; otherwise it describes the item."""
+    """Whether a column has several values for an item. A column with one value for each item describes the items."""
     return column_name != item_column_name and bool(
         (frame.group_by(item_column_name).agg(pl.col(column_name).n_unique())[column_name] > 1).any()
     )

@@ -69,7 +69,7 @@ BINARY_WORDS = (
     ("não", "sim"),
     ("nee", "ja"),
 )
-"""Pairs of labels, the positive one second."""
+"""Pairs of labels; the second label of a pair is positive."""
 
 ENGLISH: Mapping[str, Sequence[str]] = {
     "item": word_list(
@@ -195,7 +195,7 @@ PEOPLE_ROLES = (
     | {"person", "voter"}
     | HUMAN_WORDS
 )
-"""Words in the name of a column of raters which show that the raters are human."""
+"""Words that show, in the name of a column of raters, that the raters are human."""
 PERSONS = (PEOPLE_ROLES - {"user"}).union(
     word_list("rater auditor labelled_by labeled_by annotated_by rated_by reviewed_by judged_by checked_by")
 )
@@ -203,7 +203,7 @@ PERSONS = (PEOPLE_ROLES - {"user"}).union(
 CONFIDENCES = frozenset(word_list("confidence certainty"))
 """Words in the names of columns that hold the confidence of a judge in its label."""
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
-"""Words in the name of a column of raters which show that the raters are metrics."""
+"""Words that show, in the name of a column of raters, that the raters are metrics."""
 
 KINDS = {
     **dict.fromkeys(

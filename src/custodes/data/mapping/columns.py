@@ -38,7 +38,7 @@ SCORE_ROLES = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
 VERDICT_ROLES = ("system_a", "system_b", "winner", "preference", "order")
 TABLE_ROLES = (*SCORE_ROLES, *VERDICT_ROLES, *FACTS)
 ROLES = (*TABLE_ROLES, "phrase", *TEXTS)
-"""Roles of columns; each is the column name that readers expect."""
+"""Roles of columns. Readers expect columns that have the name of their role."""
 
 ROLE_SYNONYMS = {
     "system_a": ("model_a",),
@@ -216,8 +216,8 @@ class Columns:
         )
 
     def with_named_properties(self, frame: pl.DataFrame) -> Columns:
-        """The mapping. In a table of items and systems, each of the columns `cluster`, `group` and `dataset` is added
-        if every item has only one value in the column."""
+        """The mapping. For a table of items and systems, each of the columns `cluster`, `group` and `dataset` is added
+        to the mapping if every item has only one value in the column."""
         old_name_of_new_name = self.old_names(frame.columns)
         if "item" not in old_name_of_new_name or {"system", "system_a", "model_a"}.isdisjoint(old_name_of_new_name):
             return self
@@ -432,8 +432,8 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in column_names}
 
     def old_names(self, column_names: Sequence[str]) -> dict[str, str]:
-        """The old name of each column, by new name. Three kinds of columns are left out: those that describe items
-        (unless they are named like a role), those with texts, and those that are named like a role although a different
+        """The old name of each column, by new name. Three kinds of columns are left out: columns that describe items
+        and are not named like a role, columns with texts, and columns that are named like a role although a different
         column is mapped to this role."""
         column_of_role, text_columns = self._present_roles(column_names), self.texts(column_names)
         changed_or_dropped_names = {
@@ -478,8 +478,8 @@ def _overridden_columns(column_of_role: Mapping[str, str], column_names: Sequenc
 
 
 def _unmapped_columns(column_names: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    """The columns without a role, which patterns may match. The result is empty for a table of verdicts, and for a long
-    table unless a pattern is its column `score`, as in `human:score`."""
+    """The columns without a role, which patterns may match. The result is empty for a table of verdicts. The result is
+    also empty for a long table, except if its column `score` is given as a pattern, as in `human:score`."""
     column_name_list = list(column_names)
     is_long = {"rater", "score"} <= set(column_name_list) and "human:score" not in patterns
     if {"winner", "preference"} & set(column_name_list) or is_long:

@@ -80,8 +80,8 @@ def suggest_mapping(
     """Advice such as `; try --column item=doc_id ...`, with the first guess that reads the table; '' if there is none.
 
     `declared` is the mapping of the user, which is a part of all guesses. `flattened_columns` are the columns from
-    nested cells. A guess that would drop a score column because of invalid cells is not suggested. The advice then
-    names the cell to correct, unless the message `wrong` already names that cell.
+    nested cells. A guess that would drop a score column because of invalid cells is not suggested. Instead, the advice
+    names the cell to correct, if the message `wrong` does not name it already.
     """
     first_rows = frame.head(GUESS_ROWS)
     has_scores = any(looks_like_score(name) for name in first_rows.columns if is_number(first_rows[name]))

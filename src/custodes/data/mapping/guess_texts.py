@@ -56,7 +56,7 @@ SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
 """Ending of a column name that distinguishes the two outputs of a pair."""
 
 Roles = Iterator[tuple[dict[str, str], bool]]
-"""Roles of columns, and whether they are certain."""
+"""Roles of columns, and whether the roles are certain."""
 
 
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:

@@ -143,8 +143,8 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     """The layout, with the columns of items, systems, clusters, reviewers and inclusion probabilities added.
 
     If no single column identifies the rows, but item and reviewer together do, each row of a wide table is a review. If
-    rows look like reviews, but a reviewer reviewed an output twice, the layout also has the reviewer, and reading the
-    table later raises an error.
+    rows look like reviews although a reviewer reviewed an output twice, the layout also has the reviewer, so that
+    reading the table raises an error.
     """
     column_of_role, assigned_columns = declared.roles, layout.assigned_columns
     free_columns = [
@@ -204,7 +204,7 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         )
 
     def has_one_cluster(item_column: str) -> bool:
-        """Whether each item has one cluster, unlike prompts that several conversations share."""
+        """Whether each item has one cluster. The result is false for prompts that occur in several conversations."""
         return (
             not frame.select(name for name in {item_column, find_cluster_column(item_column)} if name)
             .unique()[item_column]
@@ -247,7 +247,7 @@ def _is_cluster_name(name_words: Sequence[str]) -> bool:
 
 
 def _ends_in(name_words: Sequence[str], names_of_two_words: Sequence[str]) -> bool:
-    """Whether the last two words are one of `names_of_two_words`, and the words before are not about raters."""
+    """Whether the last two words are one of `names_of_two_words`, and whether no word before is about raters."""
     return "_".join(name_words[-2:]) in names_of_two_words and OF_RATERS.isdisjoint(name_words[:-2])
 
 

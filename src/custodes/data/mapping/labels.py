@@ -257,8 +257,8 @@ def _columns_without_names(
 ) -> list[str]:
     """The columns of human labels, except columns such as `reviewer` that hold names of people.
 
-    A column named like `reviewer` holds labels if a cell is a known label, or occurs as a label in another column. A
-    single column such as `expert` may also have two unknown words.
+    A column named like `reviewer` holds labels if a cell is a known label, or occurs as a label in another column. If
+    there is only one such column, as `expert`, it may also have two unknown words.
     """
     distinct_words_of_column = {
         name: {*words_of_column[name].drop_nulls()} for name in (*human_columns, *judge_columns)

@@ -28,10 +28,9 @@ def nested_columns(frame: pl.DataFrame) -> list[str]:
 
 
 def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFrame:
-    """The table with a column for each value in nested cells; conversations and lists of texts stay nested.
-
-    `paths` are the paths in a mapping: `outputs.*.text` gives one row per entry of the list `outputs`, and `tags.0`
-    gives a column for one position in a list of texts.
+    """The table with a column for each value in nested cells; conversations and lists of texts stay nested. `paths` are
+    the paths that a mapping names. For example, `outputs.*.text` gives one row for each entry of the list `outputs`,
+    and `tags.0` gives a column for the first position in the list `tags`.
 
     >>> flatten_nested(pl.DataFrame({"id": [1], "scores": ['{"style": {"ann": [4, 5]}}']})).columns
     ['id', 'scores.style.ann.0', 'scores.style.ann.1']
@@ -138,7 +137,7 @@ def _is_expandable(value: list[Any], path: str, named_paths: Iterable[str]) -> b
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number, or a text with a number, since numbers read from files are text."""
+    """Whether a value is a number, or a text with a number, because numbers from files are text."""
     try:
         float(value)
     except (TypeError, ValueError, OverflowError):

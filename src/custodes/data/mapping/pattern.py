@@ -31,7 +31,7 @@ from custodes.data.table import (
 from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 
 FIELDS = ("aspect", "rater", "kind", "repeat", "system", "order")
-"""Placeholders for parts of a column's name; `order` only for columns of verdicts."""
+"""Placeholders for parts of a column's name; `order` is only for columns of verdicts."""
 PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
 """For each kind of scores, the meaning of the first and of the second `*` in a path."""
 POSITION = "[0-9]*"
@@ -39,19 +39,17 @@ POSITION = "[0-9]*"
 
 KINDS = ("human", "metric")
 MOST_GAPS = 50
-"""Maximum number of separators in a name; with more, three placeholders would have too many possible matches."""
+"""Maximum number of separators in a name; with more separators, three placeholders could match in too many ways."""
 EXAMPLE = "'human_{aspect}_{rater}'"
 ROW_KEYS = ("item", "system", "rater", "aspect", "kind", "repeat")
-"""Possible keys of the rows of a wide table."""
+"""Columns that may identify the rows of a wide table."""
 MAX_LISTED = 20
 """Maximum number of columns in an error message."""
 
 
 class UnfitError(InputError):
-    """The columns of a table do not fit the reader, so a mapping may help.
-
-    The attribute `wrong` describes the problem. `more` is advice for the case that no mapping is found; the message
-    ends with it.
+    """The columns of a table do not fit the reader, so a mapping may help. The attribute `wrong` describes the problem.
+    If no mapping is found, the message ends with the advice in `more`.
     """
 
     def __init__(self, wrong: str, more: str = "") -> None:
@@ -64,8 +62,8 @@ class ColumnPattern:
     """A pattern of fixed texts (`texts`) that alternate with placeholders (`fields`). There is one more fixed text than
     placeholders.
 
-    `kind` is the kind of all raters of the pattern ('' if a placeholder gives the kind or if it is unknown). `globs`
-    limits the labels of placeholders.
+    `kind` is the kind of all raters of the pattern; it is '' if a placeholder gives the kind, or if the kind is
+    unknown. `globs` limits the labels of placeholders.
     """
 
     written: str
@@ -199,9 +197,9 @@ class ColumnPattern:
 def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[str, dict[str, str]]:
     """The labels in the name of each column that matches a pattern.
 
-    A name that matches in several ways gets the labels of unambiguous columns: `ann1` in `human_coherence_ann1` decides
-    how `human_factual_consistency_ann1` is split. If several ways remain, `OptionError` is raised; the message gives
-    two ways and a pattern that allows only one way.
+    A name that matches in several ways is split into labels that occur in unambiguous columns. For example, `ann1` in
+    `human_coherence_ann1` decides how `human_factual_consistency_ann1` is split. If several ways remain, `OptionError`
+    is raised; the message gives two ways and a pattern that allows only one way.
     """
     splits_of_column = {column_name: splits for column_name in column_names if (splits := pattern.splits(column_name))}
     unambiguous_role_labels = {
@@ -417,7 +415,7 @@ def _column_labels(
 ) -> dict[str, str]:
     """The labels for the rows of a score column, taken from the name of the column.
 
-    The kind in a pattern takes precedence over the kind in the row.
+    If pattern and row give different kinds of rater, the kind in the pattern is used.
     """
     duplicate_role = next((role for role in label_of_placeholder if role in key_column_names and role != "kind"), None)
     if duplicate_role:

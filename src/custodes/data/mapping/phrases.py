@@ -62,9 +62,9 @@ def read_phrases(
     """The word of the verdict in each phrase, the reason if a phrase has no verdict, and a note on the number of
     phrases without a verdict.
 
-    `patterns_text` lists patterns separated by `|`; `*` is any text. `{winner}` is a word for the better output.
-    `{position}` is also a word for the better output, but A and 1 mean the output shown first. `{tie:equal*,both*}`
-    is a phrase for a tie. A single word needs no pattern.
+    `patterns_text` lists patterns separated by `|`; `*` is any text. `{winner}` stands for a word that names the better
+    output. `{position}` also stands for such a word, but A and 1 mean the output shown first. `{tie:equal*,both*}`
+    stands for a phrase that means a tie. A cell with a single word needs no pattern.
     """
     kinds_and_patterns = compile_phrases(patterns_text)
     has_position_pattern = any(pattern_kind == "position" for pattern_kind, _ in kinds_and_patterns)

@@ -116,8 +116,8 @@ class Schema:
 
 
 def _format_toml(value: Any) -> str:
-    """A text or a list of texts as TOML. A JSON string is a basic string of TOML, except that DEL must be escaped in
-    TOML."""
+    """A text or a list of texts as TOML. A JSON string is also a string of TOML, except that TOML requires DEL to be
+    escaped."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_format_toml, value))}]"
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

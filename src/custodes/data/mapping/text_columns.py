@@ -51,8 +51,8 @@ class TextColumns:
         """A table with one row per output: item, system, text, and the columns that describe the item.
 
         With `has_rating_rows`, rows are ratings, so an output may occur in several rows. Without an item column, the
-        item is the source. If there is no source either, and a row has the outputs of several systems, the item is the
-        row number. Without a system column, the system is the name of the file.
+        item is the source. Without an item column and a source, the item is the row number if a row has the outputs of
+        several systems. Without a system column, the system is the name of the file.
         """
         cells_of_role = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
         system_text_pairs: list[tuple[pl.Series | str, pl.Series]] = []

@@ -32,7 +32,7 @@ from custodes.data.readers.mtme import READER as MTME
 
 TABLE_READERS = {reader.name: reader for reader in members(globals(), TableReader)}
 """Built-in readers of tables by name. The first reader whose columns match is used. `outputs` must come before `wide`,
-which would read texts as scores."""
+because `wide` would read texts as scores."""
 
 PATH_READERS = {reader.name: reader for reader in members(globals(), PathReader)}
 """Built-in readers of folders, archives and logs by name. These readers are tried before the readers of tables."""

@@ -45,8 +45,8 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
 
     A preference from 1 to below 1.5 means that output_1 wins. Preferences of 1.5 and 0 are ties.
 
-    An annotation without a preference is a reply that AlpacaEval could not parse. AlpacaEval randomises the
-    presentation order and does not record it, so the presentation order is unknown. Files of human annotations have no
+    An annotation without a preference comes from a reply that AlpacaEval could not parse. AlpacaEval randomises the
+    presentation order without recording it, so the presentation order is unknown. Files of human annotations have no
     generators, so the systems are output_1 and output_2, and an instruction with several pairs of texts becomes several
     items in one cluster.
     """
@@ -99,8 +99,8 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         (
             "old-draw",
             n_old_draws,
-            f"{where}: {n_old_draws} preferences are 0, which is a draw in older versions of AlpacaEval, and count "
-            "as ties",
+            f"{where}: {n_old_draws} preferences are 0. In older versions of AlpacaEval, 0 means a draw, so these "
+            "preferences count as ties",
         ),
     )
     dataset_labels = label_column(frame, "dataset", where=where, empty=True)
@@ -136,7 +136,8 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
 
 
 def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *, where: str) -> list[Note]:
-    """A note on graded preferences (not 1, 1.5 or 2), each of which counts as a full win of the preferred output."""
+    """A note on graded preferences (values other than 1, 1.5 and 2). A graded preference counts as a full win of the
+    preferred output."""
     filled_preferences = graded_preferences.drop_nulls()
     n_fractional_preferences = int((~filled_preferences.is_in([1.0, 1.5, 2.0])).sum())
     win_rate_text = (
@@ -245,8 +246,8 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def _rename_by_folder(
     annotation_paths: Sequence[Path], annotation_frames: Sequence[pl.DataFrame]
 ) -> tuple[list[pl.DataFrame], dict[str, None]]:
-    """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
-    the folder of the table."""
+    """The tables and the new names of systems. Of the two systems of a table, the system that is not in all tables is
+    renamed after the folder of the table."""
     system_columns = cs.by_name("generator", "generator_1", "generator_2", require_all=False)
     system_sets_of_frames = [
         {str(system) for column in frame.select(system_columns) for system in column.unique()}

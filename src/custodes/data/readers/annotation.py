@@ -89,8 +89,8 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
     AND (SELECT kind FROM event WHERE kind IN ('paused', 'resumed', 'stopped', 'reopened') ORDER BY event DESC LIMIT 1)
         IS NOT 'stopped'
 """
-"""Comparisons of incomplete interim analyses. These comparisons are left out, because using them would be a further
-analysis."""
+"""Comparisons of incomplete interim analyses. These comparisons are left out, because their use would amount to a
+further interim analysis."""
 METRIC = """
 SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
     coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
@@ -108,7 +108,7 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     study.
 
     Second opinions are in `Study.second`. Control questions, corrected answers, answers of excluded annotators, and
-    answers of incomplete interim analyses are left out. Answers of an incomplete interim analysis count when the
+    answers of incomplete interim analyses are left out. Answers of an incomplete interim analysis are read once the
     analysis is complete or the study is stopped.
     """
     if not is_study(path):  # selected with `reader`
@@ -160,8 +160,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         (
             "incomplete-looks",
             n_pending_answers,
-            f"{where}: {n_pending_answers} answers of incomplete interim analyses are left out; they count when the "
-            "analysis is complete or the study is stopped",
+            f"{where}: {n_pending_answers} answers of incomplete interim analyses are left out until the analysis is "
+            "complete or the study is stopped",
         ),
         (
             "second-opinions",
@@ -191,7 +191,8 @@ def _with_labels(
 ) -> Study:
     """The study with labels instead of ratings, if the plan has a rating scale with two points and labels.
 
-    Known pairs of words determine the positive label (`data.labels`); otherwise it is the label of the higher rating.
+    For known pairs of words, the positive label is known (`data.labels`). For other words, the positive label is the
+    label of the higher rating.
     """
     scale_words = label_words(pl.Series(json.loads(labels_json or "[]"), dtype=pl.String)).to_list()
     if question_mode != "rate" or highest_rating - lowest_rating != 1 or len(set(filter(None, scale_words))) != 2:
@@ -268,7 +269,7 @@ def _verdicts(verdict_rows: pl.DataFrame, where: str) -> tuple[Preferences, Pref
     is_second_opinion, _ = second_rows(verdict_rows, where=where)
     unrated_rows = verdict_rows.filter(pl.col("preference").is_null())
     note_message = (
-        f"{where}: {unrated_rows.height} comparisons could not be rated by the annotator and count as "
+        f"{where}: {unrated_rows.height} comparisons could not be rated, according to the annotator, and count as "
         f"not rated ({format_counts(unrated_rows['invalid'])})"
     )
     notes = [replace(note, message=note_message) if note.rule == INVALID else note for note in notes]

@@ -54,11 +54,11 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts. The item is the question, and the group is the language. In MT-bench, the item is question
     and turn, and the cluster is the question.
 
-    The kind of a judge follows from its label (`kind_of_label`). Each user of the arena
-    gives one or two verdicts, so all users are treated as one rater, `arena_user`. Without a column `judge`, all
-    verdicts are treated as verdicts of one annotator. A column `rater` replaces `judge`, and its users are separate
-    raters. Texts are the answers of the models. The presentation order is
-    unknown, as these files do not record it.
+    The kind of a judge follows from its label (`kind_of_label`). Each user of the arena gives one or two verdicts, so
+    all users are treated as one rater, `arena_user`. Without a column `judge`, all verdicts are treated as verdicts of
+    one annotator. If the table has a column `rater` in place of `judge`, its values are the raters, and users are
+    separate raters. Texts are the answers of the models. The presentation order is unknown, because these files do not
+    record the order.
     """
     question_column_name = fitting_columns(frame, COLUMNS, where=where)[0]
     unused_column_names = frame.drop(question_column_name, *USED_COLUMNS, *MARKS, *METADATA, strict=False).columns

@@ -37,9 +37,9 @@ FEW = 20
 only a note."""
 
 CONTRADICTED, CLEARER = 0.5, 2.0
-"""Two limits. Verdicts that are read as names of columns are refused if both limits are reached. The first limit is the
-proportion of comparisons that are contradictory in this reading. The second limit is the ratio of this proportion to
-the proportion in the reading as positions."""
+"""Two limits for verdicts that may mean columns or positions. Verdicts that are read as names of columns raise an error
+if both limits are reached. The first limit is the proportion of comparisons with contradictory verdicts in this
+reading. The second limit is the ratio of this proportion to the proportion if the verdicts are read as positions."""
 
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
 
@@ -203,8 +203,8 @@ def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str)
     ):
         return frame, []
     message = (
-        f"{where}: no column names the item, so each row is an item of its own, and verdicts in different rows are "
-        "not matched; if a column has the item, map it to the role item"
+        f"{where}: no column names the item, so each row is a separate item, and verdicts in different rows are "
+        "never on the same item; if a column has the item, map it to the role item"
     )
     return (
         frame.with_columns(item=pl.format("{}/{}", pl.lit(where), pl.int_range(1, pl.len() + 1))),
@@ -268,7 +268,8 @@ def _ambiguous_place_notes(
         rate or 0.0 for rate in contradiction_flag_rows.select(pl.col("taken", "place").mean()).row(0)
     )
     rates_text = (
-        f"{100 * column_contradiction_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
+        f"{100 * column_contradiction_rate:.0f} % of comparisons have contradictory verdicts if the cells mean "
+        "columns, and "
         f"{100 * position_contradiction_rate:.0f} % if the cells mean the position"
     )
     if contradiction_flag_rows.height >= FEW and column_contradiction_rate >= max(
@@ -282,8 +283,8 @@ def _ambiguous_place_notes(
         (
             "place-or-column",
             int(is_ambiguous_swapped_cell.sum()),
-            f"{where}: {verdict_column_name} {words_text} is read as the name of a column, whatever the presentation "
-            f"order{f' ({rates_text})' if contradiction_flag_rows.height else ''}; if a position is meant, write left "
+            f"{where}: {verdict_column_name} {words_text} is read as the name of a column, not as a position on the "
+            f"screen{f' ({rates_text})' if contradiction_flag_rows.height else ''}; if a position is meant, write left "
             "or right",
         )
     )

@@ -142,7 +142,7 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     The files are `BENCHMARK/DEVELOPER/MODEL/UUID.json` and `UUID_samples.jsonl` in the folder `into`.
 
     Each score of an output is one line. The details of the metric have the rater, the aspect and the kind. Unknown
-    texts are empty. Verdicts are not written, since the schema has no verdicts.
+    texts are empty. Verdicts are not written, because the schema contains only scores.
     """
     rating_rows_with_item = study.ratings.frame.filter(pl.col("item") != "")
     if not rating_rows_with_item.height:

@@ -59,8 +59,8 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     """A study of scores. The item is run/instance (or run/instance/perturbation), the system is the model, and the
     rater is the name of the statistic.
 
-    The name of a run without the model is the task, which is also the group. Only the test split is read. Trials with
-    different training examples are repeats.
+    The task, which is also the group, is the name of the run without the model. Only the test split is read. Trials
+    with different training examples are repeats.
     """
     log_records = LogRecords(where=where)
     for folder in sorted(file.parent for file in files):

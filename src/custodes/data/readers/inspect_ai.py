@@ -1,8 +1,8 @@
 """Logs of Inspect (inspect_ai): a log in `.eval` (a zip of JSON) or `.json`, or a folder of logs.
 
 The layout is that of the page "Log Files" of the documentation (inspect.aisi.org.uk/eval-logs.html) and of the classes
-`EvalLog`, `EvalSample` and `Score` of inspect_ai 0.3 (log version 2). Words of scores have the values of
-`value_to_float` in inspect_ai.
+`EvalLog`, `EvalSample` and `Score` of inspect_ai 0.3 (log version 2). Scores that are words get the values that
+`value_to_float` in inspect_ai gives them.
 """
 
 from __future__ import annotations

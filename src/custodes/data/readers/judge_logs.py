@@ -54,7 +54,7 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study with the verdicts of a judge, given in both orders of the two answers, or with the scores of a judge. The
     item is question and turn, and the cluster is the question.
 
-    The rater is the judging model. The name of the prompt is omitted, since prompts differ by category and turn.
+    The rater is the judging model. The rater has no name of a prompt, because prompts differ by category and turn.
     """
     is_pairwise = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
     check_columns(frame, where=where, required=PAIR if is_pairwise else SINGLE, optional=frame.columns)
@@ -190,8 +190,8 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     """A study with the verdicts of a judge, given in both orders of the two answers. The baseline is A in the first
     game and B in the second game.
 
-    A strong verdict (A>>B) counts as one win. A game without a score is a reply that could not be parsed. A null
-    game has no verdict.
+    A strong verdict (A>>B) counts as one win. A game without a score comes from a reply that could not be parsed. A
+    game that is null has no verdict.
     """
     question_column_name = fitting_columns(frame, ARENAHARD_COLUMNS, where=where)[0]
     has_baseline_column = BASELINE in frame.columns
@@ -260,8 +260,7 @@ ARENAHARD = TableReader(name="arenahard", columns=ARENAHARD_COLUMNS, make=read_a
 def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts. The item is dataset/item, the rater is judge/prompt, and the human rater is called gold.
 
-    The columns of winners refer to the original order, because LLMBar has already converted the winner in the swapped
-    order.
+    All columns of winners refer to the original order, because LLMBar converts the winner of the swapped order.
     """
     check_columns(frame, where=where, required=LLMBAR_COLUMNS, optional=("repeat",))
     raw_judgment_rows = pl.DataFrame(

@@ -54,7 +54,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     """A study of scores. The item is task/doc_id, the system is the model, and the rater is the metric (or
     metric/filter).
 
-    The group is the task. A filter is the processing of answers before scoring. The results file of the run
+    The group is the task. A filter is a step that processes answers before they are scored. The results file of the run
     gives the model and the directions. Without a results file, the system is the name of the folder and higher is
     better.
     """

@@ -101,7 +101,7 @@ def top_keys(path: Path) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _keys(path: Path, modified_ns: int, size: int) -> frozenset[str]:
-    """The keys, which are cached while the file does not change, since every format reads the keys."""
+    """The keys. Because every format reads the keys, the keys are cached as long as the file does not change."""
     try:
         with path.open("rb") as stream:
             if not stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
@@ -279,8 +279,8 @@ def log_reader(
 
 
 def parse_number(value: object, number_of_word: Mapping[str, float] = {}) -> float | None:
-    """A value as a number; None if the value cannot be converted. True is 1, a text is read as a number, and
-    `number_of_word` has the numbers of words."""
+    """A value as a number; None if the value cannot be converted. True becomes 1, a text with a number becomes the
+    number, and a word becomes its number in `number_of_word`."""
     number_or_word = value
     if isinstance(value, str):
         word = value.strip().lower()

@@ -36,8 +36,7 @@ KNOWN_LAYOUTS = (
     "Every Eval Ever, results of AlpacaEval (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, texts "
     "(SYSTEM/ITEM.txt), shards of Parquet, and data sets written by save_to_disk"
 )
-"""Layouts of folders that any reader knows. The message of this reader names all layouts, because this reader is tried
-last."""
+"""All layouts of folders that the readers know. This reader is tried last, so its error message lists all layouts."""
 
 
 def _reject_layout(path: Path, name: str) -> None:
@@ -308,7 +307,7 @@ def _check_length(n_lines: int, n_expected_lines: int, *, where: str) -> None:
 
 
 def fits(path: Path) -> bool:
-    """Whether a path may have this format: a tar, or any folder that is not a table."""
+    """Whether a path may have this format. This is true for a tar, and for any folder that is not a table."""
     return not holds_table(path) if path.is_dir() else path.name.lower().endswith((".tar", ".tar.gz", ".tgz"))
 
 

@@ -1,6 +1,7 @@
-"""Texts, in a table with one row per item or one row per output. A row per item has `outputs: {system: text}` (or
-`{text, image}` in place of a text). A row per output has `system, text` (and `output_image`). Optional columns are
-`source`, `references`, `image` or `images`, `context` (a text, or a list of turns with role and text) and `meta`.
+"""Texts, in a table with one row per item or one row per output. With a row per item, a cell `outputs` contains all
+outputs as `{system: text}`, or with `{text, image}` in place of a text. With a row per output, the columns are `system,
+text` (and `output_image`). Optional columns are `source`, `references`, `image` or `images`, `context` (a text, or a
+list of turns with role and text) and `meta`.
 
 Texts may also be files in a folder, with one folder per system and one file per item, `SYSTEM/ITEM.txt`. Folders such
 as `sources`, `references` and `contexts` hold texts of the items.
@@ -93,8 +94,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             "empty-output",
             len(empty_output_descriptions),
             f"{where}: the text of {len(empty_output_descriptions)} of {len(text_tuples)} outputs is empty "
-            f"({join_labels(empty_output_descriptions, limit=3)}); they count as outputs, so remove those that do not "
-            "exist",
+            f"({join_labels(empty_output_descriptions, limit=3)}); empty texts count as outputs, so remove the rows "
+            "of outputs that do not exist",
         ),
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
@@ -191,7 +192,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
 def _output(output_value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     """The text and the images of an output, from a text or from an object with text and images.
 
-    In a dataframe, every struct has the keys of all rows, so an output whose values are all null counts as missing.
+    In a dataframe, every row has the keys of all rows, so an output whose values are all null counts as missing.
     """
     if isinstance(output_value, str | bool):
         return output_value, []
@@ -226,7 +227,7 @@ def _read_texts(value: Any, column_name: str, where: str) -> list[str]:
 def _format_meta(value: Any, column_name: str, where: str) -> str:
     """An object as JSON.
 
-    In a dataframe, every struct has the keys of all rows, so keys without a value are removed.
+    In a dataframe, every row has the keys of all rows, so keys without a value are removed.
     """
     if value is None or value == "":
         return ""

@@ -63,8 +63,8 @@ WIDE_KEY = ("item", "system", "aspect", "repeat")
 
 
 def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of the scores in a wide table. A column `human` has human ratings; the kinds of other raters are
-    unknown, because the name of a column need not be the label of a rater."""
+    """A study of the scores in a wide table. A column `human` has human ratings; the kinds of other raters are unknown,
+    because the names of the other columns may not show whether a rater is human."""
     rater_names = [rater_name for rater_name in frame.columns if rater_name not in WIDE_KEY]
     check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *rater_names))
     reject(

@@ -17,7 +17,7 @@ from custodes.errors import CustodesError, InputError
 from custodes.plugins import describe_error, load_plugins
 
 Invalid = Literal["error", "drop", "force"]
-"""Handling of unreadable verdicts: raise, drop and count a few, or drop any number."""
+"""How to treat unreadable verdicts: raise an error, drop a small proportion and count them, or drop any number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class TableReader:
     """A format of tables: the required columns (several alternatives), the excluded columns, and the function that
     makes a study.
 
-    At least one column of `marks` must be present, since tables of other formats also have the required columns.
+    At least one column of `marks` must be present, because tables of other formats may also have the required columns.
     `make(frame, where=, invalid=)` gets a frame with at least one row.
     """
 

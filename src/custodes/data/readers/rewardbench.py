@@ -4,8 +4,8 @@ a table with all reward models on RewardBench.
 A file is an object of lists with one entry per prompt, as in the files `eval-set-scores/MODEL.json` of
 github.com/allenai/reward-bench. `scripts/run_v2.py` writes `scores` (right completions first) and `num_correct`, and
 `scripts/run_rm.py` writes `scores_chosen` and `scores_rejected`. The cards of allenai/reward-bench-2 and
-allenai/reward-bench on the Hugging Face Hub describe the data. In reward-bench-2, `chosen` and `rejected` are lists; in
-reward-bench, `chosen` and `rejected` are texts.
+allenai/reward-bench on the Hugging Face Hub describe the data. The columns `chosen` and `rejected` contain lists in
+reward-bench-2, and texts in reward-bench.
 
 The table has two rows per pair, with `ref` 1 (chosen) or 0 (rejected), `subset`, and one column per reward model.
 """

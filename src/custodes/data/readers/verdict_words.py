@@ -74,8 +74,8 @@ FLAGS = {
 """Words that say whether the outputs were swapped, or whether the order is the first or the second."""
 
 MIN_SHARE = 0.5
-"""In a rater's rows without an order, the order of the names is the displayed order if at least this proportion of the
-rater's comparisons occurs in both orders."""
+"""If at least this proportion of a rater's comparisons occurs in both orders, the order of the names is the displayed
+order in all rows of the rater without an order."""
 
 UNKNOWN = ("", "unknown")
 ALLOWED_ORDERS = (
@@ -202,10 +202,10 @@ def read_orders(
 
     `verdict_table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have
     `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the
-    names are read as the displayed order, unless the column of orders contradicts this reading. If at least half of the
-    comparisons of a rater occur in both orders, then in all rows of the rater that lack an order, the names are read as
-    the displayed order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never
-    names of systems.
+    names are read as the displayed order, unless the column of orders contradicts this reading. If this holds for at
+    least half of the comparisons of a rater, the names are read as the displayed order in all rows of the rater that
+    lack an order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never names of
+    systems.
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
     normalised_order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
@@ -292,7 +292,7 @@ def _interpret_order_numbers(order_words: pl.Series, *, where: str) -> pl.Series
         numbers.is_not_null() & (not is_clear_code),
         lambda rows, _: (
             f"{where}: the meaning of order {', '.join(map(str, sorted(distinct_numbers)))} (rows {rows}) is "
-            "unclear, as the allowed numbers are 0, 1 (swapped) or 1, 2 (first or second order); write ab or ba"
+            "unclear; allowed numbers are 0, 1 (1: swapped) or 1, 2 (first or second order); write ab or ba"
         ),
     )
     return look_up(numbers, {0: 1.0, 1: -1.0} if 0 in distinct_numbers else {1: 1.0, 2: -1.0})

@@ -18,8 +18,8 @@ from custodes.data.table import format_counts
 from custodes.errors import InputError, join_labels
 
 MAX_DROP_RATE = 0.05
-"""Maximum rate of unreadable verdicts that `drop` allows in a file and per rater (one unreadable verdict per rater is
-always allowed)."""
+"""Maximum proportion of unreadable verdicts that `drop` allows in a file, and for each rater. One unreadable verdict
+per rater is always allowed."""
 
 
 def read_verdicts(

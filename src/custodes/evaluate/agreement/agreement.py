@@ -70,8 +70,8 @@ class Agreement(Result):
         label("metric", "name of the metric"),
         letters(
             "group",
-            "metrics that share a letter do not differ significantly in the statistic of the table `standing` "
-            "(all pairs tested jointly); null if not tested",
+            "metrics that share a letter do not differ significantly in the statistic that ranks the metrics (all "
+            "pairs tested jointly); null if not tested",
         ),
         count(
             "n",
@@ -171,8 +171,8 @@ def agreement(
     Undefined values are null, with a note.
 
     Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics use the same
-    `resamples`. Intervals of system-level correlations and accuracies are for the value on a very large number of
-    items. There are no intervals from fewer than four clusters.
+    `resamples`. The intervals of system-level correlations and accuracies are intervals for the value that a very large
+    number of items would give. There are no intervals from fewer than four clusters.
 
     For each statistic in `compare_by`, every pair of metrics is compared on the data that the annotators and both
     metrics rated. The interval and the p-value of a difference come from the same draws. For a smooth statistic (such

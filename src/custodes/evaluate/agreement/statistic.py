@@ -79,8 +79,8 @@ class Sample:
 
         If the file contains the metric's system-level score of a system, the human system score uses all outputs with
         human ratings. If the file contains the human system-level score, the metric's system score uses all outputs
-        with metric scores. In a resample, a system-level score of the file changes as much as the score that
-        is fitted to items.
+        with metric scores. In a resample, each system-level score of the file is shifted by as much as the resample
+        shifts the score that is fitted to items.
         """
         comparison, level_errors = self.comparison, self.level_errors
         if are_choices(comparison):
@@ -247,10 +247,11 @@ class Statistic:
     Differences of smooth statistics are tested with sign flips of each cluster's contribution, all other differences
     with the bootstrap. `compared` statistics are tested by default, and `essential` statistics are displayed first.
 
-    The interval is a Student's t interval from the resamples, limited to `bounds`. The interval is for the value in
-    samples with the same number of items. If the bootstrap is not valid for the value in a very large sample of items,
-    `population` simulates this value (B, metrics), and the interval uses percentiles of the simulation. There is no
-    interval from fewer than `FEWEST` clusters, because coverage was below 85 % in some simulated studies.
+    The interval is a Student's t interval from the resamples, limited to `bounds`. By default, the interval is for the
+    value that samples with the same number of items would give. If the bootstrap is not valid for the value in a very
+    large sample of items, `population` simulates this value (B, metrics), and the interval uses percentiles of the
+    simulation. There is no interval from fewer than `FEWEST` clusters, because coverage was below 85 % in some
+    simulated studies.
     """
 
     name: str

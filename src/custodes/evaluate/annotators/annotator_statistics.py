@@ -48,11 +48,11 @@ ABOVE_CHANCE = "agreement is above the level of random answers"
 class AnnotatorTests(NamedTuple):
     """Tests of every annotator (a person or a slot); each array has shape (workers,).
 
-    `position` has the tests of position preference. `p_careless` are p-values of the hypothesis that the annotator
-    agrees with the others at least half as well as the others agree with one another, and `untested_reason` says why
-    this hypothesis is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the others
-    no more than random answers do. `p_reversed` are p-values of the hypothesis that agreement is at least that of
-    random answers; NaN if not tested, or if labels have no order.
+    `position` has the tests of position preference. `p_careless` are p-values of the hypothesis that the annotator is
+    careful: that agreement with the others is at least half of the agreement among the others. `untested_reason` says
+    why this hypothesis is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the
+    others no more than random answers do. `p_reversed` are p-values of the hypothesis that agreement is at least that
+    of random answers; NaN if not tested, or if labels have no order.
     """
 
     position: PositionTests

@@ -109,9 +109,9 @@ class Annotators(Result):
         ),
         p_value(
             "p_careless",
-            "p-value of the hypothesis that, on the same tasks, the annotator's agreement with the others is at least "
-            "half of the agreement among the others; adjusted (Holm) for all tests of the study; null if there is an "
-            "`untested_reason`",
+            "p-value of the test for careless answers; the null hypothesis is that the annotator agrees with the "
+            "others at least half as much as the others agree among themselves on the same tasks. Adjusted (Holm) "
+            "for all tests of the study; null if there is an `untested_reason`",
             essential=False,
         ),
         p_value(
@@ -131,8 +131,8 @@ class Annotators(Result):
         count("annotators", "number of annotators with answers"),
         score(
             "effective_annotators",
-            "effective number of annotators: a rate or mean from this number of equally active annotators would "
-            "have the same precision; null if a rater is a slot",
+            "effective number of annotators: this number of annotators with equally many answers would give a rate "
+            "or mean the same precision; null if a rater is a slot",
             "Effective annotators",
         ),
         count("tasks", "number of tasks (comparisons or outputs) with answers"),
@@ -346,7 +346,7 @@ def _notes(
         (
             "numbers",
             aspect_answers.continuous,
-            f"{aspect_answers.what}{aspect_text}: {NUMERIC}, so there are no labels and no competence",
+            f"{aspect_answers.what}{aspect_text}: {NUMERIC}, so no labels and no competence are estimated",
         ),
         (
             "few-annotators",

@@ -61,7 +61,8 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
     workers_of_shared_answers = aspect_answers.answers.worker[aspect_answers.is_shared_answer]
     median_n_shared_tasks = np.median(np.bincount(workers_of_shared_answers, minlength=len(aspect_answers.raters)))
     return "dawid-skene" if median_n_shared_tasks >= ENOUGH else "mace", (
-        f"the median annotator shares {median_n_shared_tasks:g} answered tasks with others, and dawid-skene needs "
+        f"annotators share a median of {median_n_shared_tasks:g} answered tasks with other annotators, and "
+        "dawid-skene needs "
         f"{ENOUGH} shared tasks"
     )
 

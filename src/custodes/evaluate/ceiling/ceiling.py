@@ -98,14 +98,14 @@ class Ceiling(Result):
         count("annotators", "number of annotators who rated the target"),
         score(
             "split_half",
-            "Kendall's tau-b between the mean ratings of two halves of the annotators, in the same folds, averaged "
-            "over splits; at level system, tau-b between rank sums of systems",
+            "Kendall's tau-b between the mean ratings of two halves of the annotators, averaged over folds and over "
+            "splits into halves; at level system, tau-b between the rank sums by the two halves",
             interval=True,
         ),
         score(
             "attainable",
-            "tau-b of a perfect predictor of the annotators' mean rating; below 1 if the mean rating has ties, "
-            "because a perfect predictor has no ties; null at the system level, or if `split_half` is 0 or less",
+            "estimated tau-b of a predictor without errors, the upper bound for `kendall`; below 1 because the mean "
+            "rating of the annotators has errors and ties; null at the system level, or if `split_half` is 0 or less",
             interval=True,
         ),
     )
@@ -171,7 +171,8 @@ class Ceiling(Result):
         score("gain", "gain over the previous step; null at the first step", interval=True),
         share(
             "chosen",
-            "proportion of folds whose path contains this metric at this step or before",
+            "proportion of folds in which the path selected on the other folds contains this metric at this step or "
+            "an earlier step",
             "Chosen so far in folds",
         ),
     )
@@ -256,8 +257,8 @@ def ceiling(
     With level='system', the target is the sum of a system's ranks over items, and the features are rank sums by metrics
     or by other aspects. All rank sums are scaled to win rates against the other systems. `kendall` compares pairs of
     systems. To predict a pair, the model is fitted to all other systems, and ranks are computed among these systems
-    only (leave-pair-out). For `r2` and `information`, one system is left out. Intervals resample systems. There is no
-    path of metrics and no halo. At least six systems are needed.
+    only (leave-pair-out). For `r2` and `information`, one system is left out. Intervals resample systems. The tables of
+    the forward path and of the halo effect are empty at this level. At least six systems are needed.
 
     References
     ----------

@@ -28,8 +28,8 @@ MEAN_ROUNDING = 0.0125
 FEWEST_MEANS = 20
 """Minimum number of outputs for the rule on means of other raters; with fewer outputs, equality may be chance."""
 AGAINST_CONFIDENCE = 0.99
-"""Confidence of the test of negative agreement. The confidence is high, so that few of many uninformative metrics are
-flagged."""
+"""Confidence of the test of negative agreement. The confidence is high, because otherwise many metrics that are
+unrelated to human ratings would be flagged by chance."""
 FLIPS = 1000
 """Number of sign flips in the test of negative agreement."""
 COVERAGE_GAP = 0.1

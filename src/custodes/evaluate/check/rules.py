@@ -21,7 +21,7 @@ TRUNCATED = "truncated"
 """Rule on scores of truncated texts; the note of a metric with such scores has the same rule."""
 SILENT = "annotators-without-ratings"
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides", UNCERTAIN_RULE, UNLINKED_RULE)
-"""Rules of those notes on one aspect that count as warnings."""
+"""Rules of notes on a single aspect that count as warnings."""
 WARNED = (
     *(
         POOLED_RULE,
@@ -36,7 +36,7 @@ WARNED = (
 )
 """Rules of notes that are warnings: the problem that the note reports may reverse a conclusion or bias a comparison."""
 SIDED = ("one-sided-annotators", "sides")
-"""Rules of problems that occur if the compared systems are only the sides of pairs (chosen, rejected)."""
+"""Rules of problems that occur if the two systems are only the chosen and the rejected output of each pair."""
 
 RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "nothing-compared": ("error", "{why}"),

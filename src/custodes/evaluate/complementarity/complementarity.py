@@ -92,8 +92,8 @@ class Complementarity(Result):
         score("complementarity", "mean distance over pairs of raters", interval=True),
         score(
             "mean_with_diagonal",
-            "mean over the cells of this part of the distance matrix; the mean includes the zeros of the diagonal, "
-            "as in section 3 of the paper (finding 1), so it depends on the number of raters",
+            "mean over the cells of this part of the distance matrix, including the zeros of the diagonal, as in "
+            "section 3 of the paper (finding 1). Because of the zeros, this mean depends on the number of raters",
             essential=False,
         ),
         count("pairs", "pairs of raters with a defined distance"),
@@ -138,8 +138,8 @@ class Complementarity(Result):
         score("y", "second coordinate"),
         count(
             "cluster",
-            "community of the rater by complementarity, numbered from 1; an undefined distance is replaced by the "
-            "average; null if the rater ranked nothing in common with other raters",
+            "number of the community of the rater, from 1: a group of raters with similar rankings. An undefined "
+            "distance is replaced by the average; null if the rater ranked nothing in common with other raters",
         ),
         count(
             "rank_sum_cluster",

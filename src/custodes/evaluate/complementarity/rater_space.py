@@ -110,8 +110,8 @@ def _coordinate_columns(
 ) -> tuple[dict[str, Any], int]:
     """Return the columns of `coordinates`, and the number of pairs with an undefined distance in the communities.
 
-    Pairs with an undefined distance have the average similarity. In the correlation of rank sums, negative values count
-    as 0, because Louvain's method needs non-negative weights.
+    Pairs with an undefined distance have the average similarity. Negative correlations of rank sums count as 0, because
+    Louvain's method needs non-negative weights.
     """
     coordinates_and_clusters = np.full((4, len(rankings.rater_scores.names)), np.nan)  # x, y, cluster, rank_sum_cluster
     if len(placed_rater_indices) >= FEWEST:

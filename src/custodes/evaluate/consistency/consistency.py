@@ -52,9 +52,9 @@ class Consistency(Result):
         ),
         points(
             "estimate",
-            "estimate in points, by kind: margin of the first position; margin of the longer output, adjusted for "
-            "human preference; part of an own system's win rate that quality does not explain; mean confidence minus "
-            "accuracy; effect of a probe. Null for failures",
+            "estimated effect in points, which depends on `kind`: margin of the output shown first; margin of the "
+            "longer output, adjusted for human preference; part of the win rate of the judge's own system that "
+            "quality does not explain; mean confidence minus accuracy; effect of a probe. Null for failures",
             interval=True,
         ),
         p_value("p_value", "p-value of this test alone", "p", essential=False),
@@ -63,7 +63,8 @@ class Consistency(Result):
         ),
         label(
             "finding",
-            f"the finding if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` if there is no test; otherwise empty",
+            f"text of the finding if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` if there is no test; otherwise "
+            "empty",
         ),
         label("reason", "reason for an inconclusive result", essential=False),
     )
@@ -73,8 +74,8 @@ class Consistency(Result):
         count("n_both_orders", "comparisons with verdicts in both orders", "Both orders"),
         count(
             "n_half_answered",
-            "comparisons that were queried in both orders but have a verdict in only one order; excluded from "
-            "statistics that combine both orders into one verdict",
+            "comparisons that were queried in both orders, but for which the rater gave a verdict in only one order; "
+            "these comparisons are excluded from statistics that combine both orders into one verdict",
             essential=False,
         ),
         share(
@@ -98,7 +99,12 @@ class Consistency(Result):
             interval=True,
             best="high",
         ),
-        share("first_rate", "proportion of decided verdicts for the output shown first", "First wins", interval=True),
+        share(
+            "first_rate",
+            "proportion of decided verdicts (no ties) that prefer the output shown first",
+            "First wins",
+            interval=True,
+        ),
     )
     confusion: pl.DataFrame = table(
         "One row per rater: counts of comparisons by the outcome of the first system when shown "
@@ -214,7 +220,11 @@ class Consistency(Result):
             "Calibration error",
             best="low",
         ),
-        share("expected_ece", "approximate mean of `ece` for a calibrated judge", "Expected if calibrated"),
+        share(
+            "expected_ece",
+            "approximate value of `ece` that a calibrated judge would have by chance; compare `ece` with this value",
+            "Expected if calibrated",
+        ),
     )
     reliability: pl.DataFrame = table(
         "The reliability curve: one row per judge and bin of confidence.",
@@ -257,10 +267,11 @@ def consistency(
 
     Notes
     -----
-    All raters with verdicts or scores are examined, including annotators. Human ratings are needed only for length
-    (bias adjusted for human preference), own systems, confidence and panels. The table `findings` has a row for
-    each test; a finding is significant if its p-value, adjusted for all tests of the study (Holm), is at most `alpha`.
-    Intervals are Student's t intervals over resampled clusters of items. Intervals in `findings` come from the tests.
+    All raters with verdicts or scores are examined, including annotators. Human ratings are needed only for four kinds
+    of result: length bias adjusted for human preference, self-preference, confidence and panels. The table `findings`
+    has a row for each test; a finding is significant if its p-value, adjusted for all tests of the study (Holm), is at
+    most `alpha`. Intervals are Student's t intervals over resampled clusters of items. The intervals in `findings` are
+    derived from the tests instead.
 
     For labels (pass or fail, categories), the table `repeated_labels` compares repeated labels of the same output. If
     `by` is set, the table `slices` compares each slice of items with all other slices, by permutation of items.
@@ -388,8 +399,9 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         (
             "nothing-examined",
             is_all_empty,
-            "there is nothing to examine: scores were given once, there are no texts, and there are no two judges to "
-            "compare with annotators. Add one of these: orders of verdicts, repeats, texts of outputs, human ratings",
+            "there is nothing to examine, because each output has only one score by each rater, there are no texts, "
+            "and there are no two judges to compare with annotators. Add one of these: verdicts in both orders, "
+            "repeated ratings, texts of outputs, human ratings",
         ),
         (
             "one-order",

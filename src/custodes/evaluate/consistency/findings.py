@@ -35,7 +35,8 @@ SAID = {
     CONFIDENCE: ("is overconfident", "is underconfident"),
     PROBE: ("prefers the changed form", "prefers the plain form"),
 }
-"""Texts of the findings of each kind, for an estimate above 0 and for an estimate below 0."""
+"""For each kind of fault, the text of a finding with an estimate above 0, and the text of a finding with an estimate
+below 0."""
 
 
 class Finding(NamedTuple):

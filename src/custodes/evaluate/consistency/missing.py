@@ -30,7 +30,8 @@ def missing_columns(
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Return the columns of the table `missing`, and the test of failures of each rater with verdicts.
 
-    The p-value of a rater is the smallest p-value of the tests by system, order and length, times the number of tests.
+    The p-value of a rater is the smallest p-value of the tests by system, order and length, multiplied by the number of
+    these tests (Bonferroni).
     """
     columns_of_raters: list[dict[str, Any]] = []
     findings: list[Finding] = []

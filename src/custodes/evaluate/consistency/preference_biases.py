@@ -37,7 +37,7 @@ from custodes.stats.partiality.partiality import Reason, partiality, win_rate_wi
 MOST_SLOTS = 5
 """Number of slots for the human verdicts on a comparison. If there are more annotators, slots replace annotators.
 
-Two of many annotators often share too few comparisons; two slots share more.
+If there are many annotators, two annotators often share too few comparisons. Two slots share more comparisons.
 """
 
 NO_PEOPLE = "no annotator (other than the rater) rated which output is better"

@@ -28,7 +28,7 @@ def probe_columns(
     """Return the columns of the table `probes`, and the test of each probe.
 
     If the form has no effect, the two answers to a question are exchangeable, whatever the quality of the outputs. The
-    difference of a cluster then has either sign with equal probability.
+    difference between the two answers, summed over a cluster, is then positive or negative with equal probability.
     """
     outcome_rows = study.probes.filter(
         pl.col("aspect") == preferences.aspect, pl.col("rater").is_in(preferences.raters)

@@ -153,8 +153,8 @@ def label_agreement_rows(
 def ratios_of(study: Study, preferences: AspectPreferences) -> Ratios:
     """Return the ratios of every rater, with numerators and denominators as sums by item.
 
-    The units are the clusters of the study. With the blocks of `preferences.design` as units, blocks would be
-    counted instead of clusters.
+    The units are the clusters of the study, not the blocks of `preferences.design`, because the number of clusters is
+    counted.
     """
     verdict_rows = preferences.queried_verdicts.drop_nulls("preference").filter(pl.col("order") != 0)
     rows_of_statistic = {

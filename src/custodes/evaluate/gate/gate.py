@@ -75,9 +75,9 @@ class Gate(Result):
         ),
         score(
             "value",
-            "value of the statistic. With `against`, the value of `metric` (or `system`) minus the value of `against`; "
-            "two metrics are compared on outputs that both rated. The intervals of all rules hold jointly at the level "
-            "`confidence`",
+            "value of the statistic; with `against`, the value for `metric` (or `system`) minus the value for "
+            "`against`. Two metrics are compared on outputs that both rated. The intervals of all rules hold jointly "
+            "at the level `confidence`",
             interval=True,
         ),
         label(
@@ -97,7 +97,8 @@ class Gate(Result):
         ),
         label(
             "reason",
-            f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of `remaining` in `ledger`",
+            f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of the column `remaining` of "
+            "the table `ledger`",
         ),
         view=rule_lines,
     )
@@ -154,14 +155,15 @@ class Gate(Result):
     require="Requirement STATISTIC>=NUMBER, such as 'kendall_item>=0.3', or corrected_rate>=SYSTEM-NUMBER; comma list "
     "or repeated.",
     not_worse_than="Metric to which the tested metric must be non-inferior; comma list or repeated.",
-    statistic="Statistic of the non-inferiority test (default: kendall_item; sample_accuracy with two systems; kappa "
-    "for labels).",
+    statistic="Statistic of the non-inferiority test. Default: kendall_item, with two systems sample_accuracy, and for "
+    "labels kappa.",
     margin="Non-inferiority margin, in units of the statistic.",
     positive="For rules on labels: the label that counts as success (see rates).",
     sampling="For rules on labels: how outputs were selected for human labels (random, by-judge or by-label).",
     resamples=f"Bootstrap resamples, at least {FEWEST_RESAMPLES}; rules on labels need none.",
     ledger="For rules on labels: file that records all candidates tested on the same labels (created if missing).",
-    ledger_digest="Digest that an earlier run reported; the command fails if the ledger does not contain this digest.",
+    ledger_digest="Digest of a ledger entry that an earlier run reported; without this entry in the ledger, the "
+    "command fails.",
     status="Report how many further candidates can be tested on the labels, and test nothing.",
 )
 def gate(
@@ -193,8 +195,8 @@ def gate(
 
     A rule holds if the interval of its statistic lies above the threshold, fails if the interval lies below, and is
     inconclusive otherwise. The intervals are computed as in `agreement`, and the intervals of all rules and aspects
-    hold jointly with probability `confidence`. `p_value` is adjusted in the same way: it is at most 1 - confidence if
-    and only if the interval excludes the threshold.
+    hold jointly with probability `confidence`. `p_value` is adjusted in the same way, so `p_value` is at most 1 -
+    confidence if and only if the interval excludes the threshold.
 
     Rules without human ratings (consistency, flip_rate, first_rate, agreement_within_order, repeat_agreement,
     failure_rate, judge_rate) have the intervals of `consistency` and `rates`, with Bonferroni's correction, and no
@@ -208,9 +210,9 @@ def gate(
     and outputs without a human label.
 
     With `ledger`, rules on labels are tested for one candidate after another on the same labels. These labels are
-    called a generation. The gate opens if the tests show that a candidate satisfies all rules. An opening is false if
-    the candidate does not satisfy all rules. In each generation, the probability of any false opening is at most
-    1 - confidence. With `ledger`, the result has no estimates.
+    called a generation. The gate opens if the tests show that a candidate satisfies all rules. The probability that, in
+    one generation, the gate opens for any candidate that does not satisfy all rules is at most 1 - confidence. With
+    `ledger`, the result has no estimates.
 
     References
     ----------

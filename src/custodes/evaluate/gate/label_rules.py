@@ -73,9 +73,9 @@ class LabelTest:
     output on the estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and
     trials if the statistic is a proportion of outputs that were selected at random. `objection` says why the interval
     must not decide the rule; it is empty if the interval may decide. If outputs were left out of a corrected rate,
-    `extremes` has the smallest and the largest values that labels of these outputs permit. `influence` is then the
-    influence on the smallest value, and `left_out` says why the left-out outputs may prevent a decision. `label` is the
-    positive label if the statistic depends on it.
+    `extremes` has the smallest and the largest value of the rate over all possible labels of these outputs. `influence`
+    is then the influence on the smallest value, and `left_out` says why the left-out outputs may prevent a decision.
+    `label` is the positive label if the statistic depends on it.
     """
 
     rule: GateRule
@@ -192,7 +192,7 @@ def label_tests(
         See `rates`.
     sampling : {'random', 'by-judge', 'by-label'}
     confidence : float
-        Confidence level; with few clusters, the increase of the design effect depends on it.
+        Confidence level; with few clusters, the design effect is increased, and the increase depends on this level.
     rng : numpy.random.Generator
     """
     if sampling != "random" and any(rule.against for rule in rules):
@@ -246,16 +246,14 @@ def _notes(
 def _objection(
     outputs: LabelledOutputs, judges: Sequence[JudgeLabels], settings: EstimateSettings, *, by_system: bool = False
 ) -> str:
-    """Return why the human labels must not decide a rule; empty if they may.
-
-    The reason is that `sampling` is 'random', but the outputs with a human label differ from the other outputs in the
-    labels of a judge. See `sampling_test`.
+    """Return why the human labels must not decide a rule, or an empty text. There is one possible reason: `sampling` is
+    'random', but the labels of a judge differ between the outputs with and without a human label (see `sampling_test`).
     """
     p_value, metric, group_text = sampling_test(outputs, judges, settings["sampling"], by_system=by_system)
     if not p_value < SAMPLING_ALPHA:
         return ""
     by_judge_advice_text = (
-        "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise "
+        "give sampling='by-judge' if these outputs are a random sample within each label of the judge; otherwise "
         if len(judges) == 1
         else ""
     )

@@ -147,10 +147,10 @@ class Ledger:
     def with_earlier_names(self, label_of_output: Mapping[str, str]) -> dict[str, str]:
         """Return the labels with the earlier names of renamed systems.
 
-        A system that is not in the ledger counts as renamed if its labels of all shared items equal the labels of an
-        earlier system that is not in `label_of_output`. Without the rule for renamed systems, the same labels would
-        start a new generation. Each earlier name belongs to at most one system, because otherwise labels of one system
-        would be lost.
+        A system that is new to the ledger counts as renamed under one condition: an earlier system is missing from
+        `label_of_output`, and both systems have equal labels on all shared items. Otherwise, renaming a system would
+        start a new generation with the same labels. Each earlier name belongs to at most one system, because otherwise
+        labels of one system would be lost.
         """
         earlier_labels_of_system, current_labels_of_system = _by_system(self.labels), _by_system(label_of_output)
         earlier_name_of_system = dict[str, str]()
@@ -240,7 +240,7 @@ class Ledger:
         ):
             raise InputError(
                 f"{file_name}: {len(missing_output_digests)} human labels of earlier runs are missing, or their "
-                "annotators are tied now; give all labels of the generation (for all systems), or replace at least "
+                "annotators are tied now; give all labels of the earlier runs (for all systems), or replace at least "
                 "half of the labels by new labels"
             )
         if label_entries[0].level != level:

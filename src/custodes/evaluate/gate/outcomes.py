@@ -35,7 +35,7 @@ MOST_TIMES = 20.0
 """Largest reported factor by which the number of items would have to grow."""
 
 DIGITS = 3
-"""Digits of interval bounds. With two digits, a bound would often be rounded to the threshold."""
+"""Number of digits of interval bounds. With two digits, a rounded bound would often equal the threshold."""
 
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

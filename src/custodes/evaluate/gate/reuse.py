@@ -28,11 +28,11 @@ from custodes.strict_json import digest
 OPEN, CLOSED, UNDECIDED, UNTESTED = "open", "closed", "inconclusive", "not tested"
 
 GAIN = 0.09
-"""Power is computed for a true value that exceeds the threshold by this difference, or by half of the distance from the
-threshold to the upper bound of the statistic if that is less."""
+"""Power is computed for a true value that exceeds the threshold by this difference. The difference is smaller if the
+threshold is close to the upper bound of the statistic: at most half of the distance between threshold and bound."""
 
 POWER = 0.5
-"""If the power is below this value, a gate that does not open is inconclusive."""
+"""If the power is below this value and the gate does not open, the outcome is inconclusive."""
 
 ADDED = 60
 """Number of new labels for which `status` states the effect on the power."""
@@ -45,7 +45,7 @@ TYPICAL_CORRELATION = 0.5
 
 
 LedgerAnswer = tuple[str, str, dict[str, Any], list[Note]]
-"""Outcome of a candidate, reason for the outcome, row of the table `ledger`, and notes. Estimates are not included."""
+"""Outcome of a candidate, reason for the outcome, row of the table `ledger`, and notes, without estimates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,8 +370,8 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
     until_text_with_added_labels = _until_text(ledger, sequence.count_further_candidates(tests_with_added_labels))
     event_text = f"true value {_gain(tests)} above the threshold"
     power_text = (
-        f"A {event_text} is detected with a probability above {POWER} {until_text}, if no further candidate opens the "
-        "gate."
+        f"A {event_text} is detected with a probability above {POWER} {until_text}. This holds until a further "
+        "candidate opens the gate."
         if until_text
         else f"The power is too low for a further candidate: a {event_text} would be detected with a probability of at "
         f"most {POWER}."

@@ -199,7 +199,7 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
     """Return the kind of the rules (see `FAMILIES`).
 
     The statistics of the rules determine the kind. If no rule names a statistic, the study determines the kind.
-    `statistic` and `not_worse_than` belong to a test of non-inferiority."""
+    `statistic` and `not_worse_than` are the arguments of a test of non-inferiority."""
     statistic_names = {name for name in (statistic, *(rule.statistic for rule in rules)) if name}
     statistics_of_kind = {
         kind: sorted(statistic_names.intersection(family))
@@ -214,7 +214,8 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
         ),
         (
             ALONE in statistics_of_kind and not_worse_than,
-            f"not_worse_than={not_worse_than!r} needs human ratings, but the other rules use none; use two gates",
+            f"not_worse_than={not_worse_than!r} needs human ratings, but the other rules need none; use two gates, "
+            "because all rules of a gate must be of one kind",
         ),
     )
     return next(iter(statistics_of_kind), "labels" if study.labels else SCORED)

@@ -32,16 +32,17 @@ from custodes.stats.strength.strengths import Strengths, TieModel, strengths
 from custodes.stats.strength.win_rates import PairRates, pair_rates, system_intervals, system_rates, unexplained_share
 
 NOT_RANDOM = 0.01
-"""Level of the tests of three assumptions of a correction. If a p-value is below this level, no correction is made.
+"""Level of the tests of the assumptions of a correction by a metric. If a p-value is below this level, no correction is
+made.
 
-The assumptions are: human comparisons are a random sample; their number agrees with the inclusion probabilities; the
-presentation orders of annotators are balanced.
+There are three assumptions: the human comparisons are a random sample, their number agrees with the inclusion
+probabilities, and the presentation orders of annotators are balanced.
 """
 
 FEWEST_DIFFERENT = 5
 """A correction requires this number of comparisons in which human ratings and the metric differ.
 
-With fewer, the errors of the metric cannot be estimated, and standard errors would be nearly 0."""
+With fewer such comparisons, the errors of the metric cannot be estimated, and standard errors would be nearly 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +142,9 @@ class CorrectedModel:
     """Human strengths, estimated from the human comparisons and all comparisons of a metric.
 
     If the model cannot be fitted, `model` is None and `reason` says why. `labels` is the number of comparisons that
-    both annotators and metric rated, and `battles` is the number of comparisons of the metric. If `order_averaged`,
-    annotators and metric saw outputs in different presentation orders, and the order is averaged out."""
+    both annotators and metric rated, and `battles` is the number of comparisons of the metric. `order_averaged` is true
+    if annotators and metric saw outputs in different presentation orders; the effect of the order is then averaged
+    out."""
 
     metric: str
     labels: int

@@ -43,11 +43,12 @@ from custodes.stats.strength.more_battles import MOST_GAIN, MOST_PAIRS
 from custodes.stats.strength.strengths import TieModel
 
 CORRECTED = "corrected:"
-"""This prefix and the name of a metric denote the human comparisons corrected by that metric."""
+"""Rater names that consist of this prefix and the name of a metric stand for human comparisons that are corrected by
+this metric."""
 
 FEW_RATERS = 3
-"""Up to this number of raters, the leaderboard displays all raters by default; with more raters, only the annotators
-and the best correction."""
+"""Up to this number of raters, the leaderboard displays all raters by default. With more raters, the leaderboard
+displays only the annotators and the best correction."""
 
 
 def best_corrected(board: Leaderboard) -> pl.DataFrame:
@@ -60,8 +61,7 @@ def best_corrected(board: Leaderboard) -> pl.DataFrame:
 
 
 def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of the annotators: uncorrected, and with the correction that saves most.
-
+    """Return the rows of the annotators, uncorrected and with the correction that replaces most human comparisons.
     Return all rows if there are few raters, or no annotators.
     """
     rater_series = board.systems["rater"]
@@ -109,8 +109,8 @@ class Leaderboard(Result):
         ),
         score(
             "strength",
-            "log odds of a win to a loss against a system of strength 0; the mean over all systems is 0. A bound is "
-            "null if the data do not determine it",
+            "log odds of a win to a loss against a system of strength 0; the mean over all systems is 0. A bound of "
+            "the interval is null if the data do not determine the bound",
             unit="log odds",
             interval=True,
         ),
@@ -169,24 +169,27 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "number of further comparisons (ties included), each in a new cluster, with which the joint test has 50 % "
-            "power to decide the pair, if the true difference is the observed one. Null if the pair is decided or not "
-            f"tested, if the data must grow by a factor above {MOST_GAIN:.0f}, if a cluster has several comparisons "
-            f"of the pair, or with over {MOST_PAIRS:,} pairs",
+            "number of further comparisons (ties included), each in a new cluster, that would give the joint test 50 "
+            "% power to decide the pair, if the true difference equals the observed difference. Null if the pair is "
+            "decided or not "
+            f"tested, if the data would have to grow by a factor above {MOST_GAIN:.0f}, if a cluster has several "
+            "comparisons "
+            f"of the pair, or if there are more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,
     )
     cycles: pl.DataFrame = table(
-        "One row per rater and group of systems whose significant wins, by `p_direct` of `pairs`, form a cycle.",
+        "One row per rater and group of systems that beat one another in a cycle, such as A > B > C > A. Only wins "
+        "that are significant by `p_direct` of the table `pairs` count.",
         label("rater", "as in `systems`"),
         label(
             "cycle",
-            "systems of the cycle: each system is significantly better than the next system; if the group has "
-            "several cycles, the cycle whose smallest win rate is largest",
+            "systems of the cycle: each system is significantly better than the next system. If the group has "
+            "several cycles, this is the cycle with the largest value of `win_rate`",
         ),
-        share("win_rate", "smallest win rate of a system of the cycle against the next system"),
-        p_value("p_direct", "largest p-value of the pairs of the cycle, adjusted for all pairs"),
+        share("win_rate", "smallest of the win rates of the systems of the cycle against the next system"),
+        p_value("p_direct", "largest of the p-values of the pairs of the cycle, adjusted for all pairs"),
     )
     interim: pl.DataFrame = table(
         "Last completed interim analysis of each pair, if the study was annotated with interim analyses.",
@@ -205,8 +208,8 @@ class Leaderboard(Result):
         essential=False,
     )
     leaders: pl.DataFrame = table(
-        "How few comparisons determine which system is strongest: one row for human ratings; without human ratings, "
-        "one row per metric.",
+        "How few comparisons determine which system is strongest. The table has one row for human ratings, or, "
+        "without human ratings, one row per metric.",
         label("rater", "as in `systems`"),
         label("leader", "the system with the greatest strength"),
         label("successor", "the system that leads after the smallest set of comparisons is removed (see `removals`)"),
@@ -264,13 +267,14 @@ class Leaderboard(Result):
         count("battles", "comparisons rated by the metric, between systems with human comparisons"),
         share(
             "saving",
-            "proportion of human comparisons that the metric replaces: 1 - variance with correction / variance without "
-            "correction; null if the human comparisons do not bound the strength of every system",
+            "proportion of human comparisons that the metric replaces, computed as 1 - (variance of the strengths "
+            "with correction) / (variance without correction); null if the human comparisons alone determine no "
+            "finite strength of some system",
         ),
         p_value(
             "p_random",
-            "p-value of the test that the human comparisons are a random part of all comparisons, as the "
-            "correction assumes; null if the study drew them at random or if probabilities are known",
+            "p-value of the test that the human comparisons are a random part of all comparisons, as the correction "
+            "assumes; null if the study drew the human comparisons at random, or if their probabilities are known",
             "p, random part",
         ),
         label("reason", "why there is no correction; otherwise empty"),
@@ -299,10 +303,10 @@ def leaderboard(
     -----
     A comparison consists of two outputs of one item that a rater scored or compared; scores are compared by the tie
     rule. `strength` follows the Bradley-Terry model with ties by Davidson: if the strengths of two systems differ by d,
-    the odds of a win to a loss are exp(d). The model adjusts for the presentation order if it is known and varies, and
-    for each of `covariates`: 'length' (log ratio of the numbers of words of two texts), or a rater (the scores in
-    standard deviations). Intervals treat clusters of items as independent. Intervals of ranks, groups and decisions
-    hold jointly for all systems of a rater.
+    the odds of a win to a loss are exp(d). The model adjusts for the presentation order if the order is known and
+    varies. The model also adjusts for each of `covariates`: 'length' (log ratio of the numbers of words of two texts),
+    or a rater (the scores in standard deviations). Intervals treat clusters of items as independent. Intervals of
+    ranks, groups and decisions hold jointly for all systems of a rater.
 
     The combined annotators are 'human'. If a metric rated comparisons that have no human ratings, the rater
     'corrected:METRIC' has human strengths that are estimated from the human ratings and the ratings of the metric. The
@@ -448,8 +452,8 @@ def _models(
 ) -> list[Model]:
     """Return the models of all aspects, human ratings first.
 
-    Raters used as covariates are left out. If `shares_overall_models`, a metric that rates outputs as a whole has one
-    model for all aspects.
+    Raters used as covariates are left out. If `shares_overall_models` is true, a metric that rates outputs as a whole
+    has one model for all aspects.
     """
     model_specs: list[Model] = []
     for comparison in comparisons:

@@ -80,8 +80,8 @@ def notes_on(
             (
                 "one-item",
                 min_n_clusters < 2,
-                f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no "
-                "intervals",
+                f"there is only one item or cluster{aspect_text}, so there are no intervals, which need several "
+                "clusters to resample",
             ),
             aspect=aspect,
         ),
@@ -190,7 +190,7 @@ def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     if not group_texts:
         return ""
     possessive_text = "its strength" if is_unbounded_system.sum() == 1 else "their strengths"
-    return f"{', '.join(group_texts)}, so one bound of {possessive_text} is unknown"
+    return f"{', '.join(group_texts)}, so the interval of {possessive_text} has only one known bound"
 
 
 def _list_systems(systems: Sequence[str], is_listed: Bools) -> str:

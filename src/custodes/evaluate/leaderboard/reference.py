@@ -19,7 +19,8 @@ EXTRAPOLATED = (
     f"fewer than {100 * FEWEST_ON_A_SIDE:.0f} % of the outputs are longer (or shorter) than the reference's output"
 )
 FEWEST_SYSTEMS = 2
-"""Minimum number of systems besides the reference. With only one, either system of the pair could be the reference."""
+"""Minimum number of systems besides the reference. With only one other system, either system of the pair could be the
+reference."""
 
 
 def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:

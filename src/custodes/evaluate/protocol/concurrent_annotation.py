@@ -39,8 +39,9 @@ class Ruling(NamedTuple):
 
     `n` is the number of answers, the sum of `wins`, `ties` and `losses` of the first system. `used` are the positions
     of the answers in the order of the pair. `decision` is 1, 0 or -1. `is_open` tells whether more answers are needed.
-    `low` and `high` are bounds of the margin. While the pair is open, the bounds hold simultaneously over all analyses.
-    After the pair has ended, the bounds hold for the final analysis, and the margin is the median-unbiased estimate.
+    `low` and `high` are bounds of the margin. While the pair is open, the bounds hold simultaneously for all interim
+    analyses. After the pair has ended, the bounds hold for the final analysis, and the margin is the median-unbiased
+    estimate.
     """
 
     pair: int
@@ -88,14 +89,13 @@ class PairState:
 
 
 class ConcurrentAnnotation:
-    """The state of a live protocol. A live protocol receives events and gives open questions and decisions.
-
-    The state uses no clock and no files. Each pair has a random order of items in `orders`; a position is an index in
-    this order. `systems` (pairs, 2) are the systems of each pair, `units` (items,) is the cluster of each item, and
-    `metric` (pairs, items) are preferences of the metric. An interim analysis of a pair uses the first usable (not
-    refused) positions of the order, and takes place when all these positions are settled. Answers at later positions
-    are ignored until then, so the speed of annotators has no effect. A pair proceeds without waiting for other pairs,
-    except in two cases:
+    """The state of a live protocol. A live protocol receives answers and returns open questions and decisions. The
+    state uses no clock and no files. Each pair has a random order of items in `orders`; a position is an index in this
+    order. `systems` (pairs, 2) are the systems of each pair, `units` (items,) is the cluster of each item, and `metric`
+    (pairs, items) are preferences of the metric. An interim analysis of a pair uses the first usable (not refused)
+    positions of the order, and takes place when all these positions are settled. Answers at later positions are ignored
+    until then, so the speed of annotators has no effect. A pair proceeds without waiting for other pairs, except in two
+    cases:
 
     - If the estimator uses all pairs, or if items that a pair may need share a cluster, interim analyses are common to
     all pairs.
@@ -196,8 +196,8 @@ class ConcurrentAnnotation:
         """Reopen refused positions, and return the reopened positions.
 
         Positions that a completed analysis excluded stay refused. The current analysis is determined again from the
-        first usable positions. Later positions that are answered or in `begun_positions` remain part of the analysis,
-        so the analysis may become slightly larger.
+        first usable positions. Later positions that have an answer, or that are in `begun_positions`, remain part of
+        the analysis. The analysis may therefore become slightly larger.
         """
         pair_state = self._pairs[pair]
         first_reopenable = pair_state.begin if pair_state.looks else 0
@@ -329,8 +329,8 @@ class ConcurrentAnnotation:
     def _start_next_looks(self) -> None:
         """Start the next analysis of every pair with a completed analysis, as far as the budget allows.
 
-        If the budget may not cover an analysis, the pair waits for the other pairs; then the pairs share the remaining
-        budget evenly.
+        If the budget may not cover the next analysis of all undecided pairs, the pair waits for the other pairs; then
+        the undecided pairs share the remaining budget evenly.
         """
         pair_looks = []
         for pair_index in range(len(self.n)):

@@ -83,8 +83,8 @@ class State:
 
     @cached_property
     def live_annotation(self) -> ConcurrentAnnotation:
-        """The questions and decisions after the answers of the state, which are replayed in an allowed order. Do not
-        change the object.
+        """The questions and decisions after the answers of the state; the answers are replayed in an order that the
+        protocol allows. Do not change the object.
 
         Answers that are not allowed in any order are left out.
         """
@@ -216,7 +216,7 @@ class Decision(NamedTuple):
     `decision` is '+' (system_a is better), '-' (system_b is better) or '=' (undecided). `annotations` is the number of
     annotations so far, and `is_open` tells whether more annotations are needed. `margin` and its bounds, `low` and
     `high`, come from the last interim analysis (None before the first analysis). While the pair is open, the bounds
-    hold simultaneously over all analyses. If the pair ended as planned, the bounds use stage-wise ordering.
+    hold simultaneously for all interim analyses. If the pair ended as planned, the bounds use stage-wise ordering.
     """
 
     system_a: str
@@ -244,8 +244,8 @@ def start(
     `protocol`.
 
     `metric` has the preferences of one rater on the same systems and items, for estimators that use a metric.
-    `clusters` is the document of each item. Every document gives one item before any document gives a second item.
-    Annotations that share a document have less weight.
+    `clusters` is the document of each item. The protocol takes one item from every document before it takes a second
+    item from any document. Annotations that share a document have less weight.
 
     >>> state = start(["A", "B"], ["i1", "i2", "i3"], stopping=Stopping(batch=2))
     >>> len(next_annotations(state))
@@ -301,7 +301,7 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     system_b is better, or None if the comparison cannot be judged. Answers may come in any order and in parts, and the
     systems of a pair may be swapped. When the interim analysis of a pair is complete, the pair is decided or continues
     with the next analysis. A pair waits for other pairs if the estimator uses all pairs, if answers share documents, or
-    at the end of a budget. `InputError` is raised for an answer that was not requested, and for an answer that
+    if the budget is nearly spent. `InputError` is raised for an answer that was not requested, and for an answer that
     contradicts a recorded answer.
 
     >>> state = record(start(["A", "B"], ["i1"]), [("i1", "B", "A", 1)])

@@ -81,7 +81,7 @@ class Plan(Result):
         STOPPING,
         score(
             "annotations",
-            "expected number of annotations per pair, and standard deviation over studies",
+            "expected number of annotations per pair, with its standard deviation over simulated studies",
             "Annotations a pair",
             sd=True,
         ),
@@ -152,12 +152,13 @@ def plan(
 
     Notes
     -----
-    Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have
-    the proportion of ties `tie_rate` (default 0.3). With a `pilot`, the pairs and the posterior distribution of their
-    outcome proportions come from the pilot. `channel` (3, 3) [human, metric] describes the
-    metric by counts or proportions ('ideal': as in Appendix E of the paper); with `metrics`, the channel is estimated
-    from the pilot. The metric rates all `items` and `metric_items` further items. If `stopping` or `estimator` has
-    several values, each combination has a row. The power of annotators alone is exact for a single analysis.
+    Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have the
+    proportion of ties `tie_rate` (default 0.3). With a `pilot`, the pilot gives the pairs and the posterior
+    distribution of their outcome proportions. `channel` is the confusion matrix of the metric, as counts or proportions
+    (3, 3): rows are human outcomes, columns are outcomes by the metric. The matrix of 'ideal' is that of Appendix E of
+    the paper. With `metrics`, the matrix is estimated from the pilot. The metric rates all `items` and `metric_items`
+    further items. If `stopping` or `estimator` has several values, the table `plan` has a row for each combination. In
+    the table `power`, the power of annotators alone is exact; it is the power of a single analysis.
 
     References
     ----------
@@ -177,7 +178,8 @@ def plan(
             *(
                 (
                     option_value != DEFAULTS[option_name],  # type: ignore[literal-required]
-                    f"{option_name} selects from a pilot study, but there is none; omit it, or give a pilot",
+                    f"{option_name} selects data from a pilot study, but no pilot is given; omit this argument, or "
+                    "give a pilot",
                 )
                 for option_name, option_value in setting.items()
             )
@@ -298,7 +300,8 @@ def _rows(
     estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table `plan`. For each rule, annotators alone come first, as the reference for savings."""
+    """Yield the rows of the table `plan`. For each rule, the first row is for annotators alone, with whom savings are
+    compared."""
     outcome_share_draws = world.possible
     reference_decisions = np.sign(outcome_share_draws[..., 0] - outcome_share_draws[..., 2]).astype(np.int8)
     for stopping in rules:

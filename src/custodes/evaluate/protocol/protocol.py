@@ -91,22 +91,22 @@ class Protocol(Result):
         *error_columns(
             "proportion of pairs with the same decision as with all annotations",
             "proportion of pairs that are decided for one system, although all annotations decide for the other system",
-            "proportion of pairs that are undecided, but decided with all annotations",
-            "proportion of pairs that are decided, but undecided with all annotations",
+            "proportion of pairs that the protocol leaves undecided, although all annotations decide them",
+            "proportion of pairs that the protocol decides, although all annotations leave them undecided",
             sd=True,
         ),
         difference(
             "gain",
-            "`correct` minus the `correct` of a fixed design, which divides the same number of annotations equally "
-            "among pairs and analyses each pair once; below 0, the fixed design is better",
+            "`correct` of this protocol minus `correct` of a fixed design, which divides the same number of "
+            "annotations equally among pairs and analyses each pair once; if below 0, the fixed design is better",
             "Gain over fixed",
             sd=True,
             best="high",
         ),
         score(
             "kld",
-            "Kullback-Leibler divergence of the estimated outcome rates from the rates in all annotations, mean over "
-            "pairs; null for estimators that give only a margin",
+            "Kullback-Leibler divergence between the outcome rates in all annotations and the rates that the "
+            "protocol estimates, averaged over pairs; null for estimators that give only a margin",
             "KLD (nats)",
             best="low",
         ),
@@ -133,7 +133,8 @@ class Protocol(Result):
         share("decided", "proportion of pairs decided with all annotations"),
         share(
             "self_agreement",
-            "proportion of pairs with the same decision when the clusters of all annotations are resampled",
+            "proportion of pairs with the same decision after the clusters of all annotations are resampled; a "
+            "ceiling for `correct`",
             "Self-agreement",
         ),
     )
@@ -176,10 +177,10 @@ def protocol(
     All pairs of systems start undecided. Each round adds annotations to each undecided pair. The order of the items is
     drawn for each pair and replication. A pair is decided when theta = P(p_win > p_loss) exceeds 1 - gamma/2 or falls
     below gamma/2. The protocol ends when every pair is decided, or when the items or the budget are used up. `stopping`
-    sets these rules; each rule has a row. The reference decisions use annotators alone, with the same threshold gamma
-    and all annotations. Each row also reports a fixed design with the same number of annotations, divided equally among
-    pairs and analysed once. Every cluster (document) gives one item before any cluster gives a second item. Annotations
-    that share a cluster have less weight.
+    sets these rules; each rule has a row in the table `protocol`. The reference decisions use annotators alone, with
+    the same threshold gamma and all annotations. Each row also reports a fixed design with the same number of
+    annotations, divided equally among pairs and analysed once. The protocol takes one item from every cluster
+    (document) before it takes a second item from any cluster. Annotations that share a cluster have less weight.
 
     With `metrics` 'none' (the default), only annotators are used. `ideal` simulates a metric with the confusion matrix
     of the paper. `null` permutes the systems within each cluster (or item).
@@ -257,7 +258,8 @@ def protocol(
 
 
 def _rng(root_seed: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
-    """Return a generator for an aspect and a purpose, so that results do not depend on other aspects or on threads."""
+    """Return a generator that is derived from an aspect and a purpose, so that results do not depend on other aspects
+    or on threads."""
     return np.random.default_rng([root_seed, zlib.crc32(comparison.aspect.encode()), purpose])
 
 
@@ -355,7 +357,7 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
         *not_random_note(
             comparison.metrics,
             random_part_p_values(comparison),
-            "so the results may not hold for items that are drawn at random",
+            "so the results may differ from results for items that are drawn at random",
             aspect=comparison.aspect,
         ),
     ]

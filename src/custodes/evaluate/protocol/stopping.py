@@ -31,7 +31,7 @@ class Stopping:
     `stop` sets when a pair is closed. With 'decided', a pair is closed if theta, the probability that p_win > p_loss,
     is above 1 - gamma/2 or below gamma/2; `boundary` may replace the limits for theta. With 'futility', a pair is also
     closed if the probability of a decision by the last interim analysis is below `futility`. Every round adds `batch`
-    annotations to each undecided pair. `looks` replaces `batch`: it lists the numbers of annotations per pair after
+    annotations to each undecided pair. `looks` replaces `batch`, and lists the numbers of annotations per pair after
     each round. `budget` is the maximum number of all annotations. `boundary` is the boundary for repeated analyses:
     'none' (as in the paper), 'pocock', 'obrien-fleming', or the |z| that every analysis requires.
 

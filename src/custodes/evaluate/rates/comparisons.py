@@ -23,14 +23,15 @@ from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
 EQUIVALENCE_MARGIN = 0.05
-"""Two systems may share error rates if both the TPR and the TNR of the systems differ by less than this value."""
+"""The error rates of a judge may be estimated jointly for several systems if both its TPR and its TNR differ by less
+than this value between the systems."""
 FEWEST_OF_LABEL = 10
 """Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3
 """Continuity correction of a difference of TPR or TNR, as a multiple of 1 / n1 + 1 / n2 for n1 and n2 human labels.
 
-With 10 to 15 labels, the probability of a false finding at level .05 is up to .094 without the correction, and up to
-.05 with the correction. With the multiple .5 of Yates (1934), this probability is up to .038, and fewer true
+With 10 to 15 labels and the level .05, the probability of a false finding is up to .094 without the correction, and at
+most .05 with the correction. With the multiple .5 of Yates (1934), the probability is at most .038, but fewer true
 differences are found.
 """
 ERROR_RATES = {"tpr": 1, "tnr": 0}
@@ -68,8 +69,8 @@ class DifferenceTest(NamedTuple):
     def interval(self, confidence: float) -> Interval:
         """Return the interval that excludes 0 if and only if `p_value` is at most 1 - `confidence`.
 
-        A bound is a draw or, if there are too few draws, comes from a normal approximation of the tail.
-        The correction for continuity extends both bounds, up to differences of 1.
+        A bound is one of the draws; if there are too few draws, the bound comes from a normal approximation of the
+        tail. The correction for continuity widens the interval on both sides, up to differences of 1.
         """
         from scipy.special import ndtri
 
@@ -118,9 +119,9 @@ def correlation(
     """Return the correlation of two estimates, from the influence of each output on each estimate.
 
     Influences (n,) are summed over clusters, whose positions are `units`. `cluster_multiplicities` (n,) is the number
-    of equal clusters that the cluster of an output stands for. The correlation r is shrunk by the factor r^2 / (r^2 +
-    its squared standard error), because a correlation that is too large by chance makes the interval of a difference
-    too short. The absolute value is limited to .99, so that the variance of the difference is positive.
+    of equal clusters that the cluster of an output stands for. If the correlation is too large by chance, the interval
+    of a difference is too short. Therefore, the correlation r is shrunk by the factor r^2 / (r^2 + s^2), where s is the
+    standard error of r. The absolute value is limited to .99, so that the variance of the difference is positive.
 
     >>> one, other = np.array([1.0, 0.0, -1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0])
     >>> correlation(one, other, np.array([0, 0, 1, 1]), np.ones(4))
@@ -156,7 +157,8 @@ def correlation(
 def rate_difference(
     first_rates: JudgeRates, second_rates: JudgeRates, outputs: LabelledOutputs, rng: np.random.Generator
 ) -> Floats:
-    """Return the difference of the corrected rates, (1 + draws,); shared clusters correlate the draws of the rates."""
+    """Return the difference of the corrected rates, (1 + draws,). If the two systems share clusters, the draws of their
+    rates are correlated."""
     if not np.isfinite(first_rates.corrected.value + second_rates.corrected.value):
         return np.full(2, np.nan)
     shared_correlation = correlation(first_rates.influence, second_rates.influence, outputs.unit, outputs.number)
@@ -230,9 +232,8 @@ def add_decisions(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of all metrics with adjusted p-values, decisions, error rates and the favoured system.
 
-    P-values and intervals are adjusted by Bonferroni's method. For the corrected difference, the family is the pairs
-    and labels of one metric. For error rates, the family is all metrics, pairs, labels and both
-    error rates.
+    P-values and intervals are adjusted by Bonferroni's method. Corrected differences are adjusted for the pairs and
+    labels of one metric. Error rates are adjusted for all metrics, pairs and labels, and for both error rates.
     """
     n_error_tests = max(1, sum(np.isfinite(test.p_value) for row in unadjusted_rows for test in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in unadjusted_rows if np.isfinite(row["p_value"]))

@@ -34,7 +34,7 @@ FEWEST_DESIGNED = 10
 
 
 UNSEEN = 0.01
-"""Level of the test of the hypothesis that annotators also labelled outputs without a label of the judge."""
+"""Level of the test of the hypothesis that annotators selected outputs regardless of whether the judge gave a label."""
 
 UNDEFINED = Interval(np.nan, np.nan, np.nan)
 
@@ -152,8 +152,8 @@ class JudgeRates:
     unjudged : array of shape (1 + draws, labels)
         Proportion of outputs that have each human label and no label of the judge: estimate and draws.
     pairs : StratifiedLabels or None
-        Outputs by the judge's label, for measures of agreement. With random sampling, stratum proportions come from
-        outputs with both labels. None if there is no judge.
+        Outputs by the judge's label, for measures of agreement. With random sampling, only the outputs with both labels
+        determine the proportions of strata. None if there is no judge.
     influence, human_influence : arrays of shape (n,)
         Influence of each output on the corrected rate, and on the rate by human labels.
     corrected, human, judge : Interval
@@ -161,8 +161,8 @@ class JudgeRates:
     n, n_labelled : int
         Number of outputs whose rate is estimated, and number of these outputs with a human label.
     n_both_labels, n_unjudged, n_left_out : int
-        Number of outputs with both labels; number of outputs without a label of the judge that count among the `n`
-        outputs; number of outputs without a label of the judge that do not.
+        Number of outputs with both labels; number of outputs without a label of the judge that are included in `n`;
+        number of outputs without a label of the judge that are not included in `n`.
     rarer : float
         Number of human labels with the less frequent label.
     judge_n, human_n : float
@@ -289,7 +289,7 @@ def judge_rates(
 ) -> JudgeRates:
     """Return the estimates for a judge.
 
-    Outputs without a label of the judge are one more stratum of the corrected rate. Such outputs are left out if
+    Outputs without a label of the judge form a further stratum of the corrected rate. Such outputs are left out if
     annotators labelled only outputs with a label of the judge (`has_only_judged`).
 
     Parameters

@@ -71,7 +71,7 @@ class JudgeLabels:
 def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[JudgeLabels]:
     """Yield each metric as a judge; if there is no metric, yield one judge named `human`.
 
-    Scores that are the confidence of a judge in its label are left out if a metric gives labels.
+    If a metric gives labels, scores that are the confidence of a judge in its label are left out.
 
     `threshold` turns scores into labels and requires two labels. `threshold` is a number, or a `ThresholdTarget` by
     which thresholds are cross-fitted. Without `threshold`, scores only form strata.
@@ -131,8 +131,8 @@ def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
 def sampling_test(
     outputs: LabelledOutputs, judges: Sequence[JudgeLabels], sampling: Sampling, *, by_system: bool
 ) -> tuple[float, str, str]:
-    """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, make
-    the test within each system, because systems may have different proportions of labelled outputs.
+    """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, each system is
+    tested separately, because systems may have different proportions of labelled outputs.
 
     Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of the
     judge with this p-value, and ` of SYSTEM` (or an empty text). The p-value is NaN if a random sample is not assumed:
@@ -160,8 +160,8 @@ def sampling_test(
 def sampling_p_value(outputs: LabelledOutputs, judge_labels: Floats) -> float:
     """Return the p-value of the test that each label of the judge is equally frequent with and without human labels.
 
-    If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label.
-    Each label has Fisher's exact test of counts divided by the design effect of clusters. The smallest p-value over
+    If annotators labelled outputs without a label of the judge, the missing label counts as a further label. Each label
+    is tested by Fisher's exact test, with counts divided by the design effect of clusters. The smallest p-value over
     labels is adjusted by Bonferroni's method. The result is NaN if all outputs, or no outputs, have human labels.
     """
     judge_labels = (

@@ -19,7 +19,8 @@ from custodes.stats.rates.scores import ThresholdTarget, roc
 from custodes.stats.ratios import ratio
 
 SEPARATING = 0.5
-"""If Youden's index is at least this value, scores count as scores of the judge's positive label."""
+"""If scores separate the judge's labels with a Youden index of at least this value, the scores count as scores of the
+positive label."""
 
 ROUNDING = 1e-9
 """Relative rounding error of a confidence."""
@@ -54,7 +55,7 @@ class JudgedOutputs:
     @property
     def wrong(self) -> Bools:
         """Whether the human label differs from the judge's label, (n,); False without a human label. A tie of
-        annotators differs from both labels, so that the bound of the disagreement holds."""
+        annotators counts as different from both labels, so that the upper bound of the disagreement holds."""
         return np.asarray(self.outputs.gold[np.arange(len(self.codes)), self.codes] <= 0.5)
 
     def is_confident(self, threshold: float) -> Bools:

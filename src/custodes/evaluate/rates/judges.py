@@ -31,8 +31,8 @@ MEASURES = {
     "tnr": "specificity: proportion of outputs with a negative human label to which the judge gives the negative label",
     "ppv": "positive predictive value: proportion of the judge's positive labels whose human label is positive",
     "npv": "negative predictive value: proportion of the judge's negative labels whose human label is negative",
-    "accuracy": "proportion of outputs with equal labels of judge and annotators",
-    "balanced_accuracy": "mean recall over the human labels",
+    "accuracy": "proportion of outputs to which judge and annotators give the same label",
+    "balanced_accuracy": "balanced accuracy: recall, averaged over the human labels",
     "f1": "F1 of the positive label; mean over labels if there are more than two",
     "mcc": "Matthews correlation coefficient",
     "kappa": "Cohen's kappa; quadratic weights for ordered labels",
@@ -53,7 +53,8 @@ PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
 MOST_OUTSIDE = 0.05
-"""A metric has the scale of the labels if at most this proportion of its scores lies outside the range of labels."""
+"""Scores of a metric may be on the scale of the labels if at most this proportion of the scores lies outside the range
+of the labels."""
 
 FEW_LABELS = 3
 """Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""
@@ -365,8 +366,8 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
         (
             "no-human-labels",
             not n_labelled,
-            "no output has a human label, so rates use the judge's labels alone and may be wrong; label a random "
-            "part of the outputs",
+            "no output has a human label, so rates are estimated from the judge's labels alone and may be wrong; "
+            "label a random part of the outputs",
         ),
         (
             "all-labelled",
@@ -420,14 +421,14 @@ def rate_notes(
     reason_text = (
         "because sampling='by-label' needs a label of the judge for every output"
         if sampling == "by-label"
-        else "because annotators labelled none of these outputs; let annotators label a random part of them"
+        else "because annotators labelled none of these outputs; let annotators label a random part of these outputs"
     )
     return build_notes(
         (
             "labels-of-a-judge-unchecked",
             bool(unlabelled_share_texts),
-            f"{judge.name}: {join_labels(unlabelled_share_texts)} have {stratum_text} that no human-labelled output of "
-            "the same system has; for these outputs, both human labels are assumed to be equally probable, so label "
+            f"{judge.name}: {join_labels(unlabelled_share_texts)} have {stratum_text} that no human-labelled output "
+            "of the same system has. For these outputs, both human labels are assumed to be equally probable; label "
             "some of these outputs",
         ),
         (

@@ -47,7 +47,7 @@ Target = Literal["corrected_rate", "tpr", "tnr", "difference"]
 """Quantities for which human labels can be allocated."""
 
 FEWEST = 5
-"""Minimum number of human labels for each label of the judge, if there are enough outputs with this label."""
+"""Minimum number of human labels of outputs with the same label of the judge, if there are enough such outputs."""
 
 POWER = 0.8
 """Power of the test of a difference."""
@@ -57,8 +57,8 @@ MOST_LABELS_ALONE = 10**7
 MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Weights of Neyman's allocation in its mixtures with proportional allocation; the best mixture is used.
 
-If human labels are few, Neyman's allocation gives too few of them to a label of the judge that is nearly always
-correct.
+If there are few human labels, Neyman's allocation gives too few of them to outputs with a judge label that is nearly
+always correct.
 """
 
 TYPICAL_LABELS = 200
@@ -74,11 +74,15 @@ class Labelling(Result):
         "each of the two systems needs this number.",
         label("slice", "value of the column `by`; null if `by` is not set"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
-        label("system", "the system, or both systems; empty for error rates, which are for all systems jointly"),
+        label(
+            "system",
+            "the system, or for a difference both systems; empty for error rates, which are estimated for "
+            "all systems jointly",
+        ),
         score("width", "width of the interval, or the difference that a test detects with a power of .8"),
         count(
             "labelled",
-            "number of existing human labels; for a difference, those of the system with fewer human labels",
+            "number of existing human labels; for a difference, the number for the system with fewer human labels",
             "Labels so far",
         ),
         count("by_judge", "number of labels needed if they are allocated by the label of the judge", "Labels needed"),
@@ -87,7 +91,7 @@ class Labelling(Result):
             "number of labels needed without the judge if outputs are drawn at random",
             "Without the judge",
         ),
-        label("reason", "reason if no number of labels is enough"),
+        label("reason", "why no number of human labels is enough"),
     )
     allocation: pl.DataFrame = table(
         "One row per slice, system and label of the judge: how many outputs to label next.",
@@ -141,7 +145,7 @@ def labelling(
     The human label is more uncertain for some labels of the judge than for others. Neyman's allocation selects more
     outputs with the more uncertain labels of the judge. The uncertainty is estimated from the existing human labels. If
     there are no human labels, the judge is assumed to have the accuracy `accuracy`; this assumption has the weight of
-    two labels. Give the new labels to `rates` with `sampling='by-judge'`.
+    two labels. To analyse the new labels, call `rates` with `sampling='by-judge'`.
 
     If `by` is set, each slice has a plan for its outputs alone, with the same width. Then call `rates` with the same
     `by`, and read its table `slices`. A rate over several slices would need weights, because the outputs of different
@@ -486,8 +490,8 @@ class _LabellingPlan:
             (
                 "outputs-without-judge-label",
                 self.n_unjudged,
-                f"{self.n_unjudged} outputs have no usable label of {self.metric} and are not in the plan; label a "
-                "random part of them too, so that rates includes them",
+                f"{self.n_unjudged} outputs have no usable label of {self.metric} and are not in the plan; also "
+                "label a random part of these outputs, because otherwise rates leaves them out",
             ),
             (
                 "nothing-to-label",

@@ -134,7 +134,7 @@ class LabelledOutputs:
         """Return the outputs with two labels: the positive label, and one label for all other labels.
 
         `positive` is a label, several labels with commas between them or, for ordered labels, a rule such as '>=4'. The
-        labels of several annotators stay combined as before.
+        labels of several annotators are not combined again.
         """
         is_positive_code = _positive_codes(self, positive)
         binary_gold_proportions = np.stack(
@@ -187,8 +187,8 @@ def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
 
 
 def _combine_binary_labels(outputs: LabelledOutputs, positive: str) -> LabelledOutputs:
-    """Return the outputs with two labels, which are combined over annotators. For instance, the labels 4 and 5 of two
-    annotators agree if `positive` is '>=4'."""
+    """Return the outputs with two labels. The labels of each annotator become positive or not before the annotators are
+    combined: for instance, the labels 4 and 5 of two annotators agree if `positive` is '>=4'."""
     binary_outputs = outputs.binarise_labels(positive)
     binary_codes = values_of_codes(outputs.annotated, _positive_codes(outputs, positive))
     gold_label_shares, human_agreement, human_alpha, notes = _gold(

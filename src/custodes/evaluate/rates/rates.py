@@ -88,7 +88,7 @@ class Rates(Result):
         ),
         count(
             "labels_saved",
-            "number of additional human labels that would be needed without the metric, for an interval of equal width",
+            "number of additional human labels that would give an interval of the same width without the metric",
             "Labels saved",
         ),
         label("reason", "reason for an undefined or uncertain rate", essential=False),
@@ -102,14 +102,14 @@ class Rates(Result):
         label("label", "label whose rate the row compares"),
         difference(
             "human_difference",
-            "difference of the rates by human labels alone; the intervals are simultaneous",
+            "difference of the rates by human labels alone; the intervals hold jointly for all pairs and labels",
             "Human labels alone",
             interval=True,
             essential=False,
         ),
         difference(
             "corrected_difference",
-            "difference of the corrected rates; the intervals are simultaneous for all pairs and labels of the metric",
+            "difference of the corrected rates; the intervals hold jointly for all pairs and labels of the metric",
             "Corrected difference",
             interval=True,
         ),
@@ -125,13 +125,13 @@ class Rates(Result):
         ),
         difference(
             "tpr_difference",
-            "TPR for system_a minus TPR for system_b; the intervals are simultaneous, like the tests",
+            "TPR for system_a minus TPR for system_b, with intervals adjusted in the same way as `p_tpr`",
             "TPR difference",
             interval=True,
         ),
         difference(
             "tnr_difference",
-            "TNR for system_a minus TNR for system_b; the intervals are simultaneous, like the tests",
+            "TNR for system_a minus TNR for system_b, with intervals adjusted in the same way as `p_tnr`",
             "TNR difference",
             interval=True,
         ),
@@ -151,7 +151,7 @@ class Rates(Result):
         ),
         label(
             "favoured",
-            "the system that the judge over-rates relative to the other system, if `p_tpr` or `p_tnr` is at most alpha",
+            "if `p_tpr` or `p_tnr` is at most alpha, the system that the judge over-rates relative to the other system",
         ),
     )
     slices: pl.DataFrame = table(
@@ -206,11 +206,15 @@ class Rates(Result):
             "number of annotators who are tested: each labelled 30 or more outputs that also have another human label",
             "Annotators",
         ),
-        score("epsilon", "margin by which the metric may be worse than an annotator, because a metric costs less"),
+        score(
+            "epsilon",
+            "margin by which the metric may be worse than an annotator; a margin is accepted because a "
+            "metric costs less",
+        ),
         share(
             "winning_rate",
-            "proportion of annotators for whom the test rejects the hypothesis that the annotator is better than the "
-            "metric by epsilon or more; the test treats clusters of items as independent",
+            "proportion of annotators whom the metric may replace: the test rejects the hypothesis that the "
+            "annotator is better than the metric by epsilon or more. The test treats clusters of items as independent",
             "Winning rate",
         ),
         flag("may_replace", "whether the winning rate is at least .5", "May replace"),
@@ -222,7 +226,7 @@ class Rates(Result):
         ),
         share(
             "winning_rate_outputs",
-            "winning rate if the test treats outputs as independent, as in Calderon, Reichart and Dror 2025",
+            "winning rate of the test in Calderon, Reichart and Dror 2025, which treats outputs as independent",
             essential=False,
         ),
         label("reason", "reason for an undefined test", essential=False),
@@ -303,7 +307,7 @@ def rates(
     -----
     The corrected rate is post-stratified: the rate of human labels within each label of the judge is weighted by the
     frequency of the judge's label. Outputs without a label of the judge (or with a label that is neither positive nor
-    negative) are one more stratum. If annotators labelled none of these outputs, the rates are only those of the other
+    negative) form a further stratum. If annotators labelled none of these outputs, the rates describe only the other
     outputs, and a note says so. The interval comes from the posterior under Jeffreys' prior; with
     `sampling='by-judge'`, the prior is neutral (pseudo-counts of 1/3). With `sampling='by-label'`, the judge's rate is
     corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and
@@ -313,8 +317,8 @@ def rates(
     Tests of TPR and TNR have a correction for continuity.
 
     If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
-    annotator, the test can reject the hypothesis that the annotator is closer to the other annotators than the judge,
-    by `epsilon` or more.
+    annotator, the null hypothesis is that this annotator is closer to the other annotators than the judge is, by
+    `epsilon` or more.
 
     References
     ----------

@@ -1,4 +1,5 @@
-"""Selection of judgements that replace human labels, selection of outputs to label, and alarm if a judge gets worse."""
+"""Selection of judgements that replace human labels, selection of outputs to label, and a warning if a judge gets
+worse."""
 
 from __future__ import annotations
 
@@ -34,10 +35,12 @@ CANDIDATES = 20
 """Number of thresholds that are tested; thresholds are quantiles of the confidence of all outputs."""
 
 CLASSES = (0.1, 0.25, 0.5)
-"""Quantiles of the confidence. They divide the outputs into classes if labels are allocated by expected error."""
+"""Quantiles of the confidence, which divide the outputs into classes. The classes are used if labels are allocated by
+expected error."""
 
 UNIFORM = 0.25
-"""Proportion of labels that is allocated to classes by size, so that classes with few errors have some labels."""
+"""Proportion of labels that is allocated in proportion to the size of classes, so that classes with few errors also
+have some labels."""
 
 FEWEST = 10
 """Minimum number of human labels for each class and label of the judge, if there are enough outputs."""
@@ -61,8 +64,9 @@ class Route(Result):
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
         score(
             "e_value",
-            "with `threshold`: largest value of the e-process that tests whether the disagreement exceeds the "
-            "acceptable value; it uses the human labels of accepted judgements, in the order of the rows",
+            "with `threshold`: largest value of an e-process (evidence that may be read after each label) that the "
+            "disagreement exceeds the acceptable value, from the human labels of accepted judgements in the order of "
+            "the rows",
         ),
         flag(
             "alarm",
@@ -91,9 +95,9 @@ class Route(Result):
     disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
     threshold="Accept judgements of at least this confidence, and test whether their disagreement with human labels "
     "rises above the acceptable disagreement (default: search for a threshold).",
-    audit="Proportion of accepted judgements that annotators also label, as an audit.",
-    add="Number of outputs to label, allocated by expected error (default: all outputs that are not accepted, and the "
-    "audit).",
+    audit="Proportion of outputs with an accepted judgement that annotators also label, as an audit.",
+    add="Number of outputs to label, allocated by expected error (default: all outputs whose judgement is not "
+    "accepted, and the audited outputs).",
     confidence="Confidence level of the upper bound of the disagreement.",
     alpha="Probability of a false alarm (with threshold).",
 )
@@ -118,8 +122,8 @@ def route(
     Notes
     -----
     The outputs with human labels must be a random part of the outputs. Thresholds are tested from the highest
-    confidence downwards until the upper bound of the disagreement (Clopper and Pearson) exceeds `disagreement`. The
-    probability is at least `confidence` that the true disagreement at the chosen threshold is at most `disagreement`.
+    confidence downwards until the upper bound of the disagreement (Clopper and Pearson) exceeds `disagreement`. With a
+    probability of at least `confidence`, the true disagreement at the chosen threshold is at most `disagreement`.
 
     There are four measures of confidence: a score of the judge's positive label, a column such as `judge_confidence`,
     the proportion of equal labels among repeats, and the proportion of judges that give the same label. With a score,
@@ -128,8 +132,9 @@ def route(
     The table `outputs` has the probability with which each output has a human label. If you give these probabilities as
     `probability` of items, `rates` estimates the rate from the judge's labels and the human labels.
 
-    If `threshold` is set, no threshold is searched. Human labels of accepted judgements, in the order of the rows, are
-    tested against `disagreement` by an e-process, which may be read after each label.
+    If `threshold` is set, no threshold is searched. Instead, an e-process tests whether the accepted judgements differ
+    from their human labels more often than `disagreement`. The labels are read in the order of the rows, and the
+    e-process may be read after each label.
 
     References
     ----------

@@ -46,7 +46,8 @@ def _estimated_rows(view: AspectResults) -> Iterator[tuple[Row, str]]:
 
 
 def _grade(agreement_row: Row, alpha_column: str) -> str:
-    """Return the statement on the reliability of single ratings that both bounds of the interval support."""
+    """Return the statement on the reliability of single ratings; both bounds of the interval must support the
+    statement."""
     low, high = agreement_row[f"{alpha_column}_low"], agreement_row[f"{alpha_column}_high"]
     if low is None:
         return "Without an interval, the agreement of the annotators cannot be judged."
@@ -60,6 +61,6 @@ def _grade(agreement_row: Row, alpha_column: str) -> str:
             ),
             (low >= RELIABLE, "Single human ratings are reliable."),
             (low >= TENTATIVE, "Single human ratings are reliable enough for tentative conclusions."),
-            (True, "It is inconclusive whether single human ratings are reliable."),
+            (True, "The data do not show whether single human ratings are reliable."),
         )
     )

@@ -93,8 +93,8 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     return applicable(
         (
             useless_aspects,
-            f"In these data, decisions by {metric} are no better than no decision on "
-            f"{_aspects_text(useless_aspects, views)}: use human ratings there.",
+            f"On {_aspects_text(useless_aspects, views)}, decisions by {metric} are no better in these data than no "
+            "decision: use human ratings there.",
         ),
         (findings, f"{metric} {names(findings)}."),
         (
@@ -122,7 +122,8 @@ def candidate(views: Sequence[AspectResults]) -> str:
 def _findings(views: Sequence[AspectResults], metric: str) -> list[str]:
     """Return the significant findings of partiality of a metric: `over-rates SYSTEM on ASPECT and ASPECT`.
 
-    A finding that does not occur on every aspect must be significant after adjustment for the number of aspects.
+    A finding that does not occur on every aspect is returned only if it is significant after adjustment for the number
+    of aspects.
     """
     system_views = _of_systems(views)
     aspects_and_p_of_finding = grouped(

@@ -102,7 +102,8 @@ def _cycle(cycle_row: Row) -> str:
 
 
 def _odds(odds: float | None, *, digits: int) -> str:
-    """Return odds as text; odds beyond 100 to 1 are only bounded, because data never determine them."""
+    """Return odds as text. Larger odds than 100 to 1 are written as a bound, because data do not determine such
+    odds."""
     if odds is None or 1 / LARGEST_ODDS <= odds <= LARGEST_ODDS:
         return number(odds, digits=digits)
     return f"over {LARGEST_ODDS}" if odds > LARGEST_ODDS else f"under {number(1 / LARGEST_ODDS)}"
@@ -150,7 +151,8 @@ def labels(view: AspectResults) -> Iterator[str]:
     """Yield sentences on undecided pairs, and on further comparisons that would decide which system is best.
 
     There is no forecast for a corrected leaderboard, for many systems, and for a system whose strength has an unknown
-    bound. Pairs with a system that ranks first come first, then smaller numbers.
+    bound. Pairs with a system that ranks first come first. All other pairs are sorted by the number of further
+    comparisons.
     """
     undecided_pairs = [
         (first_row, second_row)
@@ -182,8 +184,8 @@ def labels(view: AspectResults) -> Iterator[str]:
     if forecasts:
         forecast_texts = [f"about {float(f'{n_more:.2g}'):.0f} of {a} vs {b}" for a, b, n_more in forecasts]
         yield (
-            "If the true differences are as large as in these data, the following further human comparisons, each on a "
-            "new item, give 50 % power to show which system of a pair is better: "
+            "If the true differences are as large as in these data, a pair needs the following further human "
+            "comparisons, each on a new item, for 50 % power to show which system is better: "
             f"{names(forecast_texts[:MOST_NAMED])}. These comparisons do not decide other pairs."
         )
     elif top_pairs and len(view.top) > 1 and not view.split:

@@ -65,14 +65,14 @@ SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "labels": labels,
     "chance": chance,
 }
-"""Functions that yield the sentences on one aspect, by heading, in the order of display."""
+"""For each heading, in the order of display, the functions that yield the sentences on one aspect."""
 ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "design": overall.design,
     "best": overall.best,
     "trust": overall.trust,
     "weaknesses": overall.weaknesses,
 }
-"""Functions that yield the sentences on all aspects, by heading."""
+"""For each heading, the functions that yield the sentences on all aspects together."""
 OF_SYSTEMS = ("design", "best", "annotators", "labels")
 """Headings that need no metric."""
 NOT_OF_SIDES = ("best", "decisions", "favours", "labels")
@@ -91,8 +91,8 @@ class Verdict(Result):
         label(
             "kind",
             (
-                "subject of the statement: design, rates, best, annotators, trust, decisions, weaknesses, faults, "
-                "favours, slices, labels or chance"
+                "subject of the statement: `design`, `rates`, `best`, `annotators`, `trust`, `decisions`, "
+                "`weaknesses`, `faults`, `favours`, `slices`, `labels` or `chance`"
             ),
         ),
         label("text", "the sentence", ""),

@@ -1,4 +1,4 @@
-"""Rows of the results for one aspect, from which the sentences are written."""
+"""Rows of the results for one aspect; the sentences of the verdict are made from these rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EMPTY: Mapping[str, Result] = {
     kind.__name__.lower(): kind.from_parts([kind.part("")], ())
     for kind in (Agreement, Annotators, Consistency, Favoritism, Leaderboard, Ranking)
 }
-"""Empty results, which replace the results of omitted questions (for example for a study without metrics)."""
+"""Empty results for questions that are omitted, for example for a study without metrics."""
 Row = dict[str, Any]
 Statements = Iterable[tuple[str, Iterable[str]]]
 """Kinds of statements, each with the sentences of this kind."""
@@ -46,8 +46,9 @@ Value = TypeVar("Value")
 class AspectResults:
     """Rows of the tables of all results (by question) for one aspect, and values that several sentences use.
 
-    `standing` has the metrics sorted by agreement, with the best metric first. `board` has the systems sorted by their
-    rank by `judge`: either `human`, or `corrected:METRIC` for human ratings corrected with the first metric.
+    `standing` has the metrics sorted by agreement, with the best metric first. `board` has the systems sorted by rank.
+    The ranks are those by `judge`, which is `human`, or `corrected:METRIC` for human ratings corrected with the first
+    metric.
     """
 
     def __init__(self, results: Mapping[str, Result], aspect: str) -> None:

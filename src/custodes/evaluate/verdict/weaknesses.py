@@ -53,8 +53,8 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
 def decisions(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the decisions of the metric that agrees best.
 
-    A second sentence follows if leaving all pairs undecided would be at least as close to the human decisions. The
-    second sentence is omitted if annotators decide no pair.
+    A second sentence follows if decisions of the metric are no closer to the human decisions than no decision on any
+    pair. The second sentence is omitted if annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
     error_row = decisions_of(view, metric)
@@ -69,7 +69,8 @@ def decisions(view: AspectResults) -> Iterator[str]:
         f"{_TESTS[correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) on "
         f"{correct_text} of {plural(error_row['pairs'], 'system pair')}. A metric that decided no pair would reach the "
         f"same decision on {percent(error_row['undecided'])} of the pairs. {metric} reverses {reversed_text} of the "
-        f"pairs, misses a difference in {missed_text} and finds a difference that the annotators do not confirm in "
+        f"pairs, misses a difference in {missed_text} and finds a difference that the "
+        "annotators do not confirm in "
         f"{percent(error_row['insertion'])}."
     )
     if is_no_better_than_none(error_row):

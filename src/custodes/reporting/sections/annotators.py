@@ -29,23 +29,23 @@ LOOKS = (
     flag("is_open", "whether more answers on the pair are collected", "Open"),
     difference(
         "at_look",
-        "proportion of answers that prefer system_a minus proportion that prefer system_b; the interval "
-        "holds for repeated analyses",
+        "proportion of answers that prefer system_a minus proportion that prefer system_b; the interval stays valid "
+        "although the data are analysed repeatedly",
         "Margin",
         interval=True,
     ),
     count("refused", "refusals to judge a comparison of the pair", "Refused"),
 )
 INFLATED = (
-    "If an interim analysis decided a pair, the margin of the pair is too large on average: in simulations "
-    "with a true margin of 0.20, the mean margin was 0.46. Such a margin shows which system is better, but "
-    "not by how much."
+    "The margin of a pair that an interim analysis decided is too large on average: in simulations with a true "
+    "margin of 0.20, the mean margin of such pairs was 0.46. The margin shows which system is better, but not by how "
+    "much."
 )
 REPORTED = (
     *("excluded-annotators", "incomplete-looks", "second-opinions", "stopped-by-answers"),
     "invalid-verdict",
 )
-"""Rules of the displayed notes that come from reading the study and from selecting its data."""
+"""Rules of the displayed notes. The notes come from reading the study and from selecting its data."""
 
 
 def _ask(context: Context) -> Annotators:

@@ -37,10 +37,10 @@ GAP_TEXTS = {
         "predictions from all metrics and predictions from the human ratings of other aspects",
     ),
     "both": (
-        "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics, "
-        "because the metrics lack information, or because one annotator’s ratings of several aspects share errors",
-        "For these aspects, adding the human ratings of other aspects makes the prediction from all metrics worse, by "
-        "chance or for lack of data",
+        "For these aspects, human ratings of other aspects improve the prediction from all metrics. The metrics lack "
+        "information, or one annotator’s ratings of several aspects share errors",
+        "For these aspects, human ratings of other aspects make the prediction from all metrics worse, by chance or "
+        "because the data are few",
         "predictions from all metrics with and without the human ratings of other aspects",
     ),
 }
@@ -58,9 +58,9 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="ceiling-prediction",
             title="Prediction of human ratings",
             caption="Bars: Kendall τ-b between human ratings and held-out predictions. Whisker: interval from "
-            "resampled items. Grey tick: agreement of one half of the annotators with the other half. "
-            "Vermilion tick: the bound of a perfect predictor, which is below 1 because human ratings "
-            "are noisy.",
+            "resampled items. Grey tick: agreement of one half of the annotators with the other half. Vermilion "
+            "tick: the highest value that a perfect predictor can reach; it is below 1 because human ratings are "
+            "noisy.",
             alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
             spec=spec_of(bars(empty_rows(), result), width="container"),
             table="ceiling.prediction",
@@ -70,9 +70,9 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="ceiling-information",
             title="Information in other aspects that metrics lack",
             caption="Error of a lasso that predicts from the metrics and the human ratings of other aspects, "
-            "divided by the error of a lasso that predicts from the metrics alone. Below the dashed line, the other "
-            "aspects improve the prediction: they contain information that no metric has, or share errors with the "
-            "predicted aspect. Band: interval.",
+            "divided by the error of a lasso that predicts from the metrics alone. Below the dashed line, human "
+            "ratings of other aspects improve the prediction: these ratings contain information that no metric has, "
+            "or share errors with the predicted aspect. Band: interval.",
             alt="Lines of the ratio of errors against the penalty of the lasso, with one line for every aspect.",
             spec=spec_of(ratio_curve(empty_rows()), width="container"),
             table="ceiling.information",
@@ -81,8 +81,8 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="ceiling-forward",
             title=f"Adding one metric at a time{context.aspect_suffix}",
             caption="Each step adds the metric with the largest gain. Whisker: interval. Filled blue point: the "
-            "interval of the gain of this step is above 0. Vermilion point: this interval is below "
-            "0. Each interval is for one step, not for the whole path.",
+            "interval of the gain of this step is above 0. Vermilion point: the interval of the gain is below 0. "
+            "Each interval holds for one step, not jointly for the whole path.",
             alt="Line of the agreement of predictions with human ratings as metrics are added one by one.",
             spec=spec_of(steps(empty_rows()), width="container"),
             table="ceiling.forward",
@@ -259,7 +259,8 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
         if bound_row["attainable"] is None:
             if bound_row["split_half"] is not None and bound_row["split_half"] <= 0:
                 text += (
-                    " Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
+                    " Two halves of the annotators do not agree with each other, so it cannot be estimated how well "
+                    "a perfect predictor would agree with the annotators."
                 )
         elif _is_above_bound(row, bound_row):
             text += (

@@ -56,9 +56,9 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="combine-weights",
             title=f"Weights of the combined metric{aspect_suffix}",
             caption="Ridge regression on all items. A weight is the change of the predicted human rating from the "
-            "lowest to the highest score of a metric, if the other scores stay constant. Whisker: "
-            "interval from refits on resampled items. Metrics that are near copies of each other have "
-            "arbitrary weights: one may be negative while another is too large.",
+            "lowest to the highest score of a metric, if the other scores stay constant. Whisker: interval from "
+            "refits on resampled items. If metrics are near copies of each other, their single weights have no "
+            "meaning: one may be negative while another is too large.",
             alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
             spec=spec_of(
                 weights(empty_rows(), has_intervals=result.weights["weight_low"].count() > 0), width="container"
@@ -107,7 +107,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 def first_method(result: Combine) -> str:
-    """The name of the only method that is tested: the first method, which is chosen before any result is known."""
+    """The name of the first method. Only this method is tested, because it is chosen before any result is known."""
     return str(result.provenance.options["method"][0])
 
 

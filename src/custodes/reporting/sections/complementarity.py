@@ -21,15 +21,16 @@ HEAT_WIDTH = 760
 
 SIMILARITY_TEXTS = {
     "metric-metric": (
-        "Rankings by metrics are more similar to each other than to rankings by annotators. Together, the metrics "
-        "contain less information than their number suggests. Noise of the human ratings contributes to the difference",
+        "Rankings by metrics are more similar to each other than to rankings by annotators. The metrics together "
+        "therefore contain less information than their number suggests. Noise of the human ratings explains a part "
+        "of the difference",
         "Rankings by metrics are more similar to rankings by annotators than to each other, so the metrics err in "
         "different ways",
         "Rankings by metrics are not significantly more similar to rankings by annotators than to each other",
     ),
     "human-human": (
         "Human rankings on different aspects are more similar to each other than to rankings by metrics",
-        "Human rankings on different aspects are more similar to rankings by metrics than to each other",
+        "Human rankings on different aspects are less similar to each other than to rankings by metrics",
         "Human rankings on different aspects are not significantly more similar to each other than to rankings by "
         "metrics",
     ),
@@ -57,8 +58,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="complementarity-map",
             title="Complementarity of each pair of raters",
-            caption="Blue: similar rankings. Blank: unrelated. Vermilion: opposite rankings. Human ratings first, then "
-            "metrics, each ordered by similarity.",
+            caption="Blue: similar rankings. Blank: unrelated rankings. Vermilion: opposite rankings. Human ratings "
+            "come first, then metrics; both are ordered by similarity.",
             alt="Heat map of the complementarity of each pair of raters, humans first; the table below has the means.",
             spec=spec_of(heat_map(empty_rows(), result, width=HEAT_WIDTH)),
             table="complementarity.pairs",
@@ -71,8 +72,8 @@ def _figures(context: Context) -> Sequence[Figure]:
                     caption="The common ranking of all raters is subtracted first. Bars: proportion of the "
                     "remaining variance that each principal component explains. Blue line: cumulative "
                     "proportion. Dashed line: cumulative proportion if the same number of raters "
-                    f"had random rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters "
-                    "differ in few dimensions, not that they agree.",
+                    f"had random rankings. Grey line: {percent(SHARE)}. A steep blue line means that the differences "
+                    "of raters have few dimensions, not that the raters agree.",
                     alt="Bars and lines: variance of the raters' ranks that each principal component explains.",
                     spec=spec_of(variance_curve(empty_rows()), width="container"),
                     table="complementarity.components",

@@ -64,7 +64,7 @@ def _ask(context: Context) -> Consistency:
     result: Consistency = context.ask(consistency)
     if result.panels.height < 2 and all(result.to_frame(table_name).is_empty() for table_name in EXAMINED):
         raise InputError(
-            "the study has no verdicts and no texts, names no judge's own systems, and has no two "
+            "the study has no verdicts and no texts, does not say which systems are a judge's own, and has no two "
             "judges that can be compared with human ratings"
         )
     return result
@@ -106,7 +106,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             Figure(
                 id="consistency-calibration",
                 title="Calibration of {metric}",
-                caption="On the dashed line the judge is calibrated; below the line it is overconfident. "
+                caption="On the dashed line, the judge is calibrated; below the line, the judge is overconfident. "
                 "Whiskers: intervals from resampled items.",
                 alt="Line with whiskers: accuracy of the judge by its confidence.",
                 spec=spec_of(calibration(empty_rows())),
@@ -159,7 +159,8 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 
 def _untested_text(context: Context) -> str:
-    """Sentences on the kinds of fault that were tested, and on the kinds that these data cannot show."""
+    """Sentences on the kinds of fault that were tested, and on the kinds of fault that cannot be tested with these
+    data."""
     test_rows = context.results["consistency"].to_frame("findings").filter(pl.col("p_value").is_not_null())
     tested_kinds = test_rows["kind"].unique().to_list()
     tested_kind_names = [kind_name for kind, (kind_name, _) in NEEDS.items() if kind in tested_kinds]

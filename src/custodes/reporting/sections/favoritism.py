@@ -26,8 +26,9 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-accuracy",
             title="Accuracy and one-sidedness of errors",
-            caption="Circle: sample accuracy. Square: system accuracy. Metrics further right make fewer errors. For "
-            "metrics further down, more of the errors for and against a system cancel. Whisker: interval from "
+            caption="Circle: sample accuracy. Square: system accuracy. The further right a metric is, the fewer "
+            "errors it makes. The further down a metric is, the more its errors for and against a system cancel. "
+            "Whisker: interval from "
             f"resampled items. With more than {ALL_NAMED} metrics, only these are labelled: the metric that agrees "
             "best with the annotators, the chosen metric (bold), and the extremes.",
             alt="Scatter plot of mean absolute Favi-Score by sample and system accuracy, two points per metric.",
@@ -38,7 +39,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-partiality",
             title="Partiality of each metric to each system",
-            caption="Percentage points of win rate that quality does not explain. Orange: favoured. Blue: "
+            caption="Percentage points of win rate by the metric that the quality of the system does not explain. "
+            "Orange: favoured. Blue: "
             "disfavoured. Bold with a star: significant in a joint test of all metrics and systems. "
             "Question mark: inconclusive.",
             alt="Heat map of the partiality of every metric to every system, with the numbers in the cells.",

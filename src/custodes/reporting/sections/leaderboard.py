@@ -16,7 +16,7 @@ from custodes.reporting.section import ONE_SIDED, Context, Figure, Section, Sele
 from custodes.reporting.tables import build_selection_table, table_html
 
 PEOPLE, CORRECTED_PEOPLE = "human ratings", "human ratings, corrected by a metric"
-"""Labels of the raters in the first figure."""
+"""Displayed names of the raters in the first figure."""
 
 RATER_KINDS = (("human", HUMAN, "human ratings"), ("metric", "{metric}", "{metric}"))
 """Parts of the section. Each part has a name, the rater of its figures and tables, and the displayed rater name."""

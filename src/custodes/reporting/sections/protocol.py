@@ -15,7 +15,7 @@ from custodes.reporting.tables import table_html
 STOPPING = Stopping(looks=(10, 20, 40), boundary="pocock")
 
 FEWEST = 20
-"""Minimum mean number of annotations per pair. With fewer annotations, early stopping saves nothing."""
+"""Minimum number of annotations per pair, on average. With fewer annotations, early stopping saves nothing."""
 
 CAPTIONS = {
     "correct": "Each point is the mean over replications at one interim analysis. An undecided pair counts "

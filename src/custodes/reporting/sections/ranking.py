@@ -14,7 +14,8 @@ from custodes.reporting.section import Context, Figure, Section, SelectionTable,
 from custodes.reporting.tables import build_selection_table, table_html
 
 WINNERS = (
-    "Better systems are on top. A line between two systems is left out if other lines already connect them downwards. "
+    "Better systems are on top. A line between two systems is left out if a path of other lines already leads down "
+    "from one to the other. "
     "Systems whose wins form a cycle share a point (A ~ B)."
 )
 DIFFERENT = (

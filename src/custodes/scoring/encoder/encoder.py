@@ -23,8 +23,8 @@ KEPT = 2**30
 """Maximum size of cached embeddings in bytes. The least recently used embeddings are removed first."""
 
 PART = 500_000
-"""Maximum number of characters of texts that are encoded before the texts are compared. This limits memory, but still
-allows batches of texts of similar length."""
+"""Maximum number of characters of the texts that are encoded together before they are compared. The limit keeps the
+memory small, but is large enough for batches of texts of similar length."""
 
 LONG = 512
 """Maximum number of tokens per text for batches of the requested size. Batches of longer texts have fewer texts."""
@@ -56,8 +56,8 @@ class TextEmbeddings(NamedTuple):
 class Encoder:
     """A model with its tokenizer and a cache of embeddings.
 
-    `lent` are the CPU seconds of reused embeddings. Reused CPU seconds count as cost of the metric that reuses the
-    embeddings, so that the cost of a metric does not depend on the order of the metrics that share the model.
+    `lent` are the CPU seconds of reused embeddings. The CPU seconds of an embedding count as cost of every metric that
+    uses the embedding. The cost of a metric therefore does not depend on the order of the metrics that share the model.
 
     """
 

@@ -29,7 +29,8 @@ WEIGHTS = (("*.safetensors", "*.safetensors.index.json"), ("pytorch_model*.bin",
 """Weight files in order of preference."""
 
 PLACES = ("model.onnx", "onnx/model.onnx")
-"""Preferred paths of an ONNX model. If there is none, the only ONNX model in the folder or in `onnx/` is used."""
+"""Preferred paths of an ONNX model. If no file has such a path, the only ONNX model in the folder or in `onnx/` is
+used."""
 
 HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
 SECONDS = 20  # maximum time of a request to the hub

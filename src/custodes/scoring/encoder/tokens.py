@@ -20,11 +20,12 @@ OFFSET = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xlm-rob
 """
 
 SPACED = ("roberta", "gpt2")
-"""Model types that tokenize the first word like all other words only if a space precedes it; bert-score adds the space.
+"""Model types that tokenize the first word of a text like all other words only if a space precedes the word; bert-score
+adds this space.
 """
 
 NO_LIMIT = 1_000_000
-"""A limit of this number or more counts as no limit; transformers writes 10^30 if there is no limit."""
+"""A limit of at least this number counts as no limit, because transformers writes 10^30 for models without a limit."""
 
 
 class Tokens(NamedTuple):
@@ -48,8 +49,8 @@ class TextTokenizer:
     """Tokenizer of a model.
 
     A text gets at most `limit` tokens. Tokens with the ids `weightless` have no weight in BERTScore. As in bert-score
-    0.3.13, a text is stripped, and the tokens that begin and separate texts (`cls_token`, `sep_token`) have weight 0,
-    but other tokens may be matched with these special tokens.
+    0.3.13, white space around a text is removed. The tokens that begin and separate texts (`cls_token`, `sep_token`)
+    have weight 0, but other tokens may be matched with these special tokens.
     """
 
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:

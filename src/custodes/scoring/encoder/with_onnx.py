@@ -49,8 +49,8 @@ def providers(device: Device, available_names: Sequence[str]) -> list[tuple[str,
 def threads() -> int:
     """Return the number of threads of a model.
 
-    The number of threads is that of NumPy's linear algebra. NumPy's number respects OMP_NUM_THREADS, limits that
-    threadpoolctl sets, and the CPUs that are available to the process.
+    The number of threads is that of NumPy's linear algebra. NumPy's number depends on OMP_NUM_THREADS, on limits that
+    threadpoolctl sets, and on the CPUs that are available to the process.
     """
     from threadpoolctl import threadpool_info
 

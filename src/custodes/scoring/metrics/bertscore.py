@@ -34,7 +34,7 @@ COLUMNS = {"f": "F", "precision": "P", "recall": "R"}
 """Columns of a baseline file in the format of bert-score."""
 
 NO_REFERENCE = "a reference of the item is empty"
-NO_WEIGHT = "all tokens of a text have weight 0, because they occur in every reference"
+NO_WEIGHT = "all tokens of the output or of a reference have weight 0, because they occur in every reference"
 NO_VECTOR = "the model returned no vector of finite numbers for the output or a reference"
 NO_MEAN = "precision and recall have different signs, so there is no harmonic mean"
 

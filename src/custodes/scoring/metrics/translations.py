@@ -156,8 +156,7 @@ def _metrics(
     """Return the metric of outputs and the metric of systems.
 
     `make_sacrebleu_metric` creates the metric with checked options; it can also get `references`, which are then
-    counted only once. One description is for the score of an output, the other description is for the score of a
-    system.
+    counted only once. The two descriptions are for the score of an output and for the score of a system.
     """
     return tuple(
         Metric(

@@ -31,8 +31,8 @@ python = Path(os.__file__).parent
 def can_change_score(dotted_name, path):
     """Return whether the code of a module can change a score.
 
-    The code can change a score if the module belongs to the package of the function. The code of any other module can
-    also change a score, unless the module is part of Python, of an installed package or of the worker.
+    The code of a module of the package of the function can change a score. The code of another module can change a
+    score if the module is not part of Python, of an installed package or of the worker.
     """
     is_library_file = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
     return dotted_name.partition(".")[0] == name.partition(".")[0] or not (

@@ -21,14 +21,14 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     """Return the posterior of the win, tie and loss probabilities given human counts (..., 3), in closed form.
 
     The posterior of p is Dirichlet(counts + 1), and intervals are equal-tailed. If `confidence` is None, the bounds are
-    NaN, because computing them takes most of the time. `effective_draws` is always NaN, because nothing is drawn. No
-    other value is NaN: without ratings, the posterior is the prior.
+    not computed but NaN, because their computation takes most of the time. `effective_draws` is always NaN, because
+    nothing is drawn. No other value is NaN: without ratings, the posterior is the prior.
 
     >>> posterior = human_posterior(np.array([8, 1, 1]), confidence=0.95)
     >>> round(float(posterior.theta), 3), round(float(posterior.margin_low), 3)
     (0.989, 0.091)
 
-    Source: Deriu et al. 2023, Equation 3 and Section 3.4. The closed form of theta is ours.
+    Source: Deriu et al. 2023, Equation 3 and Section 3.4. The closed form of theta was developed for custodes.
     """
     from scipy.special import betaincinv
 
@@ -71,7 +71,7 @@ def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
     >>> float(human_theta(np.array(1), np.array(0)))
     0.75
 
-    Source: ours.
+    Source: developed for custodes.
     """
     from scipy.special import betainc
 
@@ -107,8 +107,8 @@ def _margin_quantile(tables: Floats, probability: float, mean: Floats, sd: Float
 def _margin_distribution(tables: Floats, margin: Floats) -> tuple[Floats, Floats]:
     """Return P(p_win - p_loss <= x) and the density at x, for tables (n, 3) and x (n,).
 
-    With w wins, t ties and l losses, p_win - p_loss = u (2 b - 1), where u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and
-    b ~ Beta(w + 1, l + 1) are independent. Only an integral over u > |x| is computed: for u < |x| the conditional
+    With w wins, t ties and l losses, p_win - p_loss = u (2 b - 1), where u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and b ~
+    Beta(w + 1, l + 1) are independent. The integral is computed only over u > |x|, because for u < |x| the conditional
     probability is 0 or 1.
     """
     from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy

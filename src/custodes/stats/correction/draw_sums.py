@@ -68,10 +68,10 @@ class DrawSums:
     def estimate(self, table_indices: Ints, *, cautious: bool = False) -> Estimate:
         """Return the estimates of the tables at some positions, without intervals.
 
-        The standard error of theta combines the standard error by the delta method with the effect of one more draw,
-        because an event that occurs in no draw may still be possible. The additional draw has the average weight
-        sum(w^2) / sum(w). If `cautious` is true, the additional draw has the largest weight, because the squared
-        weights alone underestimate the error if few draws dominate.
+        The standard error of theta has two parts: the standard error by the delta method, and the effect of one more
+        draw. The second part is needed because an event that occurs in no draw may still be possible. The additional
+        draw has the average weight sum(w^2) / sum(w). If `cautious` is true, the additional draw has the largest
+        weight, because the squared weights alone underestimate the error if few draws dominate.
         """
         weight_sum, weight_square_sum, better_weight_sum, better_weight_square_sum, *moment_sums = self.values[
             :, table_indices

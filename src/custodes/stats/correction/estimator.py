@@ -59,9 +59,8 @@ class Counts(NamedTuple):
         return Counts.from_rows(self.rows / divisor[..., np.newaxis])
 
     def distinct_tables(self) -> DistinctTables:
-        """Return the distinct tables, no two of which are mirror images, in the format of `from_rows`.
-
-        Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
+        """Return the distinct tables in the format of `from_rows`; of two mirror images, only one is returned. Equal
+        tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
         """
         tables = self.rows.reshape(-1, 15)
         return DistinctTables.from_tables(tables, tables[:, _MIRRORED_CELLS], shape=self.shape)
@@ -145,8 +144,8 @@ class Estimate:
     - `theta` (...): posterior or confidence probability that p_win > p_loss.
     - `effective_draws` (...): effective number of Monte Carlo draws; NaN if the estimator does not draw.
     - `theta_error` (...): Monte Carlo standard error of theta; 0 if theta is exact.
-    - `sd` (...): standard deviation of the margin. Without an interval, `sd` is always defined; with an interval, `sd`
-      may be NaN.
+    - `sd` (...): standard deviation of the margin. An estimate without an interval always has `sd`; in an estimate with
+      an interval, `sd` may be NaN.
     """
 
     p: Floats
@@ -292,8 +291,8 @@ class Estimator:
     - `estimate`: a function of `Counts`, or of `PairItems` if `needs_items` is true, and of `confidence`, `gamma` and
       `rng`. `gamma` is the error level of decisions; an estimator with Monte Carlo draws adds draws until the
       decision is clear.
-    - `point`: a function of `Counts` that returns the estimated margin, at least approximately. The design effect of
-    clusters is computed with the function `point`.
+    - `point`: a function of `Counts` that returns the estimated margin, at least approximately. This function is used
+      to compute the design effect of clusters.
     - `uses_metric`, `uses_people`: whether the estimator uses metric ratings and human ratings.
     - `adjusts_for_selection`: whether the estimate remains valid if items were selected for annotation by the metric's
       rating.

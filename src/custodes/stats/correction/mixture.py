@@ -8,8 +8,8 @@ item q_r = sum_h pi[h, r], and a human-only item p_h. Since dpi = prod p_h^2 dp 
 
 where N, m and a are the paired, metric-only and human-only counts. Draws come from a proposal in which q and the
 columns nu[., r] = pi[., r] / q_r are Dirichlet; their weights are the ratio of posterior and proposal. All tables share
-the same normal random numbers. Each table gets as many draws as its decision needs. If the weights of a table are too
-uneven, its draws are moved from the proposal to the posterior in steps (see `tempering_posterior`).
+the same normal random numbers. Each table gets as many draws as its decision needs. If a few draws of a table have
+nearly all the weight, the draws are moved from the proposal to the posterior in steps (see `tempering_posterior`).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def mixture_posterior(
     counts : Counts
         Tables (...) of counts or effective counts. An item with both ratings belongs to `paired` only.
     confidence : float or None
-        Level of the equal-tailed intervals. If None, there are no intervals, and theta is only as precise as the
-        decision requires.
+        Level of the equal-tailed intervals. If None, there are no intervals, and theta is only as precise as a decision
+        requires.
     gamma : float or None
         Error level of decisions. Draws continue until theta is four standard errors away from gamma / 2 and 1 - gamma /
         2, or `MOST_DRAWS` are reached. If None, draws continue until the standard error of theta is at most .005.
@@ -71,7 +71,8 @@ def mixture_posterior(
 
     References
     ----------
-    Deriu et al. 2023, Section 3.3 and Algorithm 1 (model, posterior and theta); the computation is ours.
+    Deriu et al. 2023, Section 3.3 and Algorithm 1 (model, posterior and theta); the computation was developed for
+    custodes.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Estimate, Estimator, PairItems, Remark, margin_of
 
 FEWEST_CLUSTERS = 20
-"""Minimum number of clusters for a reliable covariance; with fewer, no pair is decided."""
+"""Minimum number of clusters for a reliable covariance; with fewer clusters, no pair is decided."""
 
 ADDITIVITY_LEVEL = 0.05
 ADDITIVITY_FLIPS = 399
@@ -67,7 +67,7 @@ def pooled_margins(items: PairItems, *, n_flips: int, rng: np.random.Generator) 
     >>> pooled_margins(items, n_flips=99, rng=np.random.default_rng(0)).margin.round(3)
     array([0.725, 1.025, 0.3  ])
 
-    Source: ours; clusters and wild bootstrap: Cameron, Gelbach and Miller 2008.
+    Source: developed for custodes; clusters and wild bootstrap: Cameron, Gelbach and Miller 2008.
     """
     signs, systems = items.human, items.systems
     n_units = int(items.units.max(initial=-1)) + 1

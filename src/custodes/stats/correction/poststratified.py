@@ -24,8 +24,8 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
     The probability of human preference h is p_h = sum_r q_r nu[h|r]. The strata r are the three metric preferences and
     a fourth stratum of human ratings without metric ratings. q is Dirichlet with the number of items in each stratum,
     plus 1/3 for each metric preference. nu[.|r] is Dirichlet(counts of human preferences in the stratum + 1/3). q and
-    all nu[.|r] are independent. A stratum without annotations thus has equal prior probabilities of wins, ties and
-    losses, with the weight of one annotation. Metric-only items count only if at least one item has both ratings. The
+    all nu[.|r] are independent. In a stratum without annotations, wins, ties and losses are thus equally probable; this
+    prior has the weight of one annotation. Metric-only items count only if at least one item has both ratings. The
     result is never NaN: without ratings, all preferences are equally probable.
 
     >>> mean, variance = poststratified_moments(
@@ -34,7 +34,7 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
     >>> mean.round(3).tolist()
     [0.402, 0.229, 0.37, 0.032]
 
-    Source: ours; q and nu are also the factors of the proposal in the estimator `mixture`.
+    Source: developed for custodes; q and nu are also the factors of the proposal in the estimator `mixture`.
     """
     paired_counts, metric_only_counts, human_only_counts = (
         np.asarray(table_counts, dtype=np.float64) for table_counts in counts

@@ -20,14 +20,13 @@ def ppi_margin(counts: Counts) -> tuple[Floats, Floats, Floats]:
 
     Labels are +1, 0, -1. The metric's labels of all items predict the human labels with the power-tuning weight lambda,
     and the paired items correct the bias of this prediction (rectifier). Without metric-only items, the estimate is the
-    mean of the human labels. Human labels of items without metric labels give a second, independent estimate, whose
-    variance is computed from all human labels. The first and the second estimate are combined with inverse-variance
-    weights.
+    mean of the human labels. Items with a human label but no metric label give a second, independent estimate, whose
+    variance is computed from all human labels. The two estimates are combined with inverse-variance weights.
 
-    If the rectified labels do not vary at all, their variance cannot be estimated. One more item with the largest error
-    is then assumed, so that a few equal labels do not lead to a decision. With fewer than 50 human labels, the degrees
-    of freedom of t quantiles are the number of labels - 1. The margin is NaN without human labels; the error is NaN
-    with fewer than two human labels.
+    If the rectified labels do not vary at all, their variance cannot be estimated. Then a further item with the largest
+    possible error is assumed, so that a few equal labels do not lead to a decision. With fewer than 50 human labels,
+    the degrees of freedom of t quantiles are the number of labels - 1. The margin is NaN without human labels; the
+    error is NaN with fewer than two human labels.
 
     >>> margin, error, freedom = ppi_margin(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))

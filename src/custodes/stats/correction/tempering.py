@@ -28,17 +28,17 @@ def tempering_posterior(
     """Return the posterior (1,) of one table (15,) by sequential Monte Carlo.
 
     Draws from the proposal are moved under density * weight^t while t increases from 0 (proposal) to 1 (posterior).
-    Moves change the log probabilities of q and of each column nu[., r]. On the scale of log probabilities, the
-    metric-only items, however many, affect only q. With data augmentation (Gibbs), the steps would shrink with the
-    number of metric-only items, and chains would hardly move.
+    Moves change the log probabilities of q and of each column nu[., r]. On the scale of log probabilities, metric-only
+    items affect only q, whatever their number. With data augmentation (Gibbs sampling), steps would become smaller with
+    every metric-only item, and chains would hardly move.
 
     The 16 populations of 256 draws never exchange draws. The variation between populations gives the Monte Carlo error,
-    and their R-hat shows whether the populations converged. Moves at t = 1 continue until R-hat is at most 1.01 and
-    theta is precise enough for its purpose (see `is_precise_enough`), or until a limit is reached. If R-hat stays
-    larger, `theta_error` is the standard deviation between populations.
+    and their R-hat shows whether the populations converged. At t = 1, moves continue until R-hat is at most 1.01 and
+    theta is precise enough for its purpose (see `is_precise_enough`), or until a maximum number of moves is reached. If
+    R-hat stays larger, `theta_error` is the standard deviation between populations.
 
-    Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
-    (ter Braak 2006).
+    Source: developed for custodes, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of
+    differential evolution (ter Braak 2006).
     """
     populations = Populations(Counts.from_rows(table_row), np.random.default_rng([*seed, *stream_key(table_row)]))
     while populations.t < 1:

@@ -13,7 +13,8 @@ from custodes.stats.ratios import ratio
 LEAST_FAILURES = 5
 """Minimum number of failures for a test."""
 ENOUGH = 100
-"""Sampling stops once this number of draws are at least as extreme as the data: significance is then out of reach."""
+"""Sampling stops as soon as this number of draws are at least as extreme as the data, because the result can then no
+longer become significant."""
 NOTHING = 1e-12  # smaller sums of squares are rounding errors
 
 
@@ -33,7 +34,8 @@ def slot_test(
     >>> result.estimate.item(), round(result.p_value.item(), 4)
     (0.5, 0.0039)
 
-    Source: ours; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose the null likewise).
+    Source: developed for custodes; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose
+    the null likewise).
     """
     from scipy.special import ndtr, ndtri
 
@@ -88,7 +90,8 @@ def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, r
     >>> uneven_p(failed, np.array([np.arange(60.0)]), units=np.arange(60), n_draws=999, rng=rng)
     0.001
 
-    Source: Phipson and Smyth 2010 for the p-value; Kish 1965 for the design effect; the combination is ours.
+    Source: Phipson and Smyth 2010 for the p-value; Kish 1965 for the design effect; the combination was developed for
+    custodes.
     """
     n_failures, n_verdicts = int(is_failed.sum()), is_failed.size
     feature_sd = features.std(axis=1)

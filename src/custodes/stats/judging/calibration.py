@@ -123,7 +123,7 @@ def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
     [0.18, 0.36]
 
     Source: Spiegelhalter 1986, "Probabilistic prediction in patient management and clinical trials"; the case of
-    several verdicts on one outcome is ours.
+    several verdicts on one outcome was developed for custodes.
     """
     _, comparison_of_verdict = np.unique(comparisons, return_inverse=True)
     correctness_by_outcome = np.stack(
@@ -153,14 +153,14 @@ def estimate_overconfidence(
 
     The test uses Student's t, with clusters `units`. The variance of the number of correct verdicts is the larger of
     two values: `least_variance`, which the probabilities imply, and the estimate over clusters, with the factor of
-    `few_clusters`. So errors that verdicts of a cluster share are taken into account.
+    `few_clusters`. The test therefore accounts for errors that the verdicts of a cluster have in common.
 
     >>> right, units = np.repeat([1.0, 0.0], 50), np.arange(100)
     >>> result = estimate_overconfidence(np.full(100, 0.9), right, least_variance=9.0, units=units, confidence=0.95)
     >>> round(result.estimate.item(), 3), result.p_value.item() < 0.001
     (0.4, True)
 
-    Source: ours, with the variance of `correct_count_variance`.
+    Source: developed for custodes, with the variance of `correct_count_variance`.
     """
     mean_overconfidence = float(np.mean(verdict_confidences - correctness))
     residual_sum_of_cluster = np.bincount(units, weights=verdict_confidences - correctness - mean_overconfidence)
@@ -192,8 +192,8 @@ def expected_error(
     >>> expected_error(sure, right, np.zeros(40, dtype=int), units=np.arange(40))[0]
     0.0
 
-    Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks".
-    The expectation is the mean absolute value of a normal error (ours).
+    Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks". The
+    expectation is approximated by the mean absolute value of a normal error.
     """
     n_verdicts_of_bin, overconfidence = np.bincount(bin_of_verdict), verdict_confidences - correctness
     mean_overconfidence_of_bin = ratio(np.bincount(bin_of_verdict, weights=overconfidence), n_verdicts_of_bin)

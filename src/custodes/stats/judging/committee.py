@@ -60,7 +60,8 @@ def _greedy_committee(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]
 
 
 def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
-    """Majority vote: the side that more judges prefer, or a tie if there is none: (judges, ...) -> (...).
+    """Majority vote: the output that more judges prefer, or a tie if both are preferred equally often: (judges, ...) ->
+    (...).
 
     >>> majority(np.array([[1, 1], [1, 0], [-1, -1]])).tolist()
     [1, 0]

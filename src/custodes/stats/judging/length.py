@@ -1,13 +1,13 @@
 """Length bias: does a judge prefer the longer output more than annotators do?
 
-Human verdicts are a noisy measure of quality. If quality is correlated with length, a fair judge seems to prefer length
-even after adjustment for human verdicts, because human verdicts measure quality only imperfectly. With two annotators,
+Human verdicts are a noisy measure of quality. If quality is correlated with length, even a fair judge seems to prefer
+length after adjustment for human verdicts, because human verdicts measure quality with errors. With two annotators,
 quality is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
 variables). With one annotator, only bounds can be computed. Correlations are those of the latent normal variables
-behind verdicts (win, tie or loss). If a judge gives hardly any ties and annotators give many (or the reverse), their
-verdicts depend on quality through curves of different shapes. The latent correlations do not depend on the shapes of
-the curves. Correlations are computed within strata (pairs of systems), because quality over all pairs has a mixture
-distribution, which is not normal.
+behind verdicts (win, tie or loss). Latent correlations are used because judges and annotators may give ties with very
+different frequencies. Their verdicts then depend on quality by curves of different shapes, but latent correlations do
+not depend on these shapes. Correlations are computed within strata (pairs of systems), because quality over all pairs
+has a mixture distribution, which is not normal.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ effect), and latent normality does not hold."""
 
 MODEL_ERROR = 0.016
 """Standard deviation, in simulations, of the effect that non-normal quality (coarse ratings) has on a fair judge:
-about one point of margin. This value is combined with the standard error. Otherwise, the effect would be significant
-with many comparisons."""
+about one point of margin. This value is combined with the standard error. Without this value, the effect would be
+significant if there are many comparisons."""
 
 
 def length_bias(
@@ -167,8 +167,8 @@ def length_bias(
     combines the jackknife over clusters with `MODEL_ERROR`. The estimate is the difference on the scale of a
     correlation.
 
-    With one annotator, R_hh' is unknown, and the estimate assumes an annotator without noise. The interval and the
-    p-value are the least favourable over all possible values of R_hh', and the p-value is NaN if the sign of the
+    With one annotator, R_hh' is unknown, and the estimate assumes an annotator without noise. The interval is the
+    widest, and the p-value the largest, over all possible values of R_hh'. The p-value is NaN if the sign of the
     difference depends on R_hh'. All values are NaN if annotators hardly agree.
 
     >>> rng = np.random.default_rng(0)
@@ -182,7 +182,8 @@ def length_bias(
     >>> [(f"{abs(r.estimate):.1f}", bool(r.p_value < 0.001)) for r in result]
     [('0.0', False), ('0.5', True)]
 
-    Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
+    Source: developed for custodes. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer
+    1984.
     """
     is_informative_comparison = is_in_informative_stratum(
         (judge_verdicts != ABSENT) & np.isfinite(log_length_ratios), judge_verdicts, human_verdicts, strata

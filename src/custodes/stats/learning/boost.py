@@ -1,8 +1,7 @@
 """Gradient-boosted regression trees: XGBoost fits them, NumPy predicts with them.
 
-Fitted trees are nested nodes, which a model file contains directly. Predictions do not need XGBoost, so trees from an
-untrusted file never reach it. XGBoost must not get untrusted trees, because it does not validate nodes, and invalid
-nodes can crash the process.
+Fitted trees are nested nodes, in the form that a model file contains. Predictions do not use XGBoost, so that trees
+from an untrusted file are never passed to it: XGBoost does not validate nodes, and invalid nodes can crash the process.
 """
 
 from __future__ import annotations

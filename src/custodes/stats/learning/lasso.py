@@ -1,8 +1,8 @@
 """Lasso path: weights of columns at each penalty, and held-out errors.
 
 The path is computed here for two reasons. On HANNA with 197 columns, scikit-learn's coordinate descent takes 5 to 80
-times as long, which adds one to two minutes to `ceiling`. scikit-learn's least-angle regression stops early on some
-folds, and the errors are then wrong in the third digit.
+times as long, which adds one to two minutes to `ceiling`. scikit-learn's least-angle regression stops too early on some
+folds, so that the errors differ in the third digit.
 """
 
 from __future__ import annotations

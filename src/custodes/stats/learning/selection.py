@@ -100,8 +100,8 @@ def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     """Ranks, within each fold, of out-of-fold predictions by ridge regression on each single column.
 
     The prediction from a single column is a monotone function of the column. So the column itself is ranked, within the
-    limits of `scaling`. If the values of a column differ by many orders of magnitude, predictions would be equal in
-    floating point, but the ranks still differ.
+    limits of `scaling`. If the values of a column differ by many orders of magnitude, different values may have equal
+    predictions in floating point, but their ranks still differ.
 
     Parameters
     ----------
@@ -214,8 +214,8 @@ def nested_path(
 
     At each step of the path on all rows, a fold is predicted by ridge regression on the first columns of the fold's
     path. The total cost of these columns is at most the cost of the columns that were selected on all rows up to this
-    step. Without costs, both selections have equally many columns. So the predictions evaluate the selection procedure,
-    not only the selected columns.
+    step. Without costs, both selections have equally many columns. The predictions therefore evaluate the whole
+    selection procedure, and not only the selected columns.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 A rank sum is represented by a win rate: the proportion of the opponents that a system beats, averaged over items, where
 a tie counts half. With complete data, the win rate is (rank sum / items - 1) / (number of opponents). The opponents are
-the systems of the training part. So the scores of a system that is left out affect neither the features nor the target
-of the remaining systems.
+the systems of the training part. The scores of a system that is left out therefore affect neither the features nor the
+target of the other systems.
 
 Several functions share these arrays. `wins` (..., N, N) are results of `win_matrix`. `features` (p, N, N) and `target`
 (N, N) are results of `win_matrix`. `weights` (B, N) are bootstrap weights of systems.

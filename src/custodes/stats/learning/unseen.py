@@ -1,8 +1,9 @@
 """Agreement of predictions with annotators over a fixed set of pairs of outputs, for several kinds of held-out data.
 
 The results include the influence of each cluster of items, system, and data set. An output is compared with other
-outputs by a model that was not trained on the output's item. If requested, the model was not trained on the output's
-system or data set either. So all kinds of held-out data use the same pairs, and only the training data differ.
+outputs by a model that was not trained on the output's item. If requested, the model was also not trained on the system
+or the data set of the output. All kinds of held-out data therefore use the same pairs, and only the training data
+differ.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Partiality: does a metric rate a system higher or lower than the system's human ratings explain?
 
 The score of a fair metric depends only on the quality of an output, through one link function, and not on the system
-that wrote the output. If the metric's system means are plotted over the human means, they then lie on one curve. A
-system above the curve of the remaining systems is favoured, a system below it is disfavoured.
+that wrote the output. If the metric's system means are plotted over the human means, the points then lie on one curve.
+A system above the curve of the other systems is favoured, and a system below this curve is disfavoured.
 
 A distance from the curve can have four other causes: errors of human means, curvature of the link, favoritism for
 another system, and misfit of fair systems to a quadratic curve (because of another link, or other distributions of
@@ -38,8 +38,8 @@ _MISFIT_SCALE = 0.1
 _MISFIT_BOUND = 0.1
 """Scale of a second, half-normal prior of the misfit, in standard deviations of outputs.
 
-This prior makes much larger misfits implausible, so that a larger distance is attributed to favoritism, whatever the
-number of systems.
+With this prior, misfits much larger than this scale are implausible, so that a larger distance is attributed to
+favoritism, whatever the number of systems.
 """
 
 _MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
@@ -127,8 +127,8 @@ def partiality(
 
     References
     ----------
-    The method is ours. Errors in variables: Fuller 1987. Predictive distribution of a new unit in a random-effects
-    model: Higgins, Thompson and Spiegelhalter 2009, section 4.
+    The method was developed for custodes. Errors in variables: Fuller 1987. Predictive distribution of a new unit in a
+    random-effects model: Higgins, Thompson and Spiegelhalter 2009, section 4.
 
     Examples
     --------
@@ -213,8 +213,8 @@ class _Search:
     """The sequential test for one metric.
 
     `is_in_curve` (systems,) marks the systems to which the curve is fitted, `is_candidate` those that may still be
-    flagged. `rival_p_values` (systems,) has the p-value of each system whose distance may be explained by favoritism
-    for another system, NaN for all other systems.
+    flagged. If the distance of a system may be explained by favoritism for another system, `rival_p_values` (systems,)
+    has its p-value; otherwise NaN.
 
     `shifts` (systems,) are the distances of systems from the curve of the remaining systems, with `p_values`. The null
     distributions of the distances are mixtures of Student's t distributions with `standard_errors` and

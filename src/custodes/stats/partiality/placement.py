@@ -92,7 +92,7 @@ def largest_block(is_connected: Bools, is_present: Bools) -> Bools:
 def bend_of(latent_positions: Floats, positions: Floats) -> Floats:
     """Return scaled latent positions minus positions (systems,), both centred; the scale is fitted by least squares.
 
-    Positions by human ratings compress the differences of systems near a bound. A metric need not compress these
+    Positions by human ratings compress the differences of systems near a bound. A metric may or may not compress these
     differences, so the curve of a fair metric lies between positions and latent positions. The result is 0 if positions
     and latent positions are not positively correlated.
 

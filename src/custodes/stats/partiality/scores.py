@@ -43,8 +43,8 @@ fewer ratings, a large proportion equals the best rating by chance."""
 _TASTE_LEVEL = 0.99
 """Confidence level of the F test for annotators' individual preferences for systems.
 
-The variance of these preferences is added only if the test is significant. Without this condition, the added variance
-would reduce power.
+The variance of these preferences is added only if the test is significant. If the variance were always added, the power
+of the tests would be lower.
 """
 
 _TASTE_TAIL = 0.997
@@ -358,8 +358,8 @@ class ScoredPeople:
     """Human scores, with which the scores of each metric are compared in a placement.
 
     Human means are standardised. The metric's scores are mapped by rank to the distribution of the human means. The
-    unit and the outliers of the metric's scores then do not matter, and the link of a noisy but fair metric is nearly
-    straight.
+    result then does not depend on the unit and on outliers of the metric's scores, and the link of a noisy but fair
+    metric is nearly straight.
     """
 
     def __init__(self, annotator_ratings: Floats, *, units: Ints) -> None:

@@ -25,8 +25,9 @@ NEUTRAL_PRIOR = 1 / 3
 """Pseudo-count of each of two labels if the labelled outputs are sampled within the judge's labels (Kerman's neutral
 prior).
 
-With this prior, a stratum without errors shifts the rate less. Example: with 15 human labels in each of two strata, a
-rate of .02, and a TPR and TNR of .99, the coverage is .94 instead of .89. Intervals are narrower by 6 % on average.
+Compared with Jeffreys' prior, a stratum in which the judge makes no errors shifts the rate less. For example, with 15
+human labels in each of two strata, a rate of .02, and a TPR and TNR of .99, the coverage is .94 instead of .89.
+Intervals are narrower by 6 % on average.
 """
 
 Sampling = Literal["random", "by-judge", "by-label"]
@@ -273,7 +274,8 @@ def two_sided_p(draws: Floats) -> Floats:
 
     The p-value is below 1 - c if and only if the central interval of level c excludes 0. If all draws have the same
     sign, the p-value is at most the two-sided tail probability of a normal distribution with the mean and the variance
-    of the draws. The p-value can thus be small enough to stay significant after an adjustment for many tests.
+    of the draws. Because of this limit, the p-value can be small enough to be significant after an adjustment for many
+    tests.
 
     >>> float(two_sided_p(np.repeat([-1.0, 1.0], 50)))
     1.0

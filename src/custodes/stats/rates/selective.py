@@ -1,4 +1,5 @@
-"""Selective judging: which judgements may replace a human label, and an alarm if the judgements get worse.
+"""Selective judging: which judgements may replace a human label, and a test that gives an alarm if the judgements get
+worse.
 
 A judgement is accepted if the judge's confidence reaches a threshold. Annotators label the outputs whose judgements are
 not accepted.
@@ -11,7 +12,7 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats, Ints
 
 SPARE = 3
-"""Number of disagreements with which the first tested threshold would still pass.
+"""Number of disagreements that the first tested threshold may have and still pass the test.
 
 The sequence ends at the first threshold that fails. With a value of 0, a single disagreement among the most confident
 judgements could end the sequence: in simulations, the accepted proportion was lower by up to .2.
@@ -25,7 +26,8 @@ p + (1 - p) r.
 """
 
 START_EVERY = 25
-"""Number of labels between two moments at which a rise of the disagreement may begin."""
+"""In the hypotheses of the alarm, a rise of the disagreement may begin at moments that are this number of labels
+apart."""
 
 LARGEST_LOG = 700.0
 

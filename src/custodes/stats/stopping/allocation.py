@@ -22,9 +22,9 @@ def annotation_order(
 ) -> Ints:
     """Return a random order (pairs, items) of the items of every pair; items that are not available come last.
 
-    `units` (items,) is the cluster of each item. Every cluster gives one item before any cluster gives a second item,
-    because several annotations of one document contain less information. The order differs between pairs. With a common
-    order, the errors of pairs would be correlated, and results would be measurably worse.
+    `units` (items,) is the cluster of each item. In the order, one item of every cluster precedes the second item of
+    any cluster, because several annotations of one document contain less information. Each pair has a different order,
+    because a common order would correlate the errors of pairs and make results measurably worse.
 
     >>> order = annotation_order(np.array([[True, False, True]]), np.arange(3), np.random.default_rng(0))
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])

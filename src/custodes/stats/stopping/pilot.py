@@ -46,8 +46,9 @@ def posterior_shares(pilot: Pilot, *, n_draws: int, rng: np.random.Generator) ->
     u_a + u_b + a deviation of the pair. If there is no tie, the logit of the probability that the first system wins is
     s_a - s_b + a deviation of the pair. System effects have a t distribution, which allows outliers; deviations have a
     normal distribution. The standard deviations of system effects and of deviations are estimated on a grid, with a
-    prior that favours small deviations. A pair with ten annotations thus borrows strength from all pairs. If pairs
-    share items or documents, their errors are correlated, and all annotations get less weight.
+    prior that favours small deviations. The estimate for a pair with few annotations, such as ten, thus also uses the
+    annotations of all other pairs. If pairs share items or documents, their errors are correlated, and all annotations
+    get less weight.
 
     >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
     >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
@@ -57,7 +58,7 @@ def posterior_shares(pilot: Pilot, *, n_draws: int, rng: np.random.Generator) ->
     ((200, 3, 3), True)
 
     Source: Bradley and Terry 1952 with random effects; Laplace's approximation over a grid (Rue, Martino and Chopin
-    2009). The application to pilots is ours.
+    2009). The application to pilots was developed for custodes.
     """
     is_untied_annotation = pilot.sign != 0
     win_logit_draws = _logits(

@@ -24,7 +24,7 @@ def human_power(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamm
     >>> first.round(2).tolist(), second.round(4).tolist()
     ([0.86], [0.0])
 
-    Source: ours; the rule is that of Deriu et al. 2023, Algorithm 1.
+    Source: developed for custodes; the rule is that of Deriu et al. 2023, Algorithm 1.
     """
     from scipy.special import bdtrik
 

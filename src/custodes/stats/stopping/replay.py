@@ -121,7 +121,7 @@ def decide_fixed_design(answers: Answers, rule: Rule, *, n_total: Ints) -> NDArr
     In each replication, the annotations of all pairs, `n_total` (replications,), are divided equally among the pairs.
     Annotations come in the order of the sequential design. Each pair is analysed once, at the level of the rule.
 
-    Source: ours.
+    Source: developed for custodes.
     """
     from scipy.special import ndtri
 

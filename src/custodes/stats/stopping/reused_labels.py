@@ -18,9 +18,9 @@ from custodes.stats.rates.posterior import DRAWS
 BEFORE_OPENING = 0.8
 """Proportion of the level for candidates up to the first opening.
 
-The remaining level is for candidates after the first opening. If the remaining level were smaller, few later candidates
-could open the gate. If the remaining level were larger, a searcher who knows which candidates are barely good could
-exceed the level by testing near copies of a candidate that opened the gate.
+The remaining level is for candidates after the first opening. With a smaller remaining level, few later candidates
+could open the gate. With a larger remaining level, a user who knows which candidates are barely good could exceed the
+level by tests of near copies of a candidate that opened the gate.
 """
 
 REST_USED = 0.02
@@ -57,7 +57,8 @@ class NextTest:
 
     This is a multiplier bootstrap. With normal multipliers, the resampled statistics have a joint normal distribution
     with the correlation of the per-item results. The earlier statistics are drawn, and the next statistic is integrated
-    over its distribution given the earlier statistics. Probabilities far below 1 / `draws` are therefore resolved.
+    over its distribution given the earlier statistics. Probabilities far below 1 / `n_draws` can therefore be
+    estimated.
 
     Parameters
     ----------
@@ -123,8 +124,8 @@ def next_level(level: float, spent_levels: Sequence[float]) -> float:
     """Return the level of the next test, given the level of the whole path and the levels that earlier tests spent.
 
     A binomial test spends less than its level, because counts are whole numbers. Each later test may spend a part of
-    the unspent level. After a merge of two branches, the path may have spent more than the spending function allows.
-    The level is then 0 until the spending function allows more than was spent.
+    the unspent level. After a merge of two branches, earlier tests may have spent more than the spending function
+    allows. The level is then 0 until the spending function allows more than was spent.
 
     >>> round(next_level(0.04, []), 4), round(next_level(0.04, [0.0243]), 4), next_level(0.04, [0.03, 0.03])
     (0.0243, 0.0061, 0.0)

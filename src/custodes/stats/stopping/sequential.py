@@ -234,7 +234,7 @@ def sprt(
     The result is 1 for a good annotator, -1 for a bad annotator, and 0 if the test is undecided. `good` and `bad` are
     the accuracies to be distinguished. `alpha` is the maximum probability that a good annotator is ever classified as
     bad, `beta` the maximum probability that a bad annotator is ever classified as good. The test may be repeated after
-    every answer; stopping at the first 1 or -1 keeps the error rates `alpha` and `beta`.
+    every answer; the error rates `alpha` and `beta` hold if the test stops at the first 1 or -1.
 
     >>> [sprt(right, wrong) for right, wrong in ((3, 0), (4, 0), (0, 2), (1, 4), (10, 2))]
     [0, 1, 0, -1, 1]

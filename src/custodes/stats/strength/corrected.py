@@ -28,8 +28,8 @@ class CorrectedStrengths:
         Strengths with draws of their sampling error.
     saving : float
         Proportion of human ratings that the metric replaces: 1 minus the ratio of two mean variances of strengths: with
-        the metric, and with human ratings alone. NaN if a system won or lost everything by human ratings, so that its
-        strength is finite only because of a penalty.
+        the metric, and with human ratings alone. NaN if a system won or lost all comparisons by human ratings, so that
+        its strength is finite only because of a penalty.
     p_random : float
         P-value of 'the battles with human ratings are a random sample of all battles'. NaN if this cannot be tested, if
         the inclusion probabilities are known, or if battles were drawn `by_pair`.
@@ -71,7 +71,7 @@ def correct_strengths(
 
     Source: Angelopoulos et al. 2023, "Prediction-powered inference"; Angelopoulos, Duchi and Zrnic 2023, "PPI++" (power
     tuning); Zrnic and Candes 2024 (cross-fitting). Residuals of a model fitted to the metric, the shrinkage and
-    `by_pair` are ours.
+    `by_pair` were developed for custodes.
     """
     from scipy.sparse import csr_array, diags_array
 

@@ -90,11 +90,11 @@ def fit(
 ) -> Fit | None:
     """Return the maximum likelihood fit by Newton's method; None if there is no maximum, so that a penalty is needed.
 
-    The penalty adds battles to each kind in proportion to the leverage of the kind; half of them are won and half are
-    lost. Without ties, the penalty is that of Firth (1993), which keeps coefficients finite (Heinze and Schemper 2002;
-    Kosmidis and Firth 2021). `tilt` (p,) is added to the score, like additional wins. With a tilt, there may be no
-    maximum even with a penalty, and the result is then None. Raises InputError if covariates are linear functions of
-    the systems.
+    The penalty adds battles to each kind in proportion to the leverage of the kind; half of the added battles are won
+    and half are lost. Without ties, the penalty is that of Firth (1993), which keeps coefficients finite (Heinze and
+    Schemper 2002; Kosmidis and Firth 2021). `tilt` (p,) is added to the score, like additional wins. With a tilt, there
+    may be no maximum even with a penalty, and the result is then None. Raises InputError if covariates are linear
+    functions of the systems.
     """
     n_systems, weight_of_kind = len(component), kinds.outcomes.sum(axis=1)
     design = strength_design(kinds.first, kinds.second, kinds.covariates, n_systems)

@@ -1,4 +1,5 @@
-"""Number of further comparisons of a pair with which the joint test of all pairs would have 50 % power to decide it."""
+"""Number of further comparisons of a pair that would give the joint test of all pairs 50 % power to decide this
+pair."""
 
 from __future__ import annotations
 

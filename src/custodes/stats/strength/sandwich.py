@@ -28,7 +28,7 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     Each score is multiplied by (I - H A)^-1/2, where H is the information of the cluster and A the inverse of the total
     information. The covariance is then unbiased if the model holds (CR2). With a jackknife (CR3), intervals of 20
     systems with 200 battles would have a coverage of .98. If the leverage is small in all directions, a single factor
-    is used. In a direction in which only one cluster has information, the leverage is limited to .95.
+    is used. The leverage is limited to .95, for directions in which only one cluster has information.
 
     Source: Bell and McCaffrey 2002.
     """
