@@ -48,9 +48,9 @@ def test_exports_and_reports_use_completed_interim_analyses(tmp_path: Path) -> N
             answer(service, token, value)
         folder = export(path, tmp_path / "out")
         assert (pl.read_csv(folder / "battles.csv").height, pl.read_csv(folder / "answers.csv").height) == (4, 6)
-        assert (
-            "2 answers of incomplete interim analyses are left out; they count when the analysis is complete or the"
-        ) in (folder / "signature.txt").read_text()
+        assert ("2 answers of incomplete interim analyses are left out until the analysis is complete or the") in (
+            folder / "signature.txt"
+        ).read_text()
         assert last_interim_analyses(read(path))["n"].to_list() == [4]
         service.control("stop").result()
         assert (read(path).preferences.frame.height, n_waiting(path)) == (6, 0)

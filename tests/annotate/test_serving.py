@@ -109,7 +109,7 @@ def output_of_serve(study: Path, port: int) -> list[str]:
 def test_links_begin_with_the_given_address(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     default, elsewhere = "http://127.0.0.1:8080", "https://ask.example.org"
     assert link_starts(study, tmp_path / "a.csv") == [default]
-    assert f"links begin with {default}" in capsys.readouterr().err
+    assert f"links work only if the study is served at {default}" in capsys.readouterr().err
     assert link_starts(study, tmp_path / "b.csv", "--url", f"{elsewhere}/") == [elsewhere]
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

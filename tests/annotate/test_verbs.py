@@ -77,7 +77,7 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
         ("check bad.db", "not a study"),
         ("status nothing.db", "no such file"),
         ("invite study.db --annotators 0", "at least 1"),
-        ("invite study.db --annotators 1 -o texts.csv", "may hold links"),
+        ("invite study.db --annotators 1 -o texts.csv", "may contain links"),
         ("invite study.db --annotators 1 --url javascript:alert(1)", "--url 'javascript:alert(1)' is not allowed"),
         ("invite study.db --annotators 1 --url https://a.example/s?x=1", "give scheme and host only, such as https:"),
         ("invite study.db --annotators 1 --url https://[a", "give scheme and host only, such as https:"),

@@ -141,7 +141,11 @@ def test_a_callers_own_generator_is_not_replayed_into_other_numbers() -> None:
     assert outcome.provenance.seed is None
     assert json.loads(json.dumps(outcome.to_dict()))["provenance"]["seed"] is None
     with pytest.raises(
-        OptionError, match=("favoritism: a result computed with a generator cannot be repeated; pass a seed as rng")
+        OptionError,
+        match=(
+            "favoritism: a result that was computed with a generator cannot be repeated; compute the "
+            "result again with a seed as rng"
+        ),
     ):
         outcome.provenance.replay(study)
 

@@ -322,8 +322,8 @@ def test_notes_tell_of_the_first_method_and_of_directions() -> None:
     study = judged(scores).describe(raters=pl.DataFrame({"rater": ["BLEU"], "higher_is_better": ["false"]}))
     result = run_combine(study, method=("ridge", "best"))
     assert (
-        "the result contains the model of ridge, the first method; if you select another method by its score, this "
-        "score is optimistic" in rules(result)["first-method"]
+        "the result contains the model of ridge, the first method; if you choose another method because of its high "
+        "score, expect a lower score on new data" in rules(result)["first-method"]
     )
     assert "BLEU" in rules(result)["direction"]
     assert "first-method" not in rules(run_combine(planted()))

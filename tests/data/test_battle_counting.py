@@ -262,7 +262,7 @@ def unreadable(number: str, words: str, exception: str = "") -> str:
             PLAIN | {"kind": ["human", "boss"]},
             {},
             InputError,
-            f"1 rows have a kind that is neither human nor metric{CORRECT}",
+            f"1 rows have a kind other than human or metric{CORRECT}",
         ),
         (
             PLAIN | {"invalid": ["cut", ""]},
@@ -359,7 +359,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     counts = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in counts.notes] == [("place-or-column", 2)]
     assert counts.notes[0].message == (
-        "verdicts such as a, b are read as names of columns, whatever the presentation order; if the verdicts mean "
+        "verdicts such as a, b are read as names of columns, not as positions on the screen; if the verdicts mean "
         "positions, write the names of the systems"
     )
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes

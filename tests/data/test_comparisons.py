@@ -244,9 +244,9 @@ def test_what_needs_every_cell_is_refused_where_it_would_not_fit() -> None:
     with pytest.raises(
         cu.InputError,
         match=exactly(
-            "3000000 items x 1770 pairs of systems x 1 raters do not fit into memory, but this question needs every "
+            "3000000 items x 1770 pairs of systems x 1 raters do not fit into memory, but this question stores every "
             "pair on every item. Select fewer items, systems or metrics, or use leaderboard, favoritism, ranking, "
-            "correction or agreement, which read only comparisons in the data"
+            "correction or agreement, which store only the comparisons in the data"
         ),
     ):
         _ = table.signs

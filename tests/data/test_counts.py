@@ -173,9 +173,13 @@ def test_of_verdicts_of_people_and_metrics_the_same_is_told(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("leaderboard x.counts.json b.csv", "counts cannot be joined with other data; give a single file of counts"),
+        ("leaderboard x.counts.json b.csv", "counts cannot be combined with other data; give a single file of counts"),
         ("leaderboard x.counts.json --reader table", "the input is a file of counts (x.counts.json)"),
-        ("report x.counts.json", "this question needs the ratings of single items; pass the study instead of its"),
+        (
+            "report x.counts.json",
+            "this question needs the ratings of single items, which counts do not contain; pass "
+            "the study instead of its",
+        ),
     ],
 )
 def test_counts_are_the_only_input_of_a_command(
@@ -190,7 +194,7 @@ def test_counts_are_the_only_input_of_a_command(
     BATTLES.write_csv("b.csv")
     assert cli.run(words.split()) == 2
     assert message in capsys.readouterr().err.replace("\n", " ")
-    message = "leaderboard: counts cannot be joined with other data; give a single file of counts"
+    message = "leaderboard: counts cannot be combined with other data; give a single file of counts"
     with pytest.raises(OptionError, match=exactly(message)):
         cu.leaderboard(["x.counts.json", "b.csv"])
 

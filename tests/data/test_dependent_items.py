@@ -72,7 +72,7 @@ def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) 
     assert re.sub("p = [0-9.e-]+", "p", message) == (
         "most items were rated by only one of 5 annotators, and the annotators differ in their preferences among "
         "systems (permutation test, p). Items of one annotator are resampled as one cluster, so results generalise to "
-        "further annotators. More annotators narrow the intervals; more items have little effect"
+        "further annotators. More annotators make the intervals narrower; more items have little effect"
     )
     summary = cu.check(study).summary
     assert summary["clusters"][0] == 5
@@ -110,7 +110,9 @@ def test_results_of_two_annotators_hold_for_these() -> None:
     message = next(
         note.message for note in cu.leaderboard(study, resamples=20).notes if note.rule == "annotators-differ"
     )
-    assert message.endswith("Results describe only these annotators; general results need at least 3 annotators")
+    assert message.endswith(
+        "Results describe only these annotators; results about annotators in general need at least 3 annotators"
+    )
 
 
 def test_who_rates_the_same_items_is_no_cluster() -> None:

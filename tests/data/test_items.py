@@ -42,7 +42,8 @@ def test_rows_of_some_items_in_their_order() -> None:
         ({"item": ["a", "a"]}, "items.csv: the same item occurs twice, in rows 1, 2 (item 'a'); one row per item"),
         (
             {"item": ["a", "b"], "cluster": ["x", "x"], "n_outputs": [2, None]},
-            "items.csv: items of cluster 'x' have different n_outputs; a row stands for n_outputs equal clusters, so "
+            "items.csv: items of cluster 'x' have different n_outputs; n_outputs is the number of equal clusters "
+            "that a cluster stands for, so "
             "give all items of the cluster the same number",
         ),
         ({"item": ["a", ""]}, "items.csv: column 'item' is empty in row 2; fill in a label"),

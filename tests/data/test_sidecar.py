@@ -250,7 +250,7 @@ def test_what_a_stream_cannot_carry_is_told(working_folder: Path, capfd: pytest.
     assert scored("wer@first", "/dev/stdout") == 0
     message = (
         "lower scores are better for wer@first; a stream has no raters table, so "
-        "give --raters to the command that reads the stream"
+        "give a raters table (--raters) to the command that reads the stream"
     )
     assert message in capfd.readouterr().err
     write_table(SCORES, "s.csv")

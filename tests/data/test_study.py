@@ -174,7 +174,7 @@ def test_a_choice_of_groups_names_scores_of_whole_systems_that_it_leaves_out() -
     assert rules(source.select()) == {}
     (note,) = source.select(group="news").notes
     assert (note.rule, note.count) == (SYSTEM_SCORE_RULE, 1)
-    message = "group='news' excludes the scores of whole systems by corpus, as these scores belong to all items"
+    message = "group='news' leaves out the scores of whole systems by corpus, because these scores describe all items"
     assert note.message == message
 
 

@@ -178,7 +178,7 @@ def test_notes_count_half_and_contradictory_comparisons() -> None:
         Note(rule="torn-verdicts", message=excluded, count=2),
     ]
     used = (
-        "2 comparisons have verdicts of one rater that differ between presentation orders or repeats; the sign of the "
-        "mean verdict is used"
+        "2 comparisons have verdicts of one rater that differ between presentation orders or repeats; the mean "
+        "verdict decides"
     )
     assert merging_notes(0, 2, "mean") == [Note(rule="torn-verdicts", message=used, count=2)]

@@ -65,7 +65,8 @@ NOTES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
             "item-weights": "item weights apply to statistics of agreement; counts of wins, ties and losses "
             "(favoritism, ranking, correction, protocol) count every item once",
             "unequal-selection": "items were selected for human ratings with different probabilities for aspect "
-            "'tone'; only leaderboard and rates adjust for that, so this answer describes the items with human ratings "
+            "'tone'; only leaderboard and rates adjust for these probabilities, so this result describes the items "
+            "with human ratings "
             "and not all items",
             "items-without-annotators": "1 of 4 items have no human comparison of two outputs for aspect 'tone'",
         },
@@ -75,8 +76,8 @@ NOTES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
         {
             "all-ties": "human ratings tie on every pair for aspect 'tone', so correlations and decisions are "
             "undefined",
-            "one-item": "there is only one item or cluster for aspect 'tone', so it cannot be resampled and there are "
-            "no intervals",
+            "one-item": "there are no intervals for aspect 'tone', because there is only one item or cluster to "
+            "resample",
         },
     ),
     "human verdicts": (
@@ -131,7 +132,7 @@ NOTES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
     "ranking of one cluster": (
         lambda: cu.ranking(study_of(scores_of(0, items=4, systems=3)).describe(items=ONE_CLUSTER), resamples=0),
         {
-            "one-item": "there is only one item or cluster, so it cannot be resampled and there are no intervals",
+            "one-item": "there are no intervals, because there is only one item or cluster to resample",
             "one-cluster": "3 pairs of systems have ratings in only one cluster, so the variance cannot be estimated",
         },
     ),
@@ -155,7 +156,7 @@ NOTES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
         {
             "no-pairs": "there are no two raters to compare for human-human; human_raters='annotators' compares the "
             "annotators one by one",
-            "one-item": "there is only one item or cluster, so nothing can be resampled and there are no intervals",
+            "one-item": "there are no intervals, because there is only one item or cluster to resample",
             "weights-unused": "item weights affect the components, but not utterance-level distances",
         },
     ),

@@ -73,7 +73,9 @@ def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Pat
         "8 of 18 (44%). Decisions on these pairs depend on the remaining comparisons; read the"
     ) in message
     (note,) = problems.filter(rule="invalid-verdict")["message"]
-    assert note == ("ended.db: 8 comparisons could not be rated by the annotator and count as not rated (other 8)")
+    assert note == (
+        "ended.db: 8 comparisons could not be rated, according to the annotator, and count as not rated (other 8)"
+    )
     looks = last_interim_analyses(cu.read(finished))
     assert looks.select("refused", "least", "most").row(0) == (8, (4 - 8) / 18, (4 + 8) / 18)
     assert looks_sentences(looks)[-1].endswith("would not support the decision on Aster and Birch.")

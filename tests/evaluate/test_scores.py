@@ -161,5 +161,5 @@ def test_annotators_without_common_outputs_are_not_compared() -> None:
     assert problems.select("severity", "message").row(0) == (
         "warning",
         "120 outputs have no mean human score, because no common outputs link their annotators to the annotators of "
-        "other outputs of the item; let some annotators rate outputs of both sets",
+        "other outputs of the item; let some annotators rate outputs of both groups of annotators",
     )

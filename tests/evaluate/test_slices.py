@@ -203,9 +203,11 @@ def test_by_is_refused_where_nothing_is_compared_between_slices() -> None:
             summary(humans, by="group", resamples=0)
         with pytest.raises(cu.CustodesError, match="by='topic': no such column"):
             summary(humans, by="topic", resamples=0)
-    with pytest.raises(TypeError, match="'by': This question compares no slices; .*group='NAME'"):
+    with pytest.raises(TypeError, match="'by': This question does not compare slices; .*group='NAME'"):
         cu.leaderboard(humans, by="group")  # type: ignore[call-arg]
-    with pytest.raises(cu.CustodesError, match=r"option: .*--by. This question compares no slices; .* --group 'NAME'"):
+    with pytest.raises(
+        cu.CustodesError, match=r"option: .*--by. This question does not compare slices; .* --group 'NAME'"
+    ):
         call(app(), ["leaderboard", "demo", "--by", "group"])
 
 

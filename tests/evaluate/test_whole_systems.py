@@ -98,8 +98,8 @@ def test_a_group_without_them_says_why() -> None:
     with pytest.raises(
         InputError,
         match=exactly(
-            "study: the selected metrics have no ratings; metrics: corpus; group='news' excludes the scores "
-            "of whole systems by corpus, as these scores belong to all items"
+            "study: the selected metrics have no ratings; metrics: corpus; group='news' leaves out the scores "
+            "of whole systems by corpus, because these scores describe all items"
         ),
     ):
         cu.agreement(study(PEOPLE, CORPUS).describe(items=items), group="news", **QUICK)

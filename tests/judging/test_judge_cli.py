@@ -87,7 +87,9 @@ def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> No
     lines = result.out.splitlines()
     assert lines[0] == "24 queries and 24 requests; 24 requests have no reply yet"
     assert lines[1].endswith("about 216 output tokens expected, at most 480")
-    assert lines[2].startswith("assumptions: no request is sent again because of an unreadable reply, and 9 tokens per")
+    assert lines[2].startswith(
+        "assumptions: all replies are readable, so that no request is repeated, and 9 tokens per"
+    )
     assert lines[3] == "cost: about $0.0064 expected, at most $0.0090; a batch costs about half (price: given)"
     sampled = custodes(*command(server, "--dry-run", "--pairs", "sample:2"))
     assert sampled.err == "custodes: note: 2 of 4 items are judged for each pair of systems\n"

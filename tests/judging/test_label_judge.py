@@ -203,7 +203,7 @@ def test_aspects_without_labels() -> None:
         ({"labels": [f"w{n}" for n in range(21)]}, "give 2 to 20 words"),
         ({"labels": "pass,fail,Pass"}, "labels must differ"),
         ({"labels": "not good,not-good"}, "labels must differ"),
-        ({"labels": "good,n/a"}, "'n/a' means an empty cell"),
+        ({"labels": "good,n/a"}, "'n/a' is read as an empty cell"),
         ({"labels": "pass,yes"}, "give one of each"),
         ({"labels": "1,2,3"}, "labels must not be numbers"),
         ({"labels": "a\0,b"}, "single lines without NUL"),

@@ -171,8 +171,8 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
         " aspects: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
         "On these aspects, predictions from all metrics and predictions from the human ratings of other aspects do"
         " not differ significantly: fluency.",
-        "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics, because"
-        " the metrics lack information, or because one annotator’s ratings of several aspects share errors: coherence"
+        "For these aspects, human ratings of other aspects improve the prediction from all metrics. The metrics lack "
+        "information, or one annotator’s ratings of several aspects share errors: coherence"
         " (difference in τ-b 0.20 [0.10, 0.30]).",
         "On these aspects, predictions from all metrics with and without the human ratings of other aspects do not"
         " differ significantly: fluency.",
@@ -211,7 +211,8 @@ def test_a_bound_that_the_annotators_do_not_determine_has_no_value(demo_report: 
     )
     result = replace(predicted, annotators=undetermined)
     assert prediction_texts(result)[0][1].endswith(
-        "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
+        "Two halves of the annotators do not agree with each other, so it cannot be estimated how well a perfect "
+        "predictor would agree with the annotators."
     )
     html = html_of(CEILING, context(demo_report, ceiling=result))
     row = html[html.index("a perfect predictor</td>") :].partition("</tr>")[0]

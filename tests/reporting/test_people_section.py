@@ -78,7 +78,7 @@ def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) 
         "Interim analyses",
         "Number and agreement of annotators",
         "excluded annotators, the data no longer support the earlier decision on Birch and Cedar",
-        "a true margin of 0.20, the mean margin was 0.46",
+        "a true margin of 0.20, the mean margin of such pairs was 0.46",
     ):
         assert phrase in section.replace("\u00a0", " "), phrase
     assert "Competence of annotators" not in section  # no annotator shares enough tasks with others

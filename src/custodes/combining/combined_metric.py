@@ -186,7 +186,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             reject(
                 (
                     model.digest != model._computed_digest(),
-                    "the file was edited: its content does not match its digest (only the field `name` may be edited)",
+                    "edited by hand: the content of the file does not match its digest (only the field `name` may be "
+                    "edited)",
                 ),
                 (not model.name.strip(), "the field name is empty"),
                 error=InputError,

@@ -455,8 +455,7 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         (
             "one-item",
             1 if comparison.design.n_units < 2 else 0,
-            f"there is only one item or cluster{suffix}, so there are no intervals, which need several clusters to "
-            "resample",
+            f"there are no intervals{suffix}, because there is only one item or cluster to resample",
         ),
         (
             "verdicts-only",

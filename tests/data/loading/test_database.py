@@ -104,8 +104,8 @@ def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     message = fault(path)
     expected = (
-        "in the same folder holds changes that are not in s.db yet; close the program that writes the file, or read a "
-        "copy: sqlite3 s.db '.backup copy.db'"
+        "in the same folder contains changes that are not in s.db yet; close the program that writes the file, or read "
+        "a copy: sqlite3 s.db '.backup copy.db'"
     )
     assert message == f"s.db: s.db-wal {expected}"
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before

@@ -63,7 +63,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
         "reference, the table 'reference' of leaderboard contains this win rate"
     )
     assert messages["old-draw"] == (
-        "2 preferences are 0, which is a draw in older versions of AlpacaEval, and count as ties"
+        "2 preferences are 0. In older versions of AlpacaEval, 0 means a draw, so these preferences count as ties"
     )
     two = read(
         write(tmp_path, [annotation("sing", 1.5, generator_2=name) for name in ("m", "n")] + [annotation("x", 1.2)])

@@ -70,7 +70,8 @@ def test_what_people_said(path: Path) -> None:
     assert study.name == "study.db"
     assert note_counts(study) == {"invalid-verdict": 1, "excluded-annotators": 1, "second-opinions": 1}
     assert note_messages(study) == {
-        "invalid-verdict": "1 comparisons could not be rated by the annotator and count as not rated (language 1)",
+        "invalid-verdict": "1 comparisons could not be rated, according to the annotator, and count as not rated "
+        "(language 1)",
         "excluded-annotators": "1 answers of excluded annotators are left out (number of these annotators: 1); interim "
         "analyses are not recomputed",
         "second-opinions": "1 second opinions (answers to a question that another annotator answered first) only "
@@ -88,8 +89,7 @@ def test_notes_on_a_study_that_is_not_stopped(path: Path) -> None:
     study = read(path)
     assert note_counts(study)["incomplete-looks"] == 2
     assert note_messages(study)["incomplete-looks"] == (
-        "2 answers of incomplete interim analyses are left out; they count when the analysis is complete or the study "
-        "is stopped"
+        "2 answers of incomplete interim analyses are left out until the analysis is complete or the study is stopped"
     )
     assert study.preferences.frame["item"].to_list() == ["d0"]
 

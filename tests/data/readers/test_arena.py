@@ -142,8 +142,9 @@ def test_other_words_and_orders_are_read_as_in_battles() -> None:
     assert study.preferences.frame.select("order", "preference").rows() == [("ab", 1), ("ba", -1)]
     named = frame.with_columns(winner=pl.lit("A"), order=pl.Series(["original", "swapped"]), judge=pl.lit("gpt-4o"))
     assert note_messages(read(named)) == {
-        "place-or-column": "winner A is read as the name of a column, whatever the presentation order (0 % of "
-        "comparisons have contradictory verdicts in this reading, and 100 % if the cells mean the position); if a "
+        "place-or-column": "winner A is read as the name of a column, not as a position on the screen (0 % of "
+        "comparisons have contradictory verdicts if the cells mean columns, and 100 % if the cells mean the "
+        "position); if a "
         "position is meant, write left or right"
     }
 

@@ -173,13 +173,13 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
     [
         (
             rows_of(("A1", "B1", "A", "1")),
-            "table: the meaning of order 1 (rows 1) is unclear, as the allowed numbers are 0, 1 (swapped) or 1, "
+            "table: the meaning of order 1 (rows 1) is unclear; allowed numbers are 0, 1 (1: swapped) or 1, "
             "2 (first or second order); write ab or ba",
         ),
         (
             rows_of(("A1", "B1", "A", "0"), ("A1", "B1", "A", "2")),
-            "table: the meaning of order 0, 2 (rows 1, 2) is unclear, as the allowed numbers are 0, 1 (swapped) "
-            "or 1, 2 (first or second order); write ab or ba",
+            "table: the meaning of order 0, 2 (rows 1, 2) is unclear; allowed numbers are 0, 1 (1: swapped) or 1, 2 "
+            "(first or second order); write ab or ba",
         ),
         (
             rows_of(("A1", "B1", "A", "sideways")),
@@ -274,12 +274,14 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
 
     assert reading_error(frame_of(20)) == (
         f"table: winner {first}, {second} may mean a column or a position and is read as the name of a "
-        "column (80 % of comparisons have contradictory verdicts in this reading, and 20 % if the cells mean the "
+        "column (80 % of comparisons have contradictory verdicts if the cells mean columns, and 20 % if the cells "
+        "mean the "
         "position). Write left and right for positions, or model_a and model_b for columns"
     )
     assert note_messages(read(frame_of(19))) == {
-        "place-or-column": f"winner {first}, {second} is read as the name of a column, whatever the presentation order "
-        "(79 % of comparisons have contradictory verdicts in this reading, and 21 % if the cells mean the position); "
+        "place-or-column": f"winner {first}, {second} is read as the name of a column, not as a position on the screen "
+        "(79 % of comparisons have contradictory verdicts if the cells mean columns, and 21 % if the cells mean "
+        "the position); "
         "if a position is meant, write left or right"
     }
 
@@ -290,11 +292,12 @@ def test_verdicts_on_different_questions_contradict_nothing(column: str) -> None
         aspect=pl.lit("x"), repeat=pl.lit("0")
     )
     reading = (
-        "is read as the name of a column, whatever the presentation order{}; if a position is meant, write left or "
+        "is read as the name of a column, not as a position on the screen{}; if a position is meant, write left or "
         "right"
     )
     rates = (
-        " (0 % of comparisons have contradictory verdicts in this reading, and 100 % if the cells mean the position)"
+        " (0 % of comparisons have contradictory verdicts if the cells mean columns, and 100 % if the cells mean the "
+        "position)"
     )
     for table, text in ((frame, rates), (frame.with_columns(pl.Series(column, ["3", "4"])), "")):
         assert note_messages(read(table)) == {"place-or-column": f"winner A {reading.format(text)}"}

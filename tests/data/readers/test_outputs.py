@@ -67,8 +67,8 @@ def test_an_empty_output_is_the_same_in_every_format(tmp_path: Path, columns: di
         study = read(path, columns=columns)
         assert outputs_of(study).texts.sort("item", "system")["text"].to_list() == ["x", "", "", "y"]
         assert note_messages(study)["empty-output"] == (
-            "the text of 2 of 4 outputs is empty (B of 1, A of 2); they count as outputs, so remove those that do not "
-            "exist"
+            "the text of 2 of 4 outputs is empty (B of 1, A of 2); empty texts count as outputs, so remove the rows "
+            "of outputs that do not exist"
         )
 
 

@@ -109,8 +109,10 @@ def test_labels_are_what_the_votes_say_where_they_count() -> None:
 
 REASONS = {
     "few": "there are fewer than 3 annotators, or fewer than 30 tasks answered by several annotators",
-    "enough": "the median annotator shares {} answered tasks with others, and dawid-skene needs 20 shared tasks",
-    "sparse": "the median annotator shares {} answered tasks with others, and dawid-skene needs 20 shared tasks",
+    "enough": "annotators share a median of {} answered tasks with other annotators, and dawid-skene needs 20 "
+    "shared tasks",
+    "sparse": "annotators share a median of {} answered tasks with other annotators, and dawid-skene needs 20 "
+    "shared tasks",
     "requested": "this method was requested",
 }
 
@@ -156,8 +158,8 @@ def test_numbers_have_alpha_by_squares_alone() -> None:
     assert result.annotators["competence"].is_null().all()
     notes = {note.rule: note.message for note in result.notes}
     assert notes["numbers"] == (
-        "ratings: more than 12 different scores count as numeric ratings, not as labels, so there are no labels and no "
-        "competence"
+        "ratings: more than 12 different scores count as numeric ratings, not as labels, so no labels and no "
+        "competence are estimated"
     )
     assert notes["scored-again"] == (
         "5 repeated scores of an output by the same annotator are excluded; only the first score of an output counts"

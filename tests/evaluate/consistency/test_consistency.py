@@ -300,7 +300,7 @@ def test_check_tells_of_orders() -> None:
     assert "one-of-two-orders" not in found_rules
     assert (
         "5 comparisons are excluded because they were queried in both orders and have a verdict in only one order "
-        "(judge 5). With one order, the position preference of the rater does not cancel."
+        "(judge 5). With a verdict in only one order, the position preference of the rater does not cancel."
     ) in found_rules["half-judged"]
 
 

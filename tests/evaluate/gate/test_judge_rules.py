@@ -115,7 +115,10 @@ def test_rules_of_two_kinds_and_wrong_relations_are_refused() -> None:
             cu.gate(data, require=require)
     with pytest.raises(
         OptionError,
-        match=exactly("not_worse_than='judge' needs human ratings, but the other rules use none; use two gates"),
+        match=exactly(
+            "not_worse_than='judge' needs human ratings, but the other rules need none; use two gates, "
+            "because all rules of a gate must be of one kind"
+        ),
     ):
         cu.gate(data, metric="judge", require="consistency>=0.8", not_worse_than="judge")
     with pytest.raises(

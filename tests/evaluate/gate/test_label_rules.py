@@ -131,7 +131,8 @@ def test_a_sample_that_is_not_random_decides_no_rule(rule: str, tmp_path: Path) 
     assert float(p_text) < 0.01
     assert start == "the outputs with a human label are not a random sample with respect to the labels of judge_new "
     assert advice == (
-        "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise give inclusion "
+        "give sampling='by-judge' if these outputs are a random sample within each label of the judge; otherwise "
+        "give inclusion "
         "probabilities, or label a random sample"
     )
     (of_two,) = rows(data, metric="judge_new", not_worse_than="judge_old")

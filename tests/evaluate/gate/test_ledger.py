@@ -128,8 +128,8 @@ def test_changed_and_missing_labels_are_refused(ledger: Path) -> None:
     with pytest.raises(
         InputError,
         match=exactly(
-            f"{ledger}: 5 human labels of earlier runs are missing, or their annotators are tied now; give all labels "
-            "of the generation (for all systems), or replace at least half of the labels by new labels"
+            f"{ledger}: 5 human labels of earlier runs are missing, or their annotators are tied now; give all "
+            "labels of the earlier runs (for all systems), or replace at least half of the labels by new labels"
         ),
     ):
         ask(data[5:], ledger)
@@ -207,7 +207,9 @@ def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
     assert left.startswith(
         "A true value .09 above the threshold is detected with a probability above 0.5 until candidate "
     )
-    assert "if no further candidate opens the gate. With 60 new labels, the probability is above 0.5 until " in left
+    assert (
+        "This holds until a further candidate opens the gate. With 60 new labels, the probability is above 0.5 until "
+    ) in left
     assert left.endswith(". 200 new labels start a new generation.")
     ask(candidate(0.75, 0), ledger)
     before = ledger.read_bytes()

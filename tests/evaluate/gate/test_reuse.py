@@ -211,8 +211,8 @@ def test_the_state_says_until_which_candidate_the_power_is_enough(tmp_path: Path
     assert later > now or n == 61
     event = "true value .09 above the threshold"
     expected = (
-        f"A {event} is detected with a probability above 0.5 until candidate {n_candidates + now}, if no further "
-        "candidate opens the gate."
+        f"A {event} is detected with a probability above 0.5 until candidate {n_candidates + now}. This holds until "
+        "a further candidate opens the gate."
         if now
         else f"The power is too low for a further candidate: a {event} would be detected with a probability of at most "
         "0.5."
@@ -263,4 +263,6 @@ def test_half_of_the_labels_must_be_new_and_added_labels_continue_the_generation
 
 def test_with_many_labels_the_state_looks_ahead_only_to_its_horizon(tmp_path: Path) -> None:
     _, _, row, _ = ask(tmp_path / "ledger", candidate(750, n=1_000, rule="accuracy>=0.8"), record=False)
-    assert f"until candidate {HORIZON} or later, if no further candidate opens the gate." in row["remaining"]
+    assert (
+        f"until candidate {HORIZON} or later. This holds until a further candidate opens the gate." in row["remaining"]
+    )

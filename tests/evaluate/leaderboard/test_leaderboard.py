@@ -161,7 +161,7 @@ def test_who_won_everything_is_finite_and_one_end_is_open() -> None:
     assert rows["E"]["win_rate"] == 1
     assert rows["E"]["win_rate_low"] < 1
     (note,) = [note for note in board.notes if note.rule == "unbeaten"]
-    assert "E won every comparison, so one bound of its strength is unknown" in note.message
+    assert "E won every comparison, so the interval of its strength has only one known bound" in note.message
 
 
 def test_nothing_but_ties() -> None:

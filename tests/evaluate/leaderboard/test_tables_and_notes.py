@@ -65,12 +65,12 @@ def test_missing_tests_are_explained_only_if_intervals_were_requested(resamples:
         (
             {("A", "B"): (20, 0, 0), ("A", "C"): (20, 0, 0), ("B", "C"): (12, 0, 8)},
             {"A": "high"},
-            "A won every comparison, so one bound of its strength is unknown",
+            "A won every comparison, so the interval of its strength has only one known bound",
         ),
         (
             {("A", "C"): (20, 0, 0), ("B", "C"): (20, 0, 0), ("A", "B"): (9, 2, 9)},
             {"C": "low"},
-            "C lost every comparison, so one bound of its strength is unknown",
+            "C lost every comparison, so the interval of its strength has only one known bound",
         ),
         (
             {("A", "B"): (20, 0, 0), ("A", "C"): (20, 0, 0), ("B", "C"): (20, 0, 0)},
@@ -80,8 +80,8 @@ def test_missing_tests_are_explained_only_if_intervals_were_requested(resamples:
         (
             {(a, b): (20, 0, 0) if a in "AB" and b in "CD" else (11, 0, 9) for a in "ABCD" for b in "ABCD" if a < b},
             {"A": "high", "B": "high", "C": "low", "D": "low"},
-            "A, B, C, D belonged to a group that won, or lost, every comparison with other systems, so one bound of "
-            "their strengths is unknown",
+            "A, B, C, D belonged to a group that won, or lost, every comparison with other systems, so the interval "
+            "of their strengths has only one known bound",
         ),
     ],
 )
@@ -124,7 +124,7 @@ def test_notes_on_few_clusters_have_their_numbers() -> None:
         if n_clusters == 1:
             assert "no-test" not in notes
             assert notes["one-item"] == (
-                "there is only one item or cluster, so nothing can be resampled and there are no intervals"
+                "there are no intervals, because there is only one item or cluster to resample"
             )
             continue
         assert "one-item" not in notes

@@ -117,7 +117,10 @@ def test_a_pilots_metric_answers_alike_in_both_orders_of_a_pair() -> None:
             {"estimator": "pooled"},
             "estimator='pooled' needs the items of a study, which a plan does not simulate; use estimator='human'",
         ),
-        ({"human": "x"}, "human selects from a pilot study, but there is none; omit it, or give a pilot"),
+        (
+            {"human": "x"},
+            "human selects data from a pilot study, but no pilot is given; omit this argument, or give a pilot",
+        ),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:

@@ -246,7 +246,8 @@ def test_notes_on_pairs_metrics_and_rules() -> None:
     selected[0, selected[1, :, 0] <= selected[1, :, 1]] = np.nan  # annotators rate items on which m1 prefers S0 to S1
     (note,) = [note for note in protocol(study_of(selected), metrics="m1", **FAST).notes if note.rule == "not-random"]
     assert note.message.endswith(
-        "), so the results may not hold for items that are drawn at random. Let annotators rate a random part of the "
+        "), so the results may differ from results for items that are drawn at random. Let annotators rate a random "
+        "part of the "
         "items"
     )
     rules = [note.rule for note in alone.notes]

@@ -171,7 +171,8 @@ def test_notes_on_human_labels_have_their_limits() -> None:
     none = messages(label_notes(labelled([0, 0, 0, NAN], [1] * 4), None))
     assert none["few-of-a-label"].startswith("no human label is 'pass', but")
     assert messages(label_notes(labelled([NAN] * 4, [1] * 4), None)) == {
-        "no-human-labels": "no output has a human label, so rates use the judge's labels alone and may be wrong; label "
+        "no-human-labels": "no output has a human label, so rates are estimated from the judge's labels alone and may "
+        "be wrong; label "
         "a random part of the outputs"
     }
     everything = labelled([1, 1, 1, 0, 0, 0], [1] * 6)
@@ -211,7 +212,7 @@ def test_notes_on_outputs_that_one_side_did_not_label_have_their_numbers() -> No
     assert list(found) == ["labels-of-a-judge-unchecked"]
     assert found["labels-of-a-judge-unchecked"] == (
         "judge: under 1% of the outputs of A, 1% of the outputs of B have a label of this judge that no human-labelled "
-        "output of the same system has; for these outputs, both human labels are assumed to be equally probable, so "
+        "output of the same system has. For these outputs, both human labels are assumed to be equally probable; "
         "label some of these outputs"
     )
     assert rate_notes(outputs, judge, {"A": undefined, "B": undefined}, "random") == []
@@ -222,7 +223,8 @@ def test_notes_on_outputs_that_one_side_did_not_label_have_their_numbers() -> No
     )
     left_out = "judge gives no usable label to 2 of 6 outputs of A; the rates are only those of the other outputs, "
     assert found["outputs-left-out"] == (
-        f"{left_out}because annotators labelled none of these outputs; let annotators label a random part of them"
+        f"{left_out}because annotators labelled none of these outputs; let annotators label a random part of these "
+        "outputs"
     )
     assert found["outputs-without-judge-label"] == (
         "judge gives no usable label to 3 of 30 outputs of B; these outputs count in human and corrected rates, but "

@@ -351,8 +351,8 @@ def test_the_smallest_number_of_each_label_and_unreachable_targets() -> None:
     gap = planned().with_columns(judge=pl.when(pl.int_range(pl.len()) > 0).then("judge"))
     (note,) = [note for note in cu.labelling(gap, add=8).notes if note.rule == "outputs-without-judge-label"]
     assert note.message == (
-        "1 outputs have no usable label of judge and are not in the plan; label a random part of them too, so that "
-        "rates includes them"
+        "1 outputs have no usable label of judge and are not in the plan; also label a random part of these outputs, "
+        "because otherwise rates leaves them out"
     )
 
 

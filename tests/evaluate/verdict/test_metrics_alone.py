@@ -37,7 +37,8 @@ def test_metrics_that_agree_name_one_system() -> None:
     value = cu.complementarity(frame, resamples=20).pairs["complementarity"].item()
     assert sentences(frame, "trust") == [
         "Without human ratings, it is unknown which metric is right. The most similar metrics are m1 and m2 "
-        f"(complementarity {value:.2f}); 0: equal rankings of the outputs of an item, .5: unrelated."
+        f"(complementarity {value:.2f}). A complementarity of 0 means equal rankings of the outputs of an item, and "
+        ".5 means unrelated rankings."
     ]
     three = scored({"m1": (2.0, 0.0, 0.0), "m2": (2.0, 0.0, 0.0), "m3": (-2.0, 0.0, 0.0)})
     pairs = cu.complementarity(three, resamples=20).pairs.sort("complementarity")
@@ -46,8 +47,8 @@ def test_metrics_that_agree_name_one_system() -> None:
         for row in (pairs.row(0, named=True), pairs.row(-1, named=True))
     )
     assert sentences(three, "trust")[0].endswith(
-        f"The most similar metrics are {first}, the least similar metrics are {last}; 0: equal rankings of the outputs "
-        "of an item, .5: unrelated."
+        f"The most similar metrics are {first}, the least similar metrics are {last}. A complementarity of 0 means "
+        "equal rankings of the outputs of an item, and .5 means unrelated rankings."
     )
     assert first.startswith("m1 and m2 (")
 

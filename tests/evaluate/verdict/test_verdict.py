@@ -486,8 +486,9 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
     assert texts[1:] == [
-        "If the true differences are as large as in these data, the following further human comparisons, each on a "
-        "new item, give 50 % power to show which system of a pair is better: about 900 of A vs D, about 1000 of A vs B "
+        "If the true differences are as large as in these data, a pair needs the following further human "
+        "comparisons, each on a new item, for 50 % power to show which system is better: about 900 of A vs D, about "
+        "1000 of A vs B "
         "and about 1 of B vs C. These comparisons do not decide other pairs."
     ]
 

@@ -363,7 +363,7 @@ def _notes(
         (
             "one-item",
             1 if raters.design.n_units < 2 else 0,
-            "there is only one item or cluster, so nothing can be resampled and there are no intervals",
+            "there are no intervals, because there is only one item or cluster to resample",
         ),
         (
             "weights-unused",

@@ -80,8 +80,7 @@ def notes_on(
             (
                 "one-item",
                 min_n_clusters < 2,
-                f"there is only one item or cluster{aspect_text}, so there are no intervals, which need several "
-                "clusters to resample",
+                f"there are no intervals{aspect_text}, because there is only one item or cluster to resample",
             ),
             aspect=aspect,
         ),

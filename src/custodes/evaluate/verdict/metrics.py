@@ -266,5 +266,6 @@ def _similar_metrics(complementarity: Result) -> Iterator[str]:
         least_text = f", the least similar metrics are {pair_texts[-1]}" if len(pair_texts) > 1 else ""
         yield (
             f"Without human ratings, it is unknown which metric is right. The most similar metrics are {pair_texts[0]}"
-            f"{least_text}; 0: equal rankings of the outputs of an item, .5: unrelated."
+            f"{least_text}. A complementarity of 0 means equal rankings of the outputs of an item, and .5 means "
+            "unrelated rankings."
         )

@@ -88,13 +88,13 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     useless_aspects = [view.aspect for view in system_views if is_no_better_than_none(decisions_of(view, metric))]
     findings = _findings(views, metric)
     unclear_texts = [
-        f"{system} on {view.aspect}" for view in system_views for system in inconclusive_systems(view, metric)
+        f"{system} on {view.aspect}f" for view in system_views for system in inconclusive_systems(view, metric)
     ]
     return applicable(
         (
             useless_aspects,
-            f"On {_aspects_text(useless_aspects, views)}, decisions by {metric} are no better in these data than no "
-            "decision: use human ratings there.",
+            f"In these data, decisions by {metric} are no better than no decision on "
+            f"{_aspects_text(useless_aspects, views)}: use human ratings there.",
         ),
         (findings, f"{metric} {names(findings)}."),
         (

@@ -105,8 +105,7 @@ def _replacement(replacement_rows: pl.DataFrame) -> Iterator[str]:
     for is_passed, judge_texts in texts_by_result.items():
         result_text = "Judges that may" if is_passed else "Judges that are not shown to be able to"
         yield (
-            f"{result_text} replace an annotator: {names(judge_texts)} (according to the alternative annotator test "
-            "with "
+            f"{result_text} replace an annotator: {names(judge_texts)} (alternative annotator test, "
             f"{plural(rows_by_winning_rate[0]['annotators'], 'annotator')}, epsilon "
             f"{rows_by_winning_rate[0]['epsilon']:g}; winning rate in brackets; at least 50 % is needed)."
         )
