@@ -43,8 +43,7 @@ from custodes.stats.strength.more_battles import MOST_GAIN, MOST_PAIRS
 from custodes.stats.strength.strengths import TieModel
 
 CORRECTED = "corrected:"
-"""Rater names that consist of this prefix and the name of a metric stand for human comparisons that are corrected by
-this metric."""
+"""Prefix of the names of raters that stand for human comparisons; the name of the correcting metric follows."""
 
 FEW_RATERS = 3
 """Up to this number of raters, the leaderboard displays all raters by default. With more raters, the leaderboard
@@ -169,12 +168,10 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "number of further comparisons (ties included), each in a new cluster, that would give the joint test 50 "
-            "% power to decide the pair, if the true difference equals the observed difference. Null if the pair is "
-            "decided or not "
-            f"tested, if the data would have to grow by a factor above {MOST_GAIN:.0f}, if a cluster has several "
-            "comparisons "
-            f"of the pair, or if there are more than {MOST_PAIRS:,} pairs",
+            "number of further comparisons (ties included), each in a new cluster, that would give the joint test "
+            "50 % power to decide the pair, if the true difference equals the observed difference. Null if the pair is "
+            f"decided or not tested, if the data would have to grow by a factor above {MOST_GAIN:.0f}, if a cluster "
+            f"has several comparisons of the pair, or if there are more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,
@@ -267,9 +264,8 @@ class Leaderboard(Result):
         count("battles", "comparisons rated by the metric, between systems with human comparisons"),
         share(
             "saving",
-            "proportion of human comparisons that the metric replaces, computed as 1 - (variance of the strengths "
-            "with correction) / (variance without correction); null if the human comparisons alone determine no "
-            "finite strength of some system",
+            "proportion of human comparisons that the metric replaces: 1 - variance of strengths with correction / "
+            "variance without correction; null if a strength is not finite without the correction",
         ),
         p_value(
             "p_random",

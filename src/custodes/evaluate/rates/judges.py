@@ -53,8 +53,7 @@ PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
 MOST_OUTSIDE = 0.05
-"""Scores of a metric may be on the scale of the labels if at most this proportion of the scores lies outside the range
-of the labels."""
+"""Scores may be on the scale of the labels if at most this proportion of them lies outside the range of labels."""
 
 FEW_LABELS = 3
 """Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""

@@ -74,11 +74,7 @@ class Labelling(Result):
         "each of the two systems needs this number.",
         label("slice", "value of the column `by`; null if `by` is not set"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
-        label(
-            "system",
-            "the system, or for a difference both systems; empty for error rates, which are estimated for "
-            "all systems jointly",
-        ),
+        label("system", "the system (for a difference, both systems); empty for error rates of all systems"),
         score("width", "width of the interval, or the difference that a test detects with a power of .8"),
         count(
             "labelled",

@@ -206,11 +206,7 @@ class Rates(Result):
             "number of annotators who are tested: each labelled 30 or more outputs that also have another human label",
             "Annotators",
         ),
-        score(
-            "epsilon",
-            "margin by which the metric may be worse than an annotator; a margin is accepted because a "
-            "metric costs less",
-        ),
+        score("epsilon", "margin by which the metric may be worse than an annotator, in return for its lower cost"),
         share(
             "winning_rate",
             "proportion of annotators whom the metric may replace: the test rejects the hypothesis that the "
