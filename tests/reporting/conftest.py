@@ -21,4 +21,4 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def demo_report() -> Report:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(boost.SETTINGS, "rounds", ROUNDS)
-        return cu.report(cu.read("demo"), resamples=100)
+        return cu.report(cu.read("demo"), resamples=20)

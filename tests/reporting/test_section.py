@@ -111,7 +111,7 @@ def test_a_question_that_cannot_be_answered_says_why_unless_it_is_needed(demo_re
 
 def test_options_of_the_report_reach_every_question_that_has_them(demo_report: Report) -> None:
     for question, result in demo_report.results.items():
-        assert result.provenance.options.get("resamples", 100) == 100, question
+        assert result.provenance.options.get("resamples", 20) == 20, question
         assert result.provenance.seed == 0
         assert result.provenance.digest == cu.read("demo").fingerprint()
 
