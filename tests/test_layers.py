@@ -1,9 +1,10 @@
-"""Imports follow the layers of the architecture, and `import custodes` imports few modules."""
+"""Rules for the source code: imports follow the layers and are few, no filler names, no class name twice."""
 
 import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -83,6 +84,11 @@ def module_name(path: Path) -> str:
 
 MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
 """Module name to file."""
+FILLERS = {
+    *("own", "made", "told", "said", "asked", "given", "known"),
+    *("found", "kept", "shown", "wanted", "met", "alike", "apart"),
+}
+"""Participles and other words that do not say what a thing is."""
 NAMED = re.compile(r"custodes(?:\.\w+)+\.?")
 """Module name, or package name followed by a module name computed at run time."""
 
@@ -96,6 +102,11 @@ def nodes(tree: ast.AST) -> Iterator[ast.AST]:
         if not for_types and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             yield node
             rest += ast.iter_child_nodes(node)
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
 @cache
@@ -115,7 +126,7 @@ def imported(module: str) -> set[str]:
     Imports of the public package can reach any module; `BELOW` restricts who may use it.
     """
     names: set[str] = set()
-    for node in nodes(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in nodes(tree_of(module)):
         if isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} - {"custodes"} | {f"{node.module}.{alias.name}" for alias in node.names}
             names |= {lazy_names(node.module).get(alias.name, "") for alias in node.names}
@@ -205,3 +216,38 @@ def test_every_public_name_is_there_in_any_order() -> None:
     assert "function" in loaded_by("import custodes.reporting, custodes; print(type(custodes.report).__name__)")
     with pytest.raises(AttributeError, match="nothing"):
         custodes.nothing  # noqa: B018
+
+
+def names_of(tree: ast.AST) -> tuple[set[str], list[str]]:
+    """Filler names among the parameters and variables of functions, and the public classes."""
+    names, classes = set(), []
+    rest = [(tree, False)]
+    while rest:
+        node, inside = rest.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = True
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            classes.append(node.name)
+        elif inside and isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif inside and isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        rest += [(child, inside) for child in ast.iter_child_nodes(node)]
+    return names & FILLERS, classes
+
+
+def test_no_function_has_filler_names_and_no_class_name_is_defined_twice() -> None:
+    counts: Counter[str] = Counter()
+    fillers_of = {}
+    for module in MODULES:
+        fillers_of[module], classes = names_of(tree_of(module))
+        counts.update(classes)
+    assert {name: fillers for name, fillers in fillers_of.items() if fillers} == {}
+    assert {name for name, count in counts.items() if count > 1} == set()
+
+
+def test_the_rule_finds_parameters_variables_and_classes() -> None:
+    code = "def f(own, *given, key=[1 for met in ()]):\n    made: int = 1\n    return [kept for kept in own]\nsaid = 1"
+    assert names_of(ast.parse(code)) == ({"own", "given", "met", "made", "kept"}, [])
+    assert names_of(ast.parse("def f(value):\n    value.own = known(value)\n    return value")) == (set(), [])
+    assert names_of(ast.parse("class A:\n    class B:\n        pass\n    class _C:\n        pass"))[1] == ["A", "B"]

@@ -239,7 +239,7 @@ def test_the_sdist_holds_what_tests_and_docs_need(built: Built) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     tracked = [
-        *("pyproject.toml", "Makefile", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "RELEASING.md"),
+        *("pyproject.toml", "Makefile", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "RELEASING.md")
     ]
     assert {*tracked, "docs/index.md", "docs/site.py", "tests/test_package.py", "src/custodes/py.typed"} <= names
     folders = ("src", "tests", "docs", "benchmarks")

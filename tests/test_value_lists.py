@@ -42,14 +42,8 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
     "--covariates": (("leaderboard", *DEMO, *QUICK), ("judge", "learned")),
     "--require": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("kendall_item>=0.1", "pearson_item>=0.1")),
     "--not-worse-than": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("learned", "overlap")),
-    "--method": (
-        ("combine", "fit", "demo", "--target", "fluency", *TWO, *FIT),
-        ("best", "equal"),
-    ),
-    "--target": (
-        ("combine", "fit", "demo", "--method", "equal", *TWO, *FIT),
-        ("coherence", "fluency"),
-    ),
+    "--method": (("combine", "fit", "demo", "--target", "fluency", *TWO, *FIT), ("best", "equal")),
+    "--target": (("combine", "fit", "demo", "--method", "equal", *TWO, *FIT), ("coherence", "fluency")),
 }
 """A command line and two values, for options of commands that write to standard output."""
 

@@ -10,14 +10,7 @@ from custodes.annotate.snapshot import PairNow, PersonNow, Reach, Snapshot
 
 def pair(first: str = "Aster", second: str = "Birch", **fields: Any) -> PairNow:
     """Return an undecided pair before its first interim analysis; `fields` overrides values."""
-    defaults = {
-        "answered": 0,
-        "wanted": 10,
-        "looks": 3,
-        "is_open": True,
-        "impossible": 0,
-        "annotators": 0,
-    }
+    defaults = {"answered": 0, "wanted": 10, "looks": 3, "is_open": True, "impossible": 0, "annotators": 0}
     return PairNow(first=first, second=second, **defaults | fields)
 
 

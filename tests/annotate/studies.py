@@ -22,11 +22,14 @@ from custodes.annotate.participants import Annotator, IssuedQuestion, Unit
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
-from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent, View
+from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent, View, VisitEnd
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
 from tests.evaluate.protocol.engines import state_bytes
 
 GOLD = {"gold": 6, "attention": 4}
+FREE = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
+COMMENTS = "SELECT json_extract(json, '$.text') FROM event WHERE kind = 'comment'"
+LONG = {"looks": (20, 40), "stop": "decided", "boundary": 9.0}
 
 
 def plan_of(**sections: Mapping[str, object]) -> StudyPlan:
@@ -176,12 +179,7 @@ def state_of(service: Service) -> bytes:
             if unit.votes or unit.second_opinions or unit.n_holders or unit.n_open_second_opinions or unit.refused
         ),
     ]
-    rest = [
-        state.tokens,
-        state.assignments.single_units_of_pair,
-        state.paces,
-        state.control,
-    ]
+    rest = [state.tokens, state.assignments.single_units_of_pair, state.paces, state.control]
     engine = state.assignments.engine
     is_comparison = isinstance(engine, ConcurrentAnnotation)
     of_engine = state_bytes(engine) if is_comparison else repr([engine.n, engine.target, engine.is_open]).encode()
@@ -229,3 +227,20 @@ def orders(path: Path) -> dict[tuple[str, str], list[str]]:
         for first, second, item in base.execute(query):
             by_pair.setdefault((first, second), []).append(item)
     return by_pair
+
+
+def open_study(
+    tmp_path: Path, clock: ManualClock | None = None, plan: StudyPlan | None = None, **options: object
+) -> Service:
+    """Open a study, by default without known questions and second ratings."""
+    plan = plan or plan_of(annotators=FREE, stopping=LONG)
+    return open_service(study(tmp_path / "study.db", plan=plan, **options), clock)  # type: ignore[arg-type]
+
+
+def rows(service: Service, query: str) -> list[tuple[Any, ...]]:
+    return query_rows(service.path, query)
+
+
+def done(view: View | None) -> VisitEnd:
+    assert isinstance(view, VisitEnd), view
+    return view

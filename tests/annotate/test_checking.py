@@ -93,8 +93,7 @@ def test_truncated_outputs(text: str, is_cut: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "expected"),
-    [(None, []), (36, []), (30, [("info", "small-budget")]), (2, [("error", "small-budget")])],
+    ("budget", "expected"), [(None, []), (36, []), (30, [("info", "small-budget")]), (2, [("error", "small-budget")])]
 )
 def test_a_budget_of_ratings(tmp_path: Path, budget: int | None, expected: list[tuple[str, str]]) -> None:
     plan = StudyPlan(texts=SOUND.texts, question=Question(mode="rate"), stopping=StoppingRule(budget=budget))

@@ -215,12 +215,7 @@ def unreadable(number: str, words: str, exception: str = "") -> str:
         (PLAIN | {"model_b": ["B", None]}, {}, InputError, f"1 rows name no system{CORRECT}"),
         (PLAIN | {"rater": ["ann", ""]}, {}, InputError, f"1 rows name no rater{CORRECT}"),
         (PLAIN | {"model_b": ["B", "A"]}, {}, InputError, f"1 rows compare a system with itself{CORRECT}"),
-        (
-            PLAIN | {"order": ["ab", "up"]},
-            {},
-            InputError,
-            "column 'order' holds 'up'; allowed: ab, ba, or empty",
-        ),
+        (PLAIN | {"order": ["ab", "up"]}, {}, InputError, "column 'order' holds 'up'; allowed: ab, ba, or empty"),
         (
             PLAIN | {"item": ["1", "1"]},
             {},
@@ -245,12 +240,7 @@ def unreadable(number: str, words: str, exception: str = "") -> str:
         (PLAIN, {"systems": ["C"]}, OptionError, "systems='C': no such system; systems: A, B"),
         (PLAIN | {"winner": ["", None]}, {}, InputError, "all 2 verdicts are empty; give at least one verdict"),
         (PLAIN | {"winner": ["", "N/A"]}, {}, InputError, "all 2 verdicts are empty; give at least one verdict"),
-        (
-            PLAIN | {"winner": [0.5, 1.0]},
-            {},
-            InputError,
-            "1 values of 'winner' are not allowed; allowed: 1, 0, -1",
-        ),
+        (PLAIN | {"winner": [0.5, 1.0]}, {}, InputError, "1 values of 'winner' are not allowed; allowed: 1, 0, -1"),
         ({name: cells[:0] for name, cells in PLAIN.items()}, {}, InputError, "no rows; give at least one verdict"),
         (
             PLAIN | {"model_a": ["A ", "A"]},
@@ -346,8 +336,7 @@ def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None
         table = opened.read_parquet(str(path))
         path.unlink()
         with pytest.raises(
-            InputError,
-            match=r"^count_battles: IO Error: .*; check that the table is complete and still exists",
+            InputError, match=r"^count_battles: IO Error: .*; check that the table is complete and still exists"
         ):
             count_battles(table)
     with pytest.raises(InputError, match=r"^count_battles: No such file .*; check that the table"):

@@ -183,11 +183,7 @@ def test_of_verdicts_of_people_and_metrics_the_same_is_told(tmp_path: Path) -> N
     ],
 )
 def test_counts_are_the_only_input_of_a_command(
-    words: str,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    words: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     cu.write_counts(cu.count_battles(BATTLES), "x.counts.json")

@@ -23,13 +23,13 @@ TABLE = given(
 )
 
 
-@pytest.mark.parametrize("examples", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [40, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_any_table(examples: int) -> None:
     settings(max_examples=examples)(TABLE(try_reading))()
 
 
 @given(frame=tables(), suffix=st.sampled_from([".csv", ".jsonl", ".parquet"]))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_any_table_in_a_file(frame: pl.DataFrame, suffix: str) -> None:
     buffer = io.BytesIO()
     if suffix != ".parquet":
@@ -46,6 +46,6 @@ def test_any_table_in_a_file(frame: pl.DataFrame, suffix: str) -> None:
 
 
 @given(side=tables(SIDE_FAMILIES))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_any_side_table(side: pl.DataFrame) -> None:
     try_reading(SCORES, **{"items" if "item" in side.columns else "raters": side})

@@ -19,7 +19,7 @@ def test_the_extreme_values_of_each_column_are_allowed() -> None:
     table = pl.DataFrame({"item": [*"abcd"], **columns, "n_outputs": [1, 2, 1, None], "notes": 1}, strict=False)
     items, notes = Items.make(table)
     assert items.frame.select("weight", "probability", "n_outputs").rows() == [
-        *((1e-12, 1e-12, 1), (1e12, 1, 2), (1, None, 1), (None, 0.5, None)),
+        *((1e-12, 1e-12, 1), (1e12, 1, 2), (1, None, 1), (None, 0.5, None))
     ]
     assert notes == [Note(rule="unused-columns", message="items: columns not used: notes", count=1)]
     assert items.has_equal_outputs
@@ -100,7 +100,7 @@ def test_properties_of_items_or_of_their_clusters() -> None:
     items, _ = Items.make(pl.DataFrame({"item": ["a", "b", "c"], "cluster": ["q", "q", "r"], "group": "old"}))
     table = pl.DataFrame({"item": ["q", "c", "z"], "group": ["x", "y", "z"]})
     assert items.with_properties(table, where="t").frame.select("item", "cluster", "group").rows() == [
-        *(("a", "q", "x"), ("b", "q", "x"), ("c", "r", "y")),
+        *(("a", "q", "x"), ("b", "q", "x"), ("c", "r", "y"))
     ]
     message = (
         "t: the column of items names no item of the data (column: d, e and 1 more; data: a, b and 1 more); give the "
@@ -114,7 +114,7 @@ def test_what_two_inputs_say_of_items_adds_up() -> None:
     one, _ = Items.make(pl.DataFrame({"item": ["a", "b"], "group": ["news", ""], "weight": [2, None]}))
     other, _ = Items.make(pl.DataFrame({"item": ["b", "c", "a"], "cluster": ["x", "y", ""], "weight": [3, None, 2]}))
     assert one.merge_with(other).frame.select("item", "cluster", "group", "weight").rows() == [
-        *(("a", "", "news", 2.0), ("b", "x", "", 3.0), ("c", "y", "", None)),
+        *(("a", "", "news", 2.0), ("b", "x", "", 3.0), ("c", "y", "", None))
     ]
     assert one.merge_with(Items()).frame.equals(one.frame)
 

@@ -128,10 +128,7 @@ def test_rates_of_counts_are_those_of_the_labels(
     [
         (
             {"judge": ["y", "y", "n", None, "n"], "human": ["y", None, None, None, "n"], "p": [0.5, 1, 1, 1, 0.5]},
-            {
-                "columns": {"score": ["human:{rater:human}", "metric:{rater:judge}"], "probability": "p"},
-                "name": "x",
-            },
+            {"columns": {"score": ["human:{rater:human}", "metric:{rater:judge}"], "probability": "p"}, "name": "x"},
             [
                 *((f"x with human label {k}", "x", "human", label, 0.5, 1) for k, label in ((1, "y"), (2, "n"))),
                 *((f"x {k}", "x", "judge", label, None, 1) for k, label in ((1, "n"), (2, "y"), (3, None))),
@@ -157,12 +154,7 @@ def test_rates_of_counts_are_those_of_the_labels(
             ],
         ),
         (
-            {
-                "id": [1, 1, 2, 2, 3, 3],
-                "version": ["v1", "v2"] * 3,
-                "judge": [*"ynynny"],
-                "human": ["y", *[None] * 5],
-            },
+            {"id": [1, 1, 2, 2, 3, 3], "version": ["v1", "v2"] * 3, "judge": [*"ynynny"], "human": ["y", *[None] * 5]},
             {"name": "z"},
             [
                 ("1", "v1", "human", "y", 1),

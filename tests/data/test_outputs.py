@@ -61,11 +61,7 @@ def test_of_two_inputs_what_is_not_empty_counts_and_what_differs_is_told(tmp_pat
     assert both.texts.rows() == [("1", "A", "x"), ("2", "A", "y"), ("1", "B", "b")]
     assert both.sources.rows() == [("1", "s", [], ["i.png"], "c", ""), ("2", "", ["r"], [], "", '{"a": "1"}')]
     assert [(note.rule, note.count, note.message) for note in notes] == [
-        (
-            "texts-differ",
-            1,
-            "two inputs: 1 outputs have several texts; the first text of each output is used",
-        ),
+        ("texts-differ", 1, "two inputs: 1 outputs have several texts; the first text of each output is used"),
         (
             "sources-differ",
             1,

@@ -37,7 +37,7 @@ def test_pairs_are_turned_with_verdict_and_order() -> None:
     ).frame
     assert frame.schema == pl.Schema(SCHEMA)
     assert frame.select("system_a", "system_b", "order", "preference").rows() == [
-        *(("A", "B", "ba", -1), ("A", "B", "ba", 1), ("A", "B", "", 0)),
+        *(("A", "B", "ba", -1), ("A", "B", "ba", 1), ("A", "B", "", 0))
     ]
 
 
@@ -63,10 +63,7 @@ def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, s
             "v.csv: preference 2 in row 1; allowed: 1 (system_a better), 0 (tie), -1 (system_b better)",
         ),
         (("1", "A", "B", 1, "left", 0), "v.csv: order 'left' in row 1; allowed: ab, ba, unknown"),
-        (
-            ("1", "A", "A", 1, "", 0),
-            "v.csv: row 1 compares 'A' with itself; a verdict needs two different systems",
-        ),
+        (("1", "A", "A", 1, "", 0), "v.csv: row 1 compares 'A' with itself; a verdict needs two different systems"),
     ],
 )
 def test_bad_rows_raise(row: tuple[object, ...], message: str) -> None:

@@ -96,10 +96,7 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
             for low in (5, 1)
         ),
         *(
-            (
-                [{"rater": "ann", "truncated": value}],
-                f"truncated {value} in row 1; allowed: a proportion from 0 to 1",
-            )
+            ([{"rater": "ann", "truncated": value}], f"truncated {value} in row 1; allowed: a proportion from 0 to 1")
             for value in (-0.1, 1.1)
         ),
         ([{"rater": "ann"}] * 2, "the same rater occurs twice, in rows 1, 2 (rater 'ann'); one row per rater"),
@@ -128,7 +125,7 @@ def test_own_systems_are_kept_as_patterns_and_nobody_has_any_unless_said() -> No
 def test_of_several_globs_the_first_wins_column_by_column() -> None:
     rows = [{"rater": "b*", "cost": 1, "date": None}, {"rater": "bl*", "cost": 2, "date": "2020"}]
     assert described(rows)[0].frame.select("rater", "cost", "date").rows() == [
-        *(("ann", None, None), ("bob", 1, None), ("bleu", 1, "2020"), ("bert[x]", 1, None)),
+        *(("ann", None, None), ("bob", 1, None), ("bleu", 1, "2020"), ("bert[x]", 1, None))
     ]
 
 

@@ -61,11 +61,7 @@ def test_what_a_study_holds() -> None:
 @pytest.mark.parametrize(
     ("options", "raters", "expected"),
     [
-        (
-            {"human": "ann"},
-            {"ann", "bleu", "judge"},
-            [("annotators-not-selected", 1, "annotators not selected: bob")],
-        ),
+        ({"human": "ann"}, {"ann", "bleu", "judge"}, [("annotators-not-selected", 1, "annotators not selected: bob")]),
         (
             {"human": "bob"},
             {"bob", "bleu"},
@@ -254,9 +250,7 @@ def test_one_side_is_enough_where_a_question_says_so() -> None:
 def test_a_partial_join_is_counted_on_both_sides() -> None:
     assert read(ANN, BLEU).notes == ()
     joined = read(ANN, table("bleu", "metric", items="23"))
-    assert messages(joined) == 2 * [
-        ("partial-join", 2, "table: 2 of 4 outputs have no match in the other input"),
-    ]
+    assert messages(joined) == 2 * [("partial-join", 2, "table: 2 of 4 outputs have no match in the other input")]
 
 
 OTHER_ITEMS = replace(read(table("bleu", "metric", items="34")), name="b.csv")
@@ -353,7 +347,7 @@ def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None
     second = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="force")
     both = join([judge_rows, second])
     assert both.preferences.missing.select("rater", "system_b", "why").rows() == [
-        *(("j", "B", "unreadable"), ("k", "B", "unreadable"), ("k", "C", "empty")),
+        *(("j", "B", "unreadable"), ("k", "B", "unreadable"), ("k", "C", "empty"))
     ]
     selection = both.select(metrics="k", systems="A,C", one_side=True)
     assert selection.preferences.missing.select("rater", "why").rows() == [("k", "empty")]

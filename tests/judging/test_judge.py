@@ -151,10 +151,7 @@ def test_probabilities_of_a_pair_are_of_the_systems_and_not_of_the_places() -> N
 
     result = judge(TEXTS, Judge(model="m", logprobs=True), client=client, pairs="vs:Z")
     rows = result.verdicts.filter(item="1", system_a="X").select("order", "preference", "p_a", "p_tie", "p_b").rows()
-    assert rows == [
-        ("ab", -1, *map(pytest.approx, (0.1, 0.2, 0.7))),
-        ("ba", -1, *map(pytest.approx, (0.3, 0.2, 0.5))),
-    ]
+    assert rows == [("ab", -1, *map(pytest.approx, (0.1, 0.2, 0.7))), ("ba", -1, *map(pytest.approx, (0.3, 0.2, 0.5)))]
 
 
 def test_expected_scores_are_a_rater_of_their_own() -> None:

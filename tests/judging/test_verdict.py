@@ -234,14 +234,7 @@ ODD = st.recursive(
     | st.sampled_from(
         ["A", '{"verdict":"A"}', '{"reason":"\\ud800","score":4}', "\ud800", "stop", 10**400, -(10**400)]
     ),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(FIELDS),
-            inner,
-            max_size=5,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=5),
     max_leaves=12,
 )
 

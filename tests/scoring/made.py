@@ -116,10 +116,7 @@ def study(outputs: Mapping[str, Mapping[str, str]], **facts: Mapping[str, Any]) 
     return read(pl.DataFrame(rows, schema_overrides={"outputs": pl.Object}), reader="outputs")
 
 
-OUTPUTS = {
-    "1": {"A": "a red fox", "B": "a fox", "C": "the dog"},
-    "2": {"A": "the big dog", "B": "a dog", "C": "a fox"},
-}
+OUTPUTS = {"1": {"A": "a red fox", "B": "a fox", "C": "the dog"}, "2": {"A": "the big dog", "B": "a dog", "C": "a fox"}}
 REFERENCES = {"1": ["a fox", "a red fox ran"], "2": ["the dog"]}
 
 

@@ -179,10 +179,7 @@ def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
             {"metrics": ["length@best"]},
             "metric length@best: unknown rule 'best'; rules of this metric: none, because it uses no references",
         ),
-        (
-            {"metrics": ["made@all"]},
-            "metric made@all: unknown rule 'all'; rules of this metric: first, best, mean",
-        ),
+        ({"metrics": ["made@all"]}, "metric made@all: unknown rule 'all'; rules of this metric: first, best, mean"),
         ({"jobs": 0}, "jobs=0: must be a whole number of at least 1"),
         ({"missing": "skip"}, "missing='skip'; allowed: error, drop"),
         ({"metrics": []}, "no metric is given; give one or more of length"),

@@ -156,10 +156,7 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
         ("unknown field", "its first line is invalid: Object contains unknown field `higher_is_beter`"),
         ("high without end", r"its first line is invalid: Expected `float` <= 1e\+300 - at `\$.high`"),
         ("bounds crossed", "its first line is invalid: 'low' of 5 is not below 'high' of 1"),
-        (
-            "a version of no letters",
-            r"its first line is invalid: .* '.* 1 \\ud800' contains control characters",
-        ),
+        ("a version of no letters", r"its first line is invalid: .* '.* 1 \\ud800' contains control characters"),
     ],
 )
 def test_a_bad_start_is_one_line(start: Start, fault: str, message: str) -> None:

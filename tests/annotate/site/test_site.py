@@ -14,15 +14,7 @@ from starlette.testclient import TestClient
 from custodes.annotate.service import Service, StudyBusy
 from custodes.annotate.site import pages
 from custodes.annotate.site.app import app
-from tests.annotate.site.studying import (
-    SYSTEMS,
-    hidden_fields,
-    image_study,
-    judgments,
-    new_study,
-    new_token,
-    open_copy,
-)
+from tests.annotate.site.studying import SYSTEMS, hidden_fields, image_study, judgments, new_study, new_token, open_copy
 from tests.annotate.studies import query_rows
 
 

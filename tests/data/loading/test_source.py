@@ -137,10 +137,7 @@ def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b"PK\x03\x04", "a damaged or truncated zip file; copy or download it again"),
-        (
-            b"PAR1" + b"x" * 9,
-            "not a Parquet file, or a damaged or encrypted Parquet file; write the file again",
-        ),
+        (b"PAR1" + b"x" * 9, "not a Parquet file, or a damaged or encrypted Parquet file; write the file again"),
         (b"ARROW1\0\0", "not an Arrow file or stream, or a damaged one; write the file again"),
         (
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",

@@ -118,7 +118,7 @@ def test_columns_of_systems_with_true_and_false_are_scores() -> None:
     frame = pl.DataFrame({"task": ["a", "b", "c"], "gpt": ["True", "", "false"], "claude": ["0", "1", "1"]})
     study = read(frame, columns={"item": "task", "score": ["metric:{system}"]})
     assert study.ratings.frame.select("item", "system", "score").sort("system", "item").rows() == [
-        *(("a", "claude", 0.0), ("b", "claude", 1.0), ("c", "claude", 1.0), ("a", "gpt", 1.0), ("c", "gpt", 0.0)),
+        *(("a", "claude", 0.0), ("b", "claude", 1.0), ("c", "claude", 1.0), ("a", "gpt", 1.0), ("c", "gpt", 0.0))
     ]
     with pytest.raises(
         cu.InputError,

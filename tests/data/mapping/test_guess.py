@@ -261,10 +261,7 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # columns of scores may be metrics or systems
     (
         pl.DataFrame({"task_id": ["a", "b", "c"], "gpt": [0.25, 0.5, 1.0], "claude": [0.75, 1.0, 0.25]}),
-        *(
-            {},
-            r"--columns '\{rater\}' .*, or, if each .* one system, --column item=task_id .*'metric:\{system\}'$",
-        ),
+        *({}, r"--columns '\{rater\}' .*, or, if each .* one system, --column item=task_id .*'metric:\{system\}'$"),
     ),
     # a property of a request is no system
     (REASONS.with_columns(FLAVOURS), {}, "--column system=flavour"),

@@ -171,10 +171,7 @@ def test_a_system_has_the_name_of_its_folder(tmp_path: Path) -> None:
     study = read(folder)
     assert study.systems == ("Aster", "Birch", "reference")
     assert [(note.count, note.message) for note in study.notes] == [
-        (
-            1,
-            "results: systems are named after their folders, not as in the files ('aster-7b' is renamed to 'Aster')",
-        )
+        (1, "results: systems are named after their folders, not as in the files ('aster-7b' is renamed to 'Aster')")
     ]
     (tmp_path / "none").mkdir()
     assert reading_error(tmp_path / "none", reader="alpacaeval_results") == (

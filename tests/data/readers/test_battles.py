@@ -110,10 +110,7 @@ def test_battles_without_an_item_have_an_item_per_row() -> None:
         ("table/3", "v1"),
     ]
     assert study.raters.kind == {"v1": "human", "v2": "human"}
-    study = read(
-        voters.rename({"voter": "rater"}),
-        columns={"cluster": "rater"},
-    )
+    study = read(voters.rename({"voter": "rater"}), columns={"cluster": "rater"})
     assert study.items.frame["cluster"].to_list() == ["v1", "v2", "v1"]
     assert study.preferences.frame["rater"].to_list() == ["v1", "v2", "v1"]
 

@@ -65,9 +65,7 @@ def test_other_scripts_have_no_score_and_the_way_out_works() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"measure": "f1"}, {"tokenize": "words"}, {"stemmer": True, "tokenize": "unicode"}],
-    ids=str,
+    "options", [{"measure": "f1"}, {"tokenize": "words"}, {"stemmer": True, "tokenize": "unicode"}], ids=str
 )
 def test_options_that_are_not_there(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(options))):
