@@ -236,6 +236,9 @@ def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
     ran = custodes("report", "demo", *quick, "--figures", "figures")
     assert (ran.status, ran.out, ran.err) == (0, "report.html\n", "")  # no progress without a terminal
     assert {path.name for path in Path().iterdir()} == {"report.html", "figures"}
+    again = custodes("report", "demo", *quick, "-o", "again.html", "--quiet")
+    assert (again.out, again.err) == ("again.html\n", "")
+    assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
     assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     figures = [path.read_text(encoding="utf-8") for path in Path("figures").iterdir()]
     assert len(figures) > 3
