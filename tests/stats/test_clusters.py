@@ -207,6 +207,17 @@ def test_one_large_cluster_is_allowed_for(sizes: list[int]) -> None:
     assert np.mean(np.abs(z) > norm.ppf(0.975)) < 0.06
 
 
+@pytest.mark.parametrize(("sizes", "counts_as"), [([40, 40] + [1] * 30, 110**2 / 3230), ([20] * 5, 5.0)])
+def test_fewer_than_six_effective_clusters_count_as_one_annotation_each(sizes: list[int], counts_as: float) -> None:
+    # If rho were estimated, .129 and .073 of studies of one pair without a difference would be significant at rho = .5.
+    rng, units = np.random.default_rng(4), np.repeat(np.arange(len(sizes)), sizes)
+    for rho in (0.0, 0.5):
+        design_effects = pooled_design_effect(
+            documents(rng, pairs=3, clusters=len(sizes), size=sizes, rho=rho), units=units
+        )
+        np.testing.assert_allclose(len(units) / design_effects, counts_as)
+
+
 def test_nothing_changes_without_shared_clusters() -> None:
     signs = np.random.default_rng(2).choice(np.array([1, 0, -1, ABSENT], dtype=np.int8), size=(3, 5, 30))
     assert not is_clustered(np.arange(30))

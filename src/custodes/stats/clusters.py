@@ -21,6 +21,9 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.ratios import ratio
 
+FEWEST_CLUSTERS = 6
+"""With fewer effective clusters, a correlation within clusters is not estimated, but counts as 1."""
+
 _STEP = 1e-4  # step of numerical derivatives, to either side of a count
 _SPREAD = 1.0  # total pseudo-count; with it, each cluster counts as one answer if all answers are equal
 _DIGITS = 4  # rounding, so that swapping systems gives exactly symmetric results
@@ -351,8 +354,9 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     The design effect is 1 + (k - 1) rho, at least 1. For each annotation of a pair, count the annotations of this pair
     in the same cluster, including the annotation itself; k is the mean of these counts. rho is the correlation within
     clusters, with each pair centred on its mean. One rho is estimated for all pairs of a study. Because an estimate of
-    rho from few clusters is uncertain, its standard error over clusters is added. The design effect is exactly 1 if no
-    two annotations of a pair share a cluster.
+    rho from few clusters is uncertain, its standard error over clusters is added. If the n annotations of a pair have
+    fewer than `FEWEST_CLUSTERS` effective clusters (n / k), rho is 1 for this pair, so that they count as n / k
+    annotations. The design effect is exactly 1 if no two annotations of a pair share a cluster.
 
     >>> signs = np.array([[1, 1, -1, -1, 1, 1, -1, -1]])
     >>> pooled_design_effect(signs, units=np.array([0, 0, 1, 1, 2, 2, 3, 3])).tolist()
@@ -399,4 +403,5 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
         )
     # Without variation, rho cannot be estimated: annotations may agree because they share a document.
     rho_upper_bound = np.clip(np.where(total_excess_if_rho_is_one > 0, rho + rho_error, 1.0), 0.0, 1.0)
+    rho_upper_bound = np.where(n_annotations < FEWEST_CLUSTERS * mean_cluster_size, 1.0, rho_upper_bound)
     return np.asarray(1 + np.maximum(mean_cluster_size - 1, 0.0) * rho_upper_bound)
