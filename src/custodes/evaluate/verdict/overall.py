@@ -88,7 +88,7 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     useless_aspects = [view.aspect for view in system_views if is_no_better_than_none(decisions_of(view, metric))]
     findings = _findings(views, metric)
     unclear_texts = [
-        f"{system} on {view.aspect}f" for view in system_views for system in inconclusive_systems(view, metric)
+        f"{system} on {view.aspect}" for view in system_views for system in inconclusive_systems(view, metric)
     ]
     return applicable(
         (
