@@ -246,13 +246,13 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
     (sentence,) = halo_sentences(halo(0.31, 0.3, 0.1))
     assert sentence == (
-        "No significant halo effect. An annotator’s rating is not predicted significantly better from the annotator’s "
-        "own ratings of other aspects than from other annotators’ ratings of these aspects: x."
+        "No significant halo effect: the ratings of other aspects by the same annotator do not predict a rating "
+        "significantly better than the ratings of other aspects by other annotators do. Predicted aspects: x."
     )
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
     assert worse == (
-        "No halo effect. An annotator’s rating is predicted better from other annotators’ ratings of other aspects "
-        "than from the annotator’s own ratings of these aspects: x."
+        "No halo effect: the ratings of other aspects by other annotators predict a rating better than the ratings of "
+        "other aspects by the same annotator do. Predicted aspects: x."
     )
 
 

@@ -18,9 +18,10 @@ SEEN, UNSEEN = "systems of the fit", "systems left out of the fit"
 
 
 def trade_off_curve(result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
-    """Held-out agreement (y axis) by largest partiality (x axis), with one point for each strength of the penalty on
-    partiality. Large points mark the strength that is chosen on all data. Whiskers are intervals of the agreement.
-    Intervals of the partiality are in the tooltip and in `Combine.trade_off`.
+    """Agreement with human ratings on held-out items (y axis) by the largest partiality to a system (x axis), with
+    one point for each strength of the penalty on partiality. Large points mark the strength that is chosen on all
+    data. Whiskers are intervals of the agreement. Intervals of the partiality are in the tooltip and in
+    `Combine.trade_off`.
 
     Parameters
     ----------

@@ -62,8 +62,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "one-sided-annotators": (
         "warning",
         "annotators prefer {side!r} in every comparison that is not a tie. If the two systems stand for the "
-        "chosen and the rejected output of each pair, read only sample accuracy, because favoritism and rankings "
-        "have no meaning",
+        "chosen and the rejected output of each pair, use only the sample accuracy of metrics: favoritism and "
+        "rankings of these two systems have no meaning",
     ),
     "coverage-differs": (
         "warning",

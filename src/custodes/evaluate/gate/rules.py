@@ -324,7 +324,7 @@ def judge_rows(
     confidence: float,
     options: Mapping[str, Any],
 ) -> tuple[dict[str, list[dict[str, Any]]], list[Note]]:
-    """Return the rows of the table `rules` by aspect, and notes; the bounds of all rows hold jointly (Bonferroni).
+    """Return the notes, and for each aspect the rows of the table `rules`. All bounds hold jointly (Bonferroni).
 
     Parameters
     ----------

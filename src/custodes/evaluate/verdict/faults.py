@@ -17,7 +17,7 @@ FAULTS = {
     LENGTH: "longer outputs have a margin of {points} points, adjusted for human preference",
     OWN: "the partiality to {factor} is {points} points of win rate, adjusted for quality",
     CONFIDENCE: "mean confidence minus accuracy by human verdicts is {points} points",
-    PROBE: "the form of an output alone changes its outcome by {points} points (probe {factor})",
+    PROBE: "if only the form of an output changes, its outcome changes by {points} points (probe {factor})",
     FAILURES: "its rate of missing verdicts depends on the {factor}",
 }
 """Text for the estimate of a finding, by kind of finding."""

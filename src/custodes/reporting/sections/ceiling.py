@@ -210,21 +210,20 @@ def halo_sentences(result: Ceiling) -> list[str]:
             for target in halo_rows["target"]
         ]
         sentence_texts.append(
-            "Part of the agreement between aspects is a halo effect of the annotator. An annotator’s rating is "
-            "predicted better (τ-b) from the annotator’s own ratings of other aspects than from other annotators’ "
-            f"ratings of these aspects: {names(target_texts)}."
+            "Part of the agreement between aspects is a halo effect: the ratings of other aspects by the same "
+            "annotator predict a rating better (τ-b) than the ratings of other aspects by other annotators do. "
+            f"Predicted aspects: {names(target_texts)}."
         )
     rows_of_sentence_start = {
         "Predictions of a rating from the metrics are not significantly worse than predictions from other annotators’ "
         "ratings of other aspects": lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source).join(
             halo_rows, on="target", how="semi", maintain_order="left"
         ),
-        "No significant halo effect. An annotator’s rating is not predicted significantly better from the annotator’s "
-        "own ratings of other aspects than from other annotators’ ratings of these aspects": same_source_rows.filter(
-            pl.col("lead_low") <= 0, pl.col("lead_high") >= 0
-        ),
-        "No halo effect. An annotator’s rating is predicted better from other annotators’ ratings of other aspects "
-        "than from the annotator’s own ratings of these aspects": same_source_rows.filter(pl.col("lead_high") < 0),
+        "No significant halo effect: the ratings of other aspects by the same annotator do not predict a rating "
+        "significantly better than the ratings of other aspects by other annotators do. Predicted "
+        "aspects": same_source_rows.filter(pl.col("lead_low") <= 0, pl.col("lead_high") >= 0),
+        "No halo effect: the ratings of other aspects by other annotators predict a rating better than the ratings of "
+        "other aspects by the same annotator do. Predicted aspects": same_source_rows.filter(pl.col("lead_high") < 0),
     }
     return sentence_texts + [
         f"{sentence_start}: {names(target_rows['target'].to_list())}."

@@ -27,7 +27,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="favoritism-accuracy",
             title="Accuracy and one-sidedness of errors",
             caption="Circle: sample accuracy. Square: system accuracy. The further right a metric is, the fewer "
-            "errors it makes. The further down a metric is, the more its errors for and against a system cancel. "
+            "errors it makes. The lower a metric is, the less its errors favour single systems. "
             "Whisker: interval from "
             f"resampled items. With more than {ALL_NAMED} metrics, only these are labelled: the metric that agrees "
             "best with the annotators, the chosen metric (bold), and the extremes.",

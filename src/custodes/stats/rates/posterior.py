@@ -141,7 +141,8 @@ def cell_prior(shape: tuple[int, ...], prior: float = PRIOR) -> Floats:
 def joint_estimate(counts: LabelCounts, *, sampling: Sampling) -> Floats:
     """Return the joint proportions (..., strata, labels) estimated without a prior.
 
-    The counts have shapes (..., strata, labels) and (..., strata). In a stratum without human labels, all labels are
+    The counts of human labels have the shape (..., strata, labels), and the counts of all outputs (..., strata). In a
+    stratum without human labels, all labels are
     equally probable.
     """
     labelled_counts, total_counts = counts
