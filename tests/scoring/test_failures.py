@@ -209,8 +209,11 @@ def test_without_its_package(metric: str, module: str, package: str, monkeypatch
 
 
 def test_scores_need_texts() -> None:
-    with pytest.raises(InputError, match="table: there are no texts to score; give texts with the columns"):
+    with pytest.raises(InputError, match="table: there are no texts of outputs; give outputs with the columns"):
         cu.score(pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["x"], "score": [1.0]}), ["length"])
+    labels = pl.DataFrame({"id": [1, 2], "response": ["x", "y"], "expert": ["pass", "fail"], "judge": ["pass", "fail"]})
+    with pytest.raises(InputError, match="give the columns of items, systems and texts, .* --column text=response"):
+        cu.score(labels, ["length"])
 
 
 def test_an_image_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

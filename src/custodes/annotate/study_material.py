@@ -16,6 +16,7 @@ import polars as pl
 
 from custodes.arguments import value_list
 from custodes.data.loading import check_exists
+from custodes.data.outputs import missing_texts_error
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
@@ -75,9 +76,7 @@ class StudyMaterial:
         """Return the texts of a study. Raise `InputError` if the study has no texts."""
         study_outputs = study.outputs
         if study_outputs is None or not study_outputs.texts.height:
-            raise InputError(
-                f"{study.name}: there are no texts; give outputs (columns item, system, text, or item and outputs)"
-            )
+            raise missing_texts_error(study)
         system_patterns = study.selection.get("systems") if systems is None else systems
         available_systems = tuple(study_outputs.texts["system"].unique().sort())
         selected_systems = select_labels(system_patterns, available_systems, option="systems", what="system")

@@ -6,12 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from custodes.data.mapping.column_vocabulary import find_columns
 from custodes.data.notes import Note, build_notes
-from custodes.errors import join_labels
+from custodes.errors import InputError, join_labels
+
+if TYPE_CHECKING:
+    from custodes.data.study import Study
 
 SCHEMA = {"item": pl.String, "system": pl.String, "text": pl.String}
 IMAGES = {"item": pl.String, "system": pl.String, "image": pl.String}
@@ -27,6 +31,18 @@ ROLES = ("role", "from", "speaker", "author")
 """Keys of the speaker in a turn of a dialogue."""
 WORDS = ("text", "content", "value")
 """Keys of the words of a turn."""
+
+
+def missing_texts_error(study: Study) -> InputError:
+    """The error for a study without texts. For a table of labels, the message names the column of texts."""
+    text_columns = [] if study.attributes is None else find_columns("text", study.attributes.columns)
+    advice_text = (
+        f"give the columns of items, systems and texts, as in --column item=NAME --column system=NAME --column "
+        f"text={text_columns[0]}"
+        if text_columns
+        else "give outputs with the columns item, system, text, or item and outputs (an object {system: text})"
+    )
+    return InputError(f"{study.name}: there are no texts of outputs; {advice_text}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ import polars as pl
 from custodes.answers.question import Rng, resolve_seed
 from custodes.arguments import check_arguments, check_at_least
 from custodes.cache import Cache
+from custodes.data.outputs import missing_texts_error
 from custodes.data.patterns import select_labels
 from custodes.data.probes import REPEAT
 from custodes.data.reading import read
@@ -167,10 +168,7 @@ def prepare(
     seed = rng_or_seed if isinstance(rng_or_seed, int) else int(rng_or_seed.integers(2**32))
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
     if study.outputs is None:
-        raise InputError(
-            f"{study.name}: there are no texts to judge; give outputs with the columns item, "
-            f"system, text, or item and outputs"
-        )
+        raise missing_texts_error(study)
     for option_name, option_value, default in (("pairs", pairs, "all"), ("orders", orders, "both")):
         if judge.mode == "pointwise" and not (isinstance(option_value, str) and option_value == default):
             raise OptionError(

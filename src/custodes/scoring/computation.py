@@ -21,6 +21,7 @@ import polars as pl
 
 from custodes.cache import KeptScore
 from custodes.control_characters import escape_controls
+from custodes.data.outputs import missing_texts_error
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.errors import InputError, reject, short_repr
@@ -65,10 +66,7 @@ class Corpus:
     def from_study(cls, study: Study) -> Corpus:
         """Return the texts of a study. Raises `InputError` if there are no texts."""
         if study.outputs is None or study.outputs.texts.is_empty():
-            raise InputError(
-                f"{study.name}: there are no texts to score; give texts with the columns item and outputs (an object "
-                f"{{system: text}}), and also source or references if a metric needs them"
-            )
+            raise missing_texts_error(study)
         output_rows = study.outputs.texts
         items, systems = (
             tuple(output_rows[column_name].unique(maintain_order=True)) for column_name in ("item", "system")

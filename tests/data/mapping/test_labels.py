@@ -90,6 +90,11 @@ def raters(found: LabelLayout | None) -> str | None:
         ({"reviewer": [7, 8] * 20, "judge": PAIR}, "| judge"),
         ({"reviewer_1": WORDS, "reviewer_2": WORDS}, "reviewer_1 reviewer_2 |"),
         ({"reviewer": NAMES, "annotator": ["cy", "di"] * 20}, None),
+        ({"reviewer": NAMES, "verdict": PAIR}, "verdict |"),
+        ({"reviewer": NAMES, "verdict": PAIR, "judge": PAIR}, "verdict | judge"),
+        ({"reviewer": NAMES, "verdict": PAIR, "output": TEXTS}, "verdict |"),
+        ({"reviewer": NAMES, "output": TEXTS}, None),
+        ({"reviewer": ["gpt-4", "gpt-5"] * 20, "verdict": PAIR}, "| verdict"),
     ],
 )  # fmt: skip
 def test_columns_of_annotators_and_judges(columns: dict[str, Any], expected: str | None) -> None:

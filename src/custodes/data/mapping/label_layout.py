@@ -179,13 +179,7 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         and len({layout.criteria.get(name, ("", ""))[1] for name in layout.human}) == len(layout.human)
         and not layout.rater
     )
-    reviewer_columns = [
-        name
-        for name in undeclared_columns
-        if may_have_reviewers
-        and looks_like_person(name)
-        and not all(map(is_model_name, frame[name].drop_nulls().unique().cast(pl.String)))
-    ]
+    reviewer_columns = [name for name in undeclared_columns if may_have_reviewers and has_reviewers(frame[name])]
 
     def identify_rows(*names: str) -> bool:
         key_rows = frame.select(name for name in {*names, *fixed_key_columns} if name)
@@ -238,6 +232,11 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         rater=layout.rater or reviewer_column,
         repeat=declared_repeat_column or repeat_column,
     )
+
+
+def has_reviewers(column: pl.Series) -> bool:
+    """Whether the name of a column denotes a person, and not all cells are names of models."""
+    return looks_like_person(column.name) and not all(map(is_model_name, column.drop_nulls().unique().cast(pl.String)))
 
 
 def _is_cluster_name(name_words: Sequence[str]) -> bool:

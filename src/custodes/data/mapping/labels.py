@@ -28,7 +28,7 @@ from custodes.data.mapping.column_vocabulary import (
     word_list,
 )
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.label_layout import OWN_LAYOUT, LabelLayout, add_key_columns
+from custodes.data.mapping.label_layout import OWN_LAYOUT, LabelLayout, add_key_columns, has_reviewers
 from custodes.data.mapping.pattern import ColumnPattern
 from custodes.data.table import count_filled_cells
 
@@ -153,10 +153,15 @@ def _wide_layout(
         and (split_name(name)[0] in JUDGE or not looks_human(name))
     ]
     human_columns = _columns_without_names(human_columns, judge_columns, words_of_column)
-    if not judge_columns and (human_columns or not find_columns("text", frame.columns)):
-        judge_columns = _flag_columns(
-            frame, [name for name in binary_columns if name not in (*declared_columns, *human_columns)]
-        )
+    is_review_table = any(has_reviewers(frame[name]) for name in frame.columns)
+    has_texts = bool(find_columns("text", frame.columns))
+    flag_columns = _flag_columns(
+        frame, [name for name in binary_columns if name not in (*declared_columns, *human_columns, *judge_columns)]
+    )
+    if not human_columns and is_review_table:
+        human_columns = flag_columns
+    elif not judge_columns and (human_columns or not has_texts):
+        judge_columns = flag_columns
     # The confidence in a label is no label.
     judge_columns = [name for name in judge_columns if not CONFIDENCES & set(split_name(name))] or judge_columns
     binary_human_columns = [name for name in human_columns if name in binary_columns]
@@ -180,7 +185,7 @@ def _wide_layout(
         _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
-    may_be_text_table = find_columns("text", frame.columns) or not human_columns
+    may_be_text_table = (has_texts and not is_review_table) or not human_columns
     has_human_labels = are_human_columns_labels or (
         len(human_columns) > 1 and _has_only_words(words_of_column[name] for name in human_columns)
     )
