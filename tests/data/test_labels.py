@@ -65,7 +65,7 @@ def test_names_of_reviewers_are_no_labels(reviewer: str, human: tuple[str, ...])
 @pytest.mark.parametrize(("column", "is_label"), [("reviewer", False), ("annotator", False), ("expert", True)])
 def test_two_unknown_words_are_labels_of_an_expert_and_names_of_reviewers(column: str, is_label: bool) -> None:
     table = pl.DataFrame({"id": range(N), column: ["ann", "bob"] * (N // 2), "label": words(JUDGE, "fail", "pass")})
-    assert (cu.read(table).humans, cu.read(table).metrics) == ((), ("label",))
+    assert (cu.read(table).humans, cu.read(table).metrics) == (("label",), ())
     assert cu.read(table.rename({"label": "judge"})).humans == ((column,) if is_label else ())
     levels = {column: ["good", "fair", "poor"] * (N // 3), "judge": ["high", "medium", "low"] * (N // 3)}
     with pytest.raises(

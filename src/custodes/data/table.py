@@ -174,9 +174,9 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
     return most_complete_column_names
 
 
-def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool = False) -> pl.Series:
-    """A column of labels as stripped strings. If `empty` is true, an empty cell becomes ''; otherwise an empty cell
-    raises `InputError`."""
+def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool | pl.Series = False) -> pl.Series:
+    """A column of labels as stripped strings. If `empty` is true (for all rows, or in the row), an empty cell becomes
+    ''; otherwise an empty cell raises `InputError`."""
     if column_name not in frame.columns:
         return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(column_name)
     column = restore_integers(frame[column_name])
@@ -185,9 +185,9 @@ def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bo
             f"{where}: column {column_name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
         )
     labels = column.cast(pl.String).fill_null("").str.strip_chars()
-    if not empty:
+    if empty is not True:
         refuse(
-            labels == "",
+            labels == "" if empty is False else (labels == "") & ~empty,
             lambda row_numbers, _: f"{where}: column {column_name!r} is empty in row {row_numbers}; fill in a label",
         )
     refuse(  # NumPy arrays drop a final NUL, so that two labels could become equal

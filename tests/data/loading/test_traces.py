@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import custodes as cu
 from custodes.data.loading.records import from_json, from_lines
 from custodes.errors import InputError
 
@@ -69,3 +71,27 @@ def test_attributes_and_evaluations_are_columns() -> None:
 def test_other_objects_are_refused_with_the_place(record: dict[str, Any], fault: str) -> None:
     with pytest.raises(InputError, match=rf"^x\.json: not a trace export of OpenTelemetry \(OTLP\): .*{fault}"):
         from_json(json.dumps(record), "x.json")
+
+
+def test_steps_without_a_label_need_no_version(tmp_path: Path) -> None:
+    path = tmp_path / "traces.json"
+
+    def answer(number: int) -> dict[str, Any]:
+        values = {
+            "app.version": "v1" if number % 2 else "v2",
+            "annotation.tone.label": "pass" if number > 2 else "fail",
+        }
+        return span(number, RESULT, **{name: ("stringValue", value) for name, value in values.items()})
+
+    def step(number: int) -> dict[str, Any]:
+        return span(number, **{"db.system": ("stringValue", "sql")})
+
+    path.write_text(json.dumps(export(*map(answer, range(6)), *map(step, range(6, 10)))))
+    study = cu.read(path)
+    assert (study.systems, study.attributes.height, study.unlabelled.height) == (("v1", "v2"), 6, 0)  # type: ignore[union-attr]
+    message = "traces.json: 4 rows without a label and without app.version are left out"
+    assert message in [note.message for note in study.notes]
+    labelled_step = span(6, RESULT)
+    path.write_text(json.dumps(export(*map(answer, range(6)), labelled_step)))
+    with pytest.raises(InputError, match=r"column 'app.version' is empty in row 7; fill in a label"):
+        cu.read(path)

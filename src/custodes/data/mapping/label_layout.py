@@ -8,6 +8,7 @@ from itertools import chain, product
 
 import polars as pl
 
+from custodes.data.labels import label_words
 from custodes.data.mapping.cell_types import MOST_SYSTEMS, is_prose
 from custodes.data.mapping.column_vocabulary import (
     PERSONS,
@@ -89,6 +90,13 @@ class LabelLayout:
             *(self.probability, self.n_outputs, self.repeat, self.invalid),
         } - {""}
 
+    def is_labelled(self, frame: pl.DataFrame) -> pl.Series:
+        """Whether each row has a label."""
+        label_columns = [self.label] if self.label else [*self.human, *self.metrics]
+        return frame.select(
+            pl.any_horizontal(label_words(frame[name]).is_not_null() for name in label_columns)
+        ).to_series()
+
     @property
     def columns(self) -> Columns:
         """The equivalent column mapping."""
@@ -152,7 +160,9 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     ]
     undeclared_columns = [name for name in free_columns if name not in column_of_role.values()]
     system_columns = (
-        (column_of_role["system"],) if "system" in column_of_role else _system_columns(frame, undeclared_columns)
+        (column_of_role["system"],)
+        if "system" in column_of_role
+        else _system_columns(frame.filter(layout.is_labelled(frame)), undeclared_columns)
     )
     undeclared_columns = [name for name in undeclared_columns if name not in system_columns]
     declared_repeat_column = column_of_role.get("repeat", "")
@@ -285,7 +295,9 @@ def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[s
         for column_names in (model_columns, version_columns)
     ]
     constant_model_columns = [
-        name for name in model_columns if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"
+        name
+        for name in model_columns
+        if frame[name].n_unique() == 1 and not frame[name].null_count() and split_name(name)[-1] != "version"
     ]
     constant_version_columns = [
         name for name in version_columns if frame[name].n_unique() == 1 and not frame[name].null_count()

@@ -45,9 +45,9 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
         frame if layout.label else frame.drop("role", strict=False), where=where
     )
     key_table = _read_keys(frame, layout, where=where).with_columns(is_second=is_second_opinion)
-    study = _build_study(
-        *(_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where), where=where
-    )
+    label_table, label_notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
+    has_system = key_table["system"] != ""
+    study = _build_study(label_table.filter(pl.col("system") != ""), label_notes, where=where)
     used_column_names = {*layout.assigned_columns, *role_columns, "item", "system"}
     slice_column_names = [
         column_name
@@ -61,7 +61,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
     ]
     attribute_table = pl.concat(
         [key_table.select("item", "system"), frame.select(slice_column_names)], how="horizontal"
-    )
+    ).filter(has_system)
     if layout.label or layout.repeat or layout.rater:
         attribute_table = attribute_table.unique(["item", "system"], keep="first", maintain_order=True)
     fact_table = frame.select(
@@ -70,14 +70,22 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
         if getattr(layout, role)
     )
     if fact_table.width:
-        study = study.describe(items=item_facts(key_table, fact_table, where=where), items_name=where)
+        fact_rows = item_facts(key_table.filter(has_system), fact_table.filter(has_system), where=where)
+        study = study.describe(items=fact_rows, items_name=where)
     message_parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({join_labels(non_system_slice_names, limit=4)})" if non_system_slice_names else "",
     ]
     repeated_id_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
+    n_rows_without_system = int((~has_system).sum())
     return replace(study, attributes=attribute_table, unnamed_system=not layout.systems).with_notes(
+        (
+            "rows-without-labels",
+            n_rows_without_system,
+            f"{where}: {n_rows_without_system} rows without a label and without {' and '.join(layout.systems)} are "
+            "left out",
+        ),
         (
             "repeated-ids",
             n_repeating_rows,
@@ -107,17 +115,23 @@ def _repeated_ids(frame: pl.DataFrame) -> tuple[str, int]:
 
 
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
-    """The item, the system and the repeat of each row."""
+    """The item, the system and the repeat of each row. The system of a row without a label may be missing (''), as in
+    the row of a step of a trace."""
     item_labels = (
         label_column(frame, layout.item, where=where)
         if layout.item
         else pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
     )
-    system_part_series_list = [label_column(frame, column_name, where=where) for column_name in layout.systems]
+    is_unlabelled = ~layout.is_labelled(frame)
+    system_parts = [
+        label_column(frame, column_name, where=where, empty=is_unlabelled) for column_name in layout.systems
+    ]
     file_stem = where.removesuffix(".gz").rpartition(".")[0] or where
     repeat_labels = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
     return pl.DataFrame({"item": item_labels}).with_columns(
-        system=pl.concat_str(system_part_series_list, separator=" ") if system_part_series_list else pl.lit(file_stem),
+        system=pl.concat_str((part.replace("", None) for part in system_parts), separator=" ").fill_null("")
+        if system_parts
+        else pl.lit(file_stem),
         repeat=repeat_labels.replace("", "0"),
     )
 
