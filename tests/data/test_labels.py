@@ -342,7 +342,8 @@ def test_notes_say_how_a_table_of_labels_was_read() -> None:
         InputError,
         match=exactly(
             "table: the same label occurs twice, in rows 4, 5 (item '2', system 'table', rater 'HUMAN', kind 'human', "
-            "repeat '0'); number the runs in a column, and name this column with repeat=NAME"
+            "repeat '0'); name the column of annotators with rater=NAME, or number the runs in a column, and name "
+            "this column with repeat=NAME"
         ),
     ):
         cu.read(pl.DataFrame(rows))

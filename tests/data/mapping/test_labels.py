@@ -186,6 +186,8 @@ def test_criteria_in_the_names_of_columns(names: str, patterns: list[str], crite
         # raters, aspects and items
         (KINDS | {"label": PAIR, "judge": ["ann", "gpt"] * 20}, {}, "label kind judge - id"),
         (KINDS | {"label": PAIR, "judge": ["ann"] * N}, {}, "label kind - - judge"),
+        (KINDS | {"label": PAIR, "authorUserId": ["ann", None] * 20}, {}, "label kind authorUserId - id"),
+        (KINDS | {"label": PAIR, "author": ["ann"] * N, "userId": TWO}, {}, "label kind - - userId"),
         (KINDS | {"label": PAIR, "criterion": list("ttss") * 10, "item": TWO}, {}, "label kind - criterion item"),
         (KINDS | {"label": PAIR, "criterion": ["t", "t", None, "s"] * 10, "item": TWO}, {}, "label kind - - item"),
         (KINDS | {"label": PAIR, "criterion": ["t", "s"] * 20}, {}, "label kind - - id"),

@@ -415,6 +415,10 @@ def test_positive_ratings_and_the_sampling_of_labels_reach_the_verdict_and_the_r
     by_threshold, by_words = cu.verdict(cu.read(ratings), positive=">=4").verdict, cu.verdict(cu.read(labels)).verdict
     assert by_threshold["kind"].to_list() == by_words["kind"].to_list()
     assert [text.replace(">=4", "pass") for text in by_threshold["text"]] == by_words["text"].to_list()
+    first_system = pl.col("system") == pl.col("system").first()
+    apart = ratings.with_columns(item=pl.when(first_system).then(pl.format("{}-1", "item")).otherwise("item"))
+    two_systems = apart.filter(first_system | (pl.col("system") == pl.col("system").last()))
+    assert "design" not in cu.verdict(cu.read(two_systems), positive=">=4").verdict["kind"]
 
     labelled_items = labels["item"].unique().sort().head(40)
     partly_labelled = cu.read(labels.filter((pl.col("kind") == "metric") | pl.col("item").is_in(labelled_items)))

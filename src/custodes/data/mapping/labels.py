@@ -75,6 +75,8 @@ LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "
 LONG_ASPECT = word_list(
     "aspect criterion criteria name metric metric_name score_name assessment_name evaluation_name dimension"
 )
+AUTHORS = word_list("author author_id author_name author_user_id created_by")
+"""Names of columns with the annotator of a label, in a table with one row per label."""
 ROLES_OF_LABELS = word_list("item system cluster probability n_outputs repeat rater kind score aspect")
 MOST_WORDS = 200
 """Maximum number of distinct texts of a column of labels or of rater names."""
@@ -385,7 +387,10 @@ def _long_layout(
     assigned_columns.add(ranked_label_columns[0])
     rater_columns = [
         name
-        for name in find_columns("rater", list(words_of_column))
+        for name in [
+            *find_columns("rater", list(words_of_column)),
+            *(name for name in words_of_column if normalise_name(name) in AUTHORS),
+        ]
         if name not in assigned_columns
         and normalise_name(name) not in LONG_ASPECT
         and not _count_common_values(words_of_column[name], rater_kinds)

@@ -227,7 +227,8 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         ["item", "system", "rater", "kind", "aspect", "repeat"],
         where=where,
         what="label",
-        hint="number the runs in a column, and name this column with repeat=NAME",
+        hint=("" if layout.rater else "name the column of annotators with rater=NAME, or ")
+        + "number the runs in a column, and name this column with repeat=NAME",
     )
     invalid_reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
     return label_table, build_notes(

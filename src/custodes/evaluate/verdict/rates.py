@@ -30,7 +30,7 @@ def rate_sentences(results: Mapping[str, Result], aspect: str) -> Statements:
     best_judge_rate_rows = rate_rows.filter(pl.col("metric") == best_judge).to_dicts()
     common_judge_rows = judge_rows.head(MOST_LISTED).filter(pl.col("accuracy").is_not_null())
     return [
-        ("design", serious(problem_rows, rater_rows["rater"])),
+        ("design", serious(problem_rows.filter(pl.col("rule") != "nothing-compared"), rater_rows["rater"])),
         ("rates", [_rate(row, has_several_systems=has_several_systems) for row in best_judge_rate_rows[:MOST_LISTED]]),
         ("trust", map(_trust, common_judge_rows.to_dicts())),
         ("trust", _replacement(replacement_rows)),
