@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -134,6 +136,19 @@ def test_labels_are_sliced_by_any_column_of_the_file() -> None:
     right = (judge == human).reshape(-1, 2).mean(axis=0)
     np.testing.assert_allclose(answer.slices["value"], right)
     assert answer.slices["finding"].to_list() == ["lower", "higher"]
+
+
+def test_numbers_of_a_text_file_have_slices_between_quartiles(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    labels = [rng.choice(["pass", "fail"], size=200) for _ in range(2)]
+    latency = pl.Series(rng.permutation(200)).set(pl.Series(np.arange(200) < 8), None)
+    table = pl.DataFrame({"id": range(200), "judge": labels[0], "expert": labels[1], "latency": latency})
+    table = table.with_columns(turn=pl.col("id") % 3)
+    table.write_csv(tmp_path / "labels.csv")
+    for by in ("latency", "turn"):
+        slices = cu.rates(tmp_path / "labels.csv", by=by).slices
+        assert slices.equals(cu.rates(table, by=by).slices)
+        assert slices.height == {"latency": 4, "turn": 3}[by]
 
 
 def test_measures_of_labels_are_those_of_rates() -> None:

@@ -12,6 +12,8 @@ import polars as pl
 
 from custodes.answers.tables import count, difference, label, p_value, share, table
 from custodes.data.labels import MOST_STEPS
+from custodes.data.mapping.annotator_columns import parse_numbers
+from custodes.data.mapping.cell_types import is_number
 from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
 from custodes.data.preferences import column_option
@@ -62,7 +64,8 @@ def values_of(
     """
     attribute_names = [] if study.attributes is None else _attribute_names(study.attributes)
     if study.attributes is not None and column in attribute_names:
-        return outputs.join(study.attributes.select(*KEY, column), on=KEY, how="left", maintain_order="left")[column]
+        attribute_rows = study.attributes.select(*KEY, _restore_numbers(study.attributes[column]))
+        return outputs.join(attribute_rows, on=KEY, how="left", maintain_order="left")[column]
     item_table = study.items.frame
     item_column_names = [
         column_name
@@ -104,15 +107,13 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
             "this column, but all outputs of an item must be in one slice, so that systems can be compared; give a "
             "column of items"
         )
-    return _slices(
-        item_table.join(
-            distinct_values_by_item.with_columns(pl.col(column).list.first()),
-            on="item",
-            how="left",
-            maintain_order="left",
-        )[column],
-        column,
-    )
+    item_values = item_table.join(
+        distinct_values_by_item.with_columns(pl.col(column).list.first()),
+        on="item",
+        how="left",
+        maintain_order="left",
+    )[column]
+    return _slices(_restore_numbers(item_values), column)
 
 
 def check_slices(study: Study, selected_study: Study, column: str) -> None:
@@ -133,6 +134,12 @@ def _slices(values: pl.Series, column: str) -> tuple[tuple[str, ...], Ints]:
     slice_edges = quartiles(values)
     names_of_slices = slice_names(values, slice_edges, column)
     return names_of_slices, slice_positions(values, slice_edges, names_of_slices)
+
+
+def _restore_numbers(values: pl.Series) -> pl.Series:
+    """Return a column of a text file as numbers, if it has many values and all of them are numbers."""
+    has_many_numbers = values.dtype == pl.String and values.n_unique() > MOST_STEPS and is_number(values)
+    return parse_numbers(values) if has_many_numbers else values
 
 
 def quartiles(values: pl.Series) -> tuple[float, ...]:

@@ -77,8 +77,9 @@ def describe_paths(frame: pl.DataFrame) -> str:
     >>> describe_paths(pl.DataFrame({"id": [1], "outputs": ['[{"system": "a", "bleu": 0.5}]']}))
     '. Paths of nested values: outputs.*.system, outputs.*.bleu'
     """
-    paths_of_entries = [f"{column_name}.*." for column_name in nested_columns(frame)]
-    paths = [name for name in flatten_nested(frame.head(1), paths_of_entries).columns if name not in frame.columns]
+    nested_frame = frame.select(nested_columns(frame)).head(1)
+    paths_of_entries = [f"{column_name}.*." for column_name in nested_frame.columns]
+    paths = [name for name in flatten_nested(nested_frame, paths_of_entries).columns if name not in frame.columns]
     return f". Paths of nested values: {join_labels(paths, limit=MAX_LISTED)}" if paths else ""
 
 
