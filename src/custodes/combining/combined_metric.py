@@ -247,7 +247,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
         metric_scores = self.rows(study, items, study.systems)
-        is_scored_output = np.isfinite(metric_scores).any(axis=1)
+        has_any_score = np.isfinite(metric_scores).any(axis=1)
         kind_of_output = self.kinds(study, items, study.systems)
         label_series_of_column = {
             "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
@@ -255,20 +255,20 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         }
         rating_frame = (
             pl.DataFrame(label_series_of_column)
-            .filter(pl.Series(is_scored_output))
+            .filter(pl.Series(has_any_score))
             .with_columns(
                 rater=pl.lit(name or self.name),
                 kind=pl.lit(METRIC),
                 aspect=pl.lit(aspect_of(self.target)),
                 score=pl.Series(
                     self.predict(
-                        metric_scores[is_scored_output],
-                        None if kind_of_output is None else kind_of_output[is_scored_output],
+                        metric_scores[has_any_score],
+                        None if kind_of_output is None else kind_of_output[has_any_score],
                     )
                 ),
             )
         )
-        n_outputs_without_kind = 0 if kind_of_output is None else int((kind_of_output[is_scored_output] < 0).sum())
+        n_outputs_without_kind = 0 if kind_of_output is None else int((kind_of_output[has_any_score] < 0).sum())
         message_text = (
             f"{n_outputs_without_kind} outputs belong to no kind for which the model is calibrated, so their "
             "predictions are not shifted"

@@ -464,7 +464,7 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         set(SIDE_COLUMNS) & set(column_names)
         or (find_side_pairs(column_names) and find_columns("winner", column_names))
     )
-    likely_column_names = {
+    columns_and_likely_roles = {
         *column_names,
         *(role for role in NAMES if role not in TEXTS and find_columns(role, column_names)),
         *(SIDE_COLUMNS if has_paired_systems else ()),
@@ -476,7 +476,7 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
             for reader_columns in reader.columns
             if not set(reader_columns) <= set(column_names)
         ),
-        key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]),
+        key=lambda pair: len(set(pair[1]) & columns_and_likely_roles) / len(pair[1]),
     )
     missing_columns_text = " and ".join(
         repr(name) + suggestion(name, set(column_names).difference(reader_columns)).replace("did you mean", "is it")

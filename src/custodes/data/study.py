@@ -17,7 +17,7 @@ from custodes.data.interim_analyses import SCHEMA as INTERIM_ANALYSES
 from custodes.data.interim_analyses import sequential_notes
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
-from custodes.data.mapping.annotator_columns import aspect_variants, pooled_aspects
+from custodes.data.mapping.annotator_columns import aspect_variants, mapping_advice, pooled_aspects
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human, looks_like_machine, split_name
 from custodes.data.notes import NO_ANSWERS, Note, build_notes
 from custodes.data.outputs import Outputs
@@ -350,9 +350,9 @@ class Study:
         human_like_raters = [rater for rater, kind in kind_of_rater.items() if not kind and looks_human(rater)]
         hint_text = f"; these look human: {join_labels(human_like_raters)}" if human_like_raters else ""
         return (
-            "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
+            "no rater is known to be human; name the annotators in the option human (or give a "
             f"column or raters file with 'kind'). Raters: {join_labels(kind_of_rater)} (leaderboard and "
-            f"consistency need no annotators){hint_text}"
+            f"consistency need no annotators){hint_text}{mapping_advice(human_like_raters, list(kind_of_rater))}"
         )
 
     def _chosen_metrics(self, metrics: Patterns, candidate_metrics: tuple[str, ...]) -> tuple[str, ...]:

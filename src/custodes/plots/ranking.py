@@ -118,18 +118,18 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     """
     human_rows = decisions.filter(rater=HUMAN)
     sign = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
-    points_of_system = (
+    system_points = (
         pl.concat(
-            human_rows.select("aspect", system=column_name, points=sign_of_side * sign)
-            for column_name, sign_of_side in (("system_a", 1), ("system_b", -1))
+            human_rows.select("aspect", system=column_name, points=side_sign * sign)
+            for column_name, side_sign in (("system_a", 1), ("system_b", -1))
         )
         .group_by("aspect", "system")
         .sum()
     )
-    rank_rows = points_of_system.sort("aspect", -pl.col("points"), "system").select(
+    rank_rows = system_points.sort("aspect", -pl.col("points"), "system").select(
         "aspect", "system", place=pl.int_range(pl.len()).over("aspect")
     )
-    reading = (
+    agreement_expression = (
         pl.when(pl.col("decision").eq_missing(pl.col("human_decision")))
         .then(pl.lit("agree"))
         .when(human_decision=DECISION[0])
@@ -138,23 +138,23 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("omit"))
         .otherwise(pl.lit("invert"))
     )
-    rows = decisions.drop_nulls("decision").join(
+    decision_rows = decisions.drop_nulls("decision").join(
         human_rows.select("aspect", "system_a", "system_b", human_decision="decision"),
         on=["aspect", "system_a", "system_b"],
         how="left",
         maintain_order="left",
     )
     for side in ("a", "b"):
-        rows = rows.join(
+        decision_rows = decision_rows.join(
             rank_rows.rename({"system": f"system_{side}", "place": f"place_{side}"}),
             on=["aspect", f"system_{side}"],
             how="left",
             maintain_order="left",
         )
-    return rows.select(
+    return decision_rows.select(
         *("aspect", "rater", "system_a", "system_b", "decision"),
         pl.col("place_a", "place_b").fill_null(rank_rows.height),
-        reading=reading,
+        reading=agreement_expression,
     )
 
 

@@ -272,20 +272,21 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
     return np.ascontiguousarray(pseudo_value_matrix)
 
 
-def _factors(values: Floats) -> tuple[Floats, Floats | None]:
-    """Two factors (k, rank) and (rank, blocks) of values (k, blocks) of at most 1, for faster products with signs.
+def _factors(matrix: Floats) -> tuple[Floats, Floats | None]:
+    """Two factors (k, rank) and (rank, blocks) of a matrix (k, blocks), for faster products with signs.
 
-    The rank of differences between all pairs of metrics is below the number of metrics. If the factors are not much
-    smaller than the values, or if their product is not equal up to rounding, the result is the values and None.
+    The entries are at most 1. The rank of differences between all pairs of metrics is below the number of metrics. If
+    the factors are not much smaller than the matrix, or if their product does not equal the matrix up to rounding, the
+    result is the matrix and None.
     """
-    n_values, n_blocks = values.shape
-    if n_values <= n_blocks:
-        return values, None
-    eigenvalues, eigenvectors = np.linalg.eigh(values.T @ values)
+    n_rows, n_columns = matrix.shape
+    if n_rows <= n_columns:
+        return matrix, None
+    eigenvalues, eigenvectors = np.linalg.eigh(matrix.T @ matrix)
     directions = np.ascontiguousarray(eigenvectors[:, eigenvalues > _ROUNDING * eigenvalues[-1]].T)
-    coordinates = values @ directions.T
-    if 2 * len(directions) > n_blocks or np.abs(coordinates @ directions - values).max() > _ROUNDING:
-        return values, None
+    coordinates = matrix @ directions.T
+    if 2 * len(directions) > n_columns or np.abs(coordinates @ directions - matrix).max() > _ROUNDING:
+        return matrix, None
     return coordinates, directions
 
 

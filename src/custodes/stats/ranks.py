@@ -175,14 +175,14 @@ def sorted_positions(x: SortedRows, y: SortedRows) -> Iterator[tuple[Ints, Ints]
     """
     n = x.order.shape[1]
     positions = np.arange(n)
-    output_orders = [y.order, take_from_rows(y.order, y.start + y.end - 1 - positions)] if y.has_ties else [y.order]
+    orders_by_y = [y.order, take_from_rows(y.order, y.start + y.end - 1 - positions)] if y.has_ties else [y.order]
     int_type: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
     run_offsets = n * x.start.astype(int_type)
-    for output_order in output_orders:
-        position_of_output = np.empty(output_order.shape, dtype=int_type)
-        np.put_along_axis(position_of_output, output_order, positions[np.newaxis], axis=1)
+    for order_by_y in orders_by_y:
+        position_of_output = np.empty(order_by_y.shape, dtype=int_type)
+        np.put_along_axis(position_of_output, order_by_y, positions[np.newaxis], axis=1)
         y_positions = take_from_rows(position_of_output, x.order)
-        yield output_order, np.sort(run_offsets + y_positions, axis=1) - run_offsets if x.has_ties else y_positions
+        yield order_by_y, np.sort(run_offsets + y_positions, axis=1) - run_offsets if x.has_ties else y_positions
 
 
 def take_from_rows(values: NDArray[Any], indices: Ints) -> NDArray[Any]:

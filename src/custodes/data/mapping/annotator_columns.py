@@ -105,6 +105,20 @@ def pooled_aspects(human_column_names: Sequence[str]) -> list[str]:
     return aspects if len(aspects) > 1 else []
 
 
+def mapping_advice(human_column_names: Sequence[str], column_names: Sequence[str]) -> str:
+    """Advice to map columns that are named after several aspects; '' if the names have fewer than two known aspects.
+
+    >>> mapping_advice(["human_fluency", "human_style"], ["human_fluency", "human_style", "bleu"])
+    ". The names contain aspects: map the columns by --columns 'human_{aspect}' --columns 'metric:{rater:bleu}'"
+    """
+    if not pooled_aspects(human_column_names):
+        return ""
+    other_names = [escape_braces(name) for name in column_names if name not in human_column_names]
+    patterns = [people_pattern(human_column_names, column_names)]
+    patterns += [f"metric:{{rater:{','.join(other_names)}}}"] if other_names else []
+    return f". The names contain aspects: map the columns by {' '.join(f'--columns {p!r}' for p in patterns)}"
+
+
 def people_patterns(
     frame: pl.DataFrame, score_column_names: Sequence[str], number_column_names: Sequence[str]
 ) -> tuple[list[str], list[str]]:

@@ -209,13 +209,13 @@ def read_orders(
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
     normalised_order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
-    flag_signs = _interpret_order_numbers(normalised_order_words, where=where).fill_null(
+    signs_from_flags = _interpret_order_numbers(normalised_order_words, where=where).fill_null(
         look_up(normalised_order_words, FLAGS)
     )
-    system_name_signs = match_system(order_cells, verdict_table["system_a"], verdict_table["system_b"])
+    signs_from_names = match_system(order_cells, verdict_table["system_a"], verdict_table["system_b"])
     if is_own_format and order_cells.is_in(["ab", "ba", ""]).all():
-        system_name_signs = system_name_signs.clear(order_cells.len())
-    order_signs = system_name_signs.fill_null(look_up(normalised_order_words, ORDER_NAMES)).fill_null(flag_signs)
+        signs_from_names = signs_from_names.clear(order_cells.len())
+    order_signs = signs_from_names.fill_null(look_up(normalised_order_words, ORDER_NAMES)).fill_null(signs_from_flags)
     is_unread_order = (
         order_signs.is_null()
         & ~normalised_order_words.is_in(UNKNOWN)
@@ -233,8 +233,8 @@ def read_orders(
         high=pl.max_horizontal("system_a", "system_b"),
         turn=pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0),
         stated=order_signs,
-        flagged=flag_signs.is_not_null(),
-        free=flag_signs.is_not_null() | (order_signs == 0),
+        flagged=signs_from_flags.is_not_null(),
+        free=signs_from_flags.is_not_null() | (order_signs == 0),
     )
     if not has_duplicate_key(comparison_rows, COMPARISON).any():  # no comparison occurs twice, so none in two orders
         return order_signs.alias("shown"), []

@@ -35,10 +35,10 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     ).swapaxes(0, 1)
     if not other_aspect_ratings.size or len(ratings_of_annotator) < 2:
         return {}, []
-    ratings = np.stack(list(ratings_of_annotator.values()))
-    agreement_draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
+    target_ratings = np.stack(list(ratings_of_annotator.values()))
+    agreement_draws = np.full((len(target_ratings), len(target.times), len(SOURCES)), np.nan)
     for annotator_positions in equal_positions(
-        rated_output_mask.tobytes() for rated_output_mask in np.isfinite(ratings)
+        rated_output_mask.tobytes() for rated_output_mask in np.isfinite(target_ratings)
     ):  # annotators who rated the same outputs
         annotator_indices = [
             list(ratings_of_annotator)[annotator_position] for annotator_position in annotator_positions
@@ -49,7 +49,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         ]
         agreement_draws[annotator_positions] = _held_out_agreement(
             target,
-            ratings[annotator_positions],
+            target_ratings[annotator_positions],
             (
                 other_aspect_ratings[annotator_indices],
                 np.stack(mean_ratings_of_others),
@@ -58,7 +58,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         )
     is_predicted_annotator = np.asarray(np.isfinite(agreement_draws[:, 0]).all(axis=1))
     annotator_weights = np.where(
-        np.isfinite(agreement_draws).all(axis=2), np.isfinite(ratings).sum(axis=(1, 2))[:, np.newaxis], 0.0
+        np.isfinite(agreement_draws).all(axis=2), np.isfinite(target_ratings).sum(axis=(1, 2))[:, np.newaxis], 0.0
     )[is_predicted_annotator, :, np.newaxis]
     mean_agreement = ratio(
         np.where(annotator_weights > 0, annotator_weights * agreement_draws[is_predicted_annotator], 0.0).sum(axis=0),

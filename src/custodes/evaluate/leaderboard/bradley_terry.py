@@ -121,12 +121,12 @@ class FittedModel:
             return []
         win_rates, p_values = np.zeros((2, len(self.battles), len(self.battles)))
         is_first_win, is_second_win = pair_tests.better > 0, pair_tests.better < 0
-        for is_win, winners, losers, rates_of_winners in (
+        for is_won_pair, winners, losers, winner_rates in (
             (is_first_win, pair_rates.first, pair_rates.second, pair_rates.rate),
             (is_second_win, pair_rates.second, pair_rates.first, 1 - pair_rates.rate),
         ):
-            win_rates[winners[is_win], losers[is_win]] = rates_of_winners[is_win]
-            p_values[winners[is_win], losers[is_win]] = pair_tests.p_direct[is_win]
+            win_rates[winners[is_won_pair], losers[is_won_pair]] = winner_rates[is_won_pair]
+            p_values[winners[is_won_pair], losers[is_won_pair]] = pair_tests.p_direct[is_won_pair]
         return [
             (
                 systems_of_cycle,

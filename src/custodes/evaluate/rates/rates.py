@@ -390,8 +390,10 @@ def _answer(
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     # With more than two labels, scores only form strata, which correct nothing if every output has a human label.
-    rated_outputs = outputs.drop_scores() if outputs.has_human_label.all() else outputs
-    binary_views = [relabelled_outputs] if is_binary else [rated_outputs.binarise_labels(w) for w in outputs.words]
+    outputs_for_rates = outputs.drop_scores() if outputs.has_human_label.all() else outputs
+    binary_views = (
+        [relabelled_outputs] if is_binary else [outputs_for_rates.binarise_labels(word) for word in outputs.words]
+    )
     rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
     notes = label_notes(relabelled_outputs, positive)
     for binary_view in binary_views:

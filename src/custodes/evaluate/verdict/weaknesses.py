@@ -84,15 +84,15 @@ def decisions_of(view: AspectResults, metric: str) -> Row:
     pairs, and `undecided` the proportion of these pairs that annotators leave undecided. The row is empty if the errors
     are undefined.
     """
-    common_pair_rows = view.decisions.filter(rater=HUMAN).join(
+    human_decisions = view.decisions.filter(rater=HUMAN).join(
         view.decisions.filter(rater=metric), on=["system_a", "system_b"], how="semi"
     )
     error_rows = view.rows("ranking", "errors").filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
-    if not error_rows or not common_pair_rows.height:
+    if not error_rows or not human_decisions.height:
         return {}
     return error_rows[0] | {
-        "pairs": common_pair_rows.height,
-        "undecided": common_pair_rows.filter(decision="=").height / common_pair_rows.height,
+        "pairs": human_decisions.height,
+        "undecided": human_decisions.filter(decision="=").height / human_decisions.height,
     }
 
 

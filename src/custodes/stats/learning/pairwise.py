@@ -134,22 +134,25 @@ def _select_penalty(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> f
 def _fit(pairs: _Pairs, penalty: float, weights: Floats, *, tolerance: float = _TOLERANCE) -> Floats:
     """The standardised weights (p,), by Newton's method from `weights`; a step that overshoots is halved."""
     n_outputs, n_pairs = len(pairs.x), max(1, len(pairs.winner))
-    loss, p_reversed_order = _log_loss(pairs, weights)
+    log_loss, p_reversed_order = _log_loss(pairs, weights)
     for _ in range(_STEPS):
         score_gradient_of_output = np.bincount(pairs.loser, p_reversed_order, n_outputs) - np.bincount(
             pairs.winner, p_reversed_order, n_outputs
         )
         gradient = score_gradient_of_output @ pairs.x / n_pairs + penalty * weights
         step = np.linalg.solve(_hessian(pairs, p_reversed_order) + penalty * np.eye(len(weights)), -gradient)
-        penalised_loss, least_gain = loss / n_pairs + penalty / 2 * (weights @ weights), -0.1 * float(gradient @ step)
+        penalised_loss, least_gain = (
+            log_loss / n_pairs + penalty / 2 * (weights @ weights),
+            -0.1 * float(gradient @ step),
+        )
         weights = weights + step
         if least_gain < 0.1 * tolerance:
             break
-        loss, p_reversed_order = _log_loss(pairs, weights)
-        while loss / n_pairs + penalty / 2 * (weights @ weights) > penalised_loss - least_gain:
+        log_loss, p_reversed_order = _log_loss(pairs, weights)
+        while log_loss / n_pairs + penalty / 2 * (weights @ weights) > penalised_loss - least_gain:
             step, least_gain = step / 2, least_gain / 2
             weights = weights - step
-            loss, p_reversed_order = _log_loss(pairs, weights)
+            log_loss, p_reversed_order = _log_loss(pairs, weights)
     return weights
 
 
