@@ -365,8 +365,8 @@ def annotator_problems(
             annotator_plan.worker_id and not payment_plan.price,
             "warning",
             "no-price",
-            "annotators come from a platform (worker_id), but the plan has no price, so cost and wage are unknown; "
-            "set [money] price (per answer)",
+            "annotators come from a platform (worker_id), but the plan has no price. Cost and wage are unknown, and "
+            "the pages say that there is no payment; set [money] price (per answer)",
         ),
         (
             0 < hourly_wage < payment_plan.wage,

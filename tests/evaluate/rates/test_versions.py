@@ -65,6 +65,9 @@ def test_slices_name_where_the_judge_fails() -> None:
     findings = dict(result.slices.select("slice", "finding").iter_rows())
     assert "lower TNR" in findings["d"]
     assert result.slices["n"].sum() == 1200
+    overall = cu.rates(data)
+    assert result.rates.equals(overall.rates)
+    assert result.judges.equals(overall.judges)
     assert cu.rates(data, by="tokens").slices["slice"].len() == 4
     with pytest.raises(
         OptionError, match=r"by='topics': no such column \(did you mean 'topic'\?\); columns: system, topic"

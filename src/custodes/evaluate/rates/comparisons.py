@@ -305,12 +305,13 @@ def slice_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for one judge, with unadjusted p-values."""
     slice_names, slice_of_output = slices_of(study, outputs.table, slice_column)
-    threshold_judge, confidence, rng = judge.threshold_judge, settings["confidence"], settings["rng"]
+    threshold_judge, confidence = judge.threshold_judge, settings["confidence"]
+    rng = settings["rng"].spawn(1)[0]  # the draws of other tables do not depend on slices
     for slice_code, slice_name in enumerate(slice_names):
         is_in_slice = slice_of_output == slice_code
         if np.isfinite(threshold_judge.labels[is_in_slice]).any():
             slice_rates, other_rates = (
-                threshold_judge.rates(outputs, is_selected_output, **settings)
+                threshold_judge.rates(outputs, is_selected_output, **(settings | {"rng": rng}))
                 for is_selected_output in (is_in_slice, ~is_in_slice & (slice_of_output >= 0))
             )
             yield slice_row(outputs, judge.name, slice_name, slice_rates, other_rates, confidence=confidence, rng=rng)
