@@ -71,12 +71,12 @@ def reject(*problems: tuple[object, str], error: type[CustodesError] = OptionErr
 
 
 def join_labels(labels: Iterable[object], *, limit: int = 8) -> str:
-    """Labels as a short comma list, with the number of omitted labels.
+    """Labels as a short comma list, with the number of omitted labels. An empty label is shown as ''.
 
-    >>> join_labels(["a", "b", "c"], limit=2)
-    'a, b and 1 more'
+    >>> join_labels(["a", "b", "c"], limit=2), join_labels(["a", ""])
+    ('a, b and 1 more', "a, ''")
     """
-    label_texts = [str(label) for label in labels]
+    label_texts = [str(label) or "''" for label in labels]
     first_labels_text = ", ".join(label_texts[:limit])
     return (
         first_labels_text if len(label_texts) <= limit else f"{first_labels_text} and {len(label_texts) - limit} more"
