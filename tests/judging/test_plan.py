@@ -272,7 +272,9 @@ def test_without_an_address_or_a_client_nothing_is_asked() -> None:
         plan(TEXTS.filter(pl.col("system") == "X"))
     with pytest.raises(OptionError, match="base_url=''"):
         judge(TEXTS, Judge(model="m"))
-    with pytest.raises(InputError, match="no texts to judge"):
+    with pytest.raises(
+        InputError, match="there are no texts of outputs; give outputs with the columns item, system, text"
+    ):
         judge(PEOPLE, Judge(model="m"), client=judging(longer))
     with pytest.raises(OptionError, match="own_system='Q': no such system"):
         judge(TEXTS, Judge(model="m", own_system="Q"), client=judging(longer))
