@@ -89,8 +89,8 @@ class InputOptions:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME: the column that has a role. NAME is a column, a path (response.output) or, for the roles "
-            f"text, human and metric, a pattern (scores.*). Comma list or repeated. Roles: {', '.join(ROLES)}.",
+            help="ROLE=NAME. NAME is a column, a path (response.output) or a pattern (scores.*, only for text, human "
+            f"and metric). Comma list or repeated. Roles: {', '.join(ROLES)}.",
             negative="",
         ),
     ] = None

@@ -52,7 +52,7 @@ INVALID = label(
     "why there is no answer; empty for a valid answer. If there is a reply, the reason is `refusal` (marked by the "
     "server), `filtered`, `truncated`, `empty`, `no-verdict` (also a refusal in words) or `label` (a word that is "
     "not an allowed label). If there is no reply, the reason is `unavailable`, `rejected`, `denied` or `budget` "
-    "(this query was not sent because of the cost limit, although another order or repeat was sent)",
+    "(not sent because of the cost limit)",
 )
 
 TABLE_OF_KEY: Mapping[Key, str] = {"verdict": "verdicts", "score": "ratings", "label": "labels"}

@@ -168,8 +168,8 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "number of further comparisons (ties included), each in a new cluster, that would give the joint test "
-            "50 % power to decide the pair, if the true difference equals the observed difference. Null if the pair is "
+            "number of further comparisons (ties included), each in a new cluster, that give the joint test 50 % "
+            "power if the true difference equals the observed difference. Null if the pair is "
             f"decided or not tested, if the data would have to grow by a factor above {MOST_GAIN:.0f}, if a cluster "
             f"has several comparisons of the pair, or if there are more than {MOST_PAIRS:,} pairs",
             essential=False,
