@@ -89,7 +89,7 @@ class InputOptions:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME. NAME is a column, a path (response.output) or a pattern (scores.*, only for text, human "
+            help="ROLE=NAME. NAME is a column, a path (response.output) or a pattern (scores.*; for text, human "
             f"and metric). Comma list or repeated. Roles: {', '.join(ROLES)}.",
             negative="",
         ),
