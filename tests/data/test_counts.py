@@ -209,7 +209,10 @@ def test_a_name_of_another_form_is_refused_and_notes_are_kept(tmp_path: Path) ->
 
 
 ONLY_DUCKDB = "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches"
-KINDS = "files of different kinds; give files of one kind: .parquet, .csv, .jsonl, .ndjson"
+KINDS = (
+    "count reads files of one type (.parquet, .csv, .jsonl, .ndjson); export a table of a database to such a file, "
+    "or in Python pass the table to count_pairs or count_labels"
+)
 COLUMNS = "item, system, rater, score"
 
 
@@ -276,7 +279,7 @@ def test_files_that_no_engine_scans_are_refused(
         ("s.csv --human ann --batches 0", "count: --batches 0 must be at least 1"),
         ("broken.parquet", "; check that the table is complete and still exists"),
         ("s.csv", "name the annotators, as in --human ann"),
-        ("s.csv b.parquet", ("custodes: s.csv, b.parquet: files of different kinds; give files of one kind: ")),
+        ("s.csv b.parquet", ("custodes: s.csv, b.parquet: count reads files of one type (")),
         ("s.csv --human ann --orders mean", "--orders 'mean' has no effect"),
         ("b.parquet --lower ann", "--lower {'ann': -1.0} has no effect: the table holds"),
         ("b.parquet --engine duckdb --memory-limit 1MB", "which writes to disk (--spill FOLDER)"),

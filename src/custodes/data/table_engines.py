@@ -231,8 +231,8 @@ def _files_and_type(sources: Sequence[str]) -> tuple[list[Path], str]:
     file_types = {KIND_OF_SUFFIX.get(file.suffix.lower()) for file in files}
     if None in file_types or len(file_types) > 1:
         raise InputError(
-            f"{join_labels(file.name for file in files)}: files of different kinds; give files of one "
-            f"kind: {', '.join(KIND_OF_SUFFIX)}"
+            f"{join_labels(file.name for file in files)}: count reads files of one type ({', '.join(KIND_OF_SUFFIX)}); "
+            "export a table of a database to such a file, or in Python pass the table to count_pairs or count_labels"
         )
     return files, str(file_types.pop())
 
