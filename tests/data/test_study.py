@@ -217,7 +217,7 @@ def test_a_study_without_people_or_metrics_cannot_be_asked() -> None:
         with pytest.raises(
             OptionError,
             match=exactly(
-                "no rater is known to be human; name the annotators in the option human (or give a column or raters "
+                "no rater is known to be human; name the annotators with human='PATTERN' (or give a column or raters "
                 f"file with 'kind'). Raters: {', '.join(kinds)} (leaderboard and consistency need no annotators){hint}"
             ),
         ):

@@ -382,7 +382,7 @@ def test_a_wide_table_without_kinds_names_the_raters_that_look_human() -> None:
         cu.agreement(pooled())
     message = str(error.value)
     assert message.startswith(
-        "no rater is known to be human; name the annotators in the option human (or give a "
+        "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
         "column or raters file with 'kind'). Raters:"
     )
     assert "these look human: human_coherence" in message

@@ -188,7 +188,7 @@ def test_nothing_to_compare() -> None:
     with pytest.raises(InputError, match="no item has human ratings of two systems, so no preference .* or use rates"):
         compare(single_ratings)
     unknown = rated(grid("x", "", [[1.0, 2.0]]) + grid("y", "", [[1.0, 2.0]]), {"x": "", "y": ""})
-    with pytest.raises(OptionError, match=r"no rater is known to be human; name the annotators in the option human"):
+    with pytest.raises(OptionError, match=r"no rater is known to be human; name the annotators with human='PATTERN'"):
         compare(unknown)
     assert compare(unknown, human="x")[0].metrics == ("y",)
 

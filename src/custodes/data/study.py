@@ -350,7 +350,7 @@ class Study:
         human_like_raters = [rater for rater, kind in kind_of_rater.items() if not kind and looks_human(rater)]
         hint_text = f"; these look human: {join_labels(human_like_raters)}" if human_like_raters else ""
         return (
-            "no rater is known to be human; name the annotators in the option human (or give a "
+            "no rater is known to be human; name the annotators with human='PATTERN' (or give a "
             f"column or raters file with 'kind'). Raters: {join_labels(kind_of_rater)} (leaderboard and "
             f"consistency need no annotators){hint_text}{mapping_advice(human_like_raters, list(kind_of_rater))}"
         )
