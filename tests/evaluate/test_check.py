@@ -386,6 +386,7 @@ def test_a_wide_table_without_kinds_names_the_raters_that_look_human() -> None:
         "column or raters file with 'kind'). Raters:"
     )
     assert "these look human: human_coherence" in message
+    assert ". The names contain aspects: map the columns by --columns 'human_{aspect" in message
     ratings = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "bob", "score": [1.0, None]})
     with pytest.raises(cu.OptionError) as error:
         cu.agreement(cu.read(ratings))  # A missing score is noted, but does not explain the error.

@@ -106,15 +106,15 @@ def pooled_aspects(human_column_names: Sequence[str]) -> list[str]:
 
 
 def mapping_advice(human_column_names: Sequence[str], column_names: Sequence[str]) -> str:
-    """Advice to map columns that are named after several aspects; '' if the names have fewer than two known aspects.
+    """Advice to map columns that are named after several aspects; '' if no pattern separates two known aspects.
 
     >>> mapping_advice(["human_fluency", "human_style"], ["human_fluency", "human_style", "bleu"])
     ". The names contain aspects: map the columns by --columns 'human_{aspect}' --columns 'metric:{rater:bleu}'"
     """
-    if not pooled_aspects(human_column_names):
+    patterns = [people_pattern(human_column_names, column_names)] if pooled_aspects(human_column_names) else [""]
+    if "{aspect" not in patterns[0]:  # the pattern of a list of names would mix the ratings of several aspects
         return ""
     other_names = [escape_braces(name) for name in column_names if name not in human_column_names]
-    patterns = [people_pattern(human_column_names, column_names)]
     patterns += [f"metric:{{rater:{','.join(other_names)}}}"] if other_names else []
     return f". The names contain aspects: map the columns by {' '.join(f'--columns {p!r}' for p in patterns)}"
 
