@@ -101,8 +101,13 @@ def test_outputs_that_only_one_input_has_are_noted() -> None:
         ),
         (
             ["h: human 1=A 2=A", "n: judge t/1=A u/1=A"],
-            "h and n have no item and system in common (items 1, 2 and t/1, u/1; systems A and A); use the same labels "
-            "in both inputs",
+            "h and n have no item and system in common (items 1, 2 and t/1, u/1; systems A and A); use the same items "
+            "in both inputs, or name another column of items, as in --column item=NAME",
+        ),
+        (
+            ["h: human 1=X 2=X", "n: judge 1=A 2=B"],
+            "h and n have no item and system in common (items 1, 2 and 1, 2; systems X and A, B); use the same names "
+            "of systems in both inputs",
         ),
     ],
 )

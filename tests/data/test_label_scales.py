@@ -56,6 +56,11 @@ def test_known_pairs() -> None:
         ({"h": ["fail"], "j": ["0.2", "0.9"], "k": ["1", "0"]}, "h", ["fail", "pass"], False, "j"),
         ({"h": ["0", "1"], "j": ["0", "2"], "k": ["yes"]}, "h", ["0", "1"], False, "j"),
         ({"h": ["true"], "j": ["no", "maybe"]}, "h", ["false", "true"], False, ""),
+        # abstentions beside both words of a known pair
+        ({"h": ["pass", "unsure", "fail"], "j": ["skip"]}, "h", ["fail", "pass"], False, ""),
+        ({"j": ["pass", "not_sure", "fail"]}, "", ["fail", "pass"], False, ""),
+        ({"h": ["pass", "unsure"]}, "h", ["pass", "unsure"], False, ""),
+        ({"h": ["bug", "unsure"]}, "h", ["bug", "unsure"], False, ""),
         # ordinal labels
         ({"h": ["1", "10", "3"], "j": ["3", "1"], "k": ["2"], "l": ["0.5"]}, "h", ["1", "3", "10"], True, "kl"),
         ({"h": ELEVEN}, "h", ELEVEN, True, ""),

@@ -262,7 +262,7 @@ OTHER_ITEMS = replace(read(table("bleu", "metric", items="34")), name="b.csv")
         (
             [replace(read(ANN), name="a.csv"), OTHER_ITEMS],
             "a.csv and b.csv have no item and system in common (items 1, 2 and 3, 4; systems A, B and A, B); use the "
-            "same labels in both inputs",
+            "same items in both inputs, or name another column of items, as in --column item=NAME",
         ),
         (
             [read(ANN), read(table("ann", "metric"))],

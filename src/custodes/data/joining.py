@@ -364,9 +364,11 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
         advice_text = (
             repeated_ids_messages[0]
             if repeated_ids_messages
+            else "use the same items in both inputs, or name another column of items, as in --column item=NAME"
+            if set(first_keys["item"]).isdisjoint(second_keys["item"])
             else f"add the column of systems to {join_labels(inputs_without_systems)}"
-            if inputs_without_systems and not set(first_keys["item"]).isdisjoint(second_keys["item"])
-            else "use the same labels in both inputs"
+            if inputs_without_systems
+            else "use the same names of systems in both inputs"
         )
         raise InputError(
             f"{first_study.name} and {second_study.name} have no item and system in common "

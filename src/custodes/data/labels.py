@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import BINARY_WORDS
+from custodes.data.mapping.column_vocabulary import BINARY_WORDS, word_list
 from custodes.data.table import MISSING_TOKENS, restore_integers
 from custodes.errors import InputError, join_labels
 
@@ -57,6 +57,14 @@ BINARY: Sequence[tuple[str, str]] = (
 
 POLARITY: Mapping[str, int] = {word: code for pair in BINARY for code, word in enumerate(pair)}
 """Code of each known label: 0 (negative) or 1 (positive)."""
+
+ABSTENTIONS = frozenset(
+    word_list(
+        "unsure not_sure uncertain unclear unknown undecided abstain abstained skip skipped cannot_tell can't_tell"
+        " cannot_judge don't_know not_applicable ? unsicher unklar"
+    )
+)
+"""Words that count as a missing label beside the two words of a known pair, in lower case with underscores."""
 
 MOST_LABELS = 20
 """Maximum number of distinct words in a column of labels. A column with more words holds names or texts."""
@@ -111,13 +119,25 @@ def is_binary(words: Iterable[str]) -> bool:
     return bool(distinct_words) and distinct_words <= POLARITY.keys()
 
 
+def without_abstentions(words: Iterable[str]) -> set[str]:
+    """The words without abstentions, if the other words are known negative and positive labels; else all words.
+
+    >>> sorted(without_abstentions(["pass", "fail", "unsure"])), sorted(without_abstentions(["bug", "unknown"]))
+    (['fail', 'pass'], ['bug', 'unknown'])
+    """
+    all_words = set(words)
+    decided_words = all_words - ABSTENTIONS
+    return decided_words if {POLARITY.get(word) for word in decided_words} == {0, 1} else all_words
+
+
 def infer_scale(
     word_column_of_rater: Mapping[str, pl.Series], *, human_raters: Sequence[str], where: str
 ) -> LabelScale:
     """The common scale of label columns that `label_words` converted. The columns of
     `human_raters` contain human labels.
 
-    Known binary labels make a binary scale, even if they are from different pairs. Integers make an ordinal scale.
+    Known binary labels make a binary scale, even if they are from different pairs; abstentions such as `unsure` beside
+    them are no labels. Integers make an ordinal scale.
     Other words make a nominal scale, in alphabetical order. If the human labels are integers or two words, a numeric
     column with values that are not among these labels contains scores. Without human labels, a column with non-integers
     contains scores if another column has binary or integer labels.
@@ -139,9 +159,10 @@ def infer_scale(
         ]
         or list(word_column_of_rater)
     )
-    reference_words: list[str] = sorted(
-        set().union(*(distinct_words_of_rater[rater_name] for rater_name in reference_raters))
-    ) or sorted(set().union(*distinct_words_of_rater.values()))
+    all_reference_words: set[str] = set().union(
+        *(distinct_words_of_rater[rater_name] for rater_name in reference_raters)
+    ) or set().union(*distinct_words_of_rater.values())
+    reference_words = sorted(without_abstentions(all_reference_words))
     numeric_words_of_rater = {
         rater_name: rater_words
         for rater_name, rater_words in distinct_words_of_rater.items()

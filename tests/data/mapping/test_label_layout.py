@@ -55,6 +55,10 @@ def keys(columns: dict[str, Any], **declared: str) -> dict[str, Any]:
             {"question": [f"Why is {k} a number?" for k in PAIRED], "trace_id": UNIQUE, "model": TWO},
             {"item": "question", "systems": ("model",)},
         ),
+        (
+            {"prompt": [f"Why is {k} a number?" for k in UNIQUE], "trace_id": UNIQUE, "model": TWO},
+            {"item": "trace_id", "systems": ("model",)},  # systems answered different prompts
+        ),
         ({"id": UNIQUE, "conversation_id": PAIRED}, {"item": "id", "cluster": "conversation_id"}),
         ({"id": UNIQUE, "user": PAIRED, "cluster_id": FOUR}, {"item": "id", "cluster": "cluster_id"}),
         ({"id": UNIQUE, "user_name": PAIRED}, {"item": "id"}),
@@ -74,6 +78,26 @@ def keys(columns: dict[str, Any], **declared: str) -> dict[str, Any]:
 )
 def test_columns_that_identify_rows(columns: dict[str, Any], expected: dict[str, Any]) -> None:
     assert keys(columns) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_users", "columns", "expected"),
+    [
+        (30, {}, "user_id"),
+        (29, {}, "session_id"),
+        (30, {"user_id": None}, "session_id"),
+        (30, {"session_id": 0}, "session_id"),  # a session of two users
+        (30, {"cluster": 1}, "cluster"),
+    ],
+)
+def test_sessions_of_users_are_in_the_clusters_of_users(n_users: int, columns: dict[str, Any], expected: str) -> None:
+    rows = pl.select(id=pl.int_range(300)).with_columns(
+        session_id=pl.col("id") // 3, user_id=pl.col("id") // 3 % n_users
+    )
+    first_rows = pl.when(pl.col("id") < 6)
+    changed_columns = {name: first_rows.then(value).otherwise(pl.col("session_id")) for name, value in columns.items()}
+    table = rows.with_columns(judge=pl.lit("pass"), human=pl.lit("pass"), **changed_columns)
+    assert add_key_columns(table, LAYOUT, Columns()).cluster == expected
 
 
 def test_declared_roles_come_first() -> None:

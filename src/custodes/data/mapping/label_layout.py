@@ -34,6 +34,9 @@ CLUSTERS = ("cluster", "conversation", "session", "thread", "dialogue", "dialog"
 """First words in the names of columns of clusters, or last words before `id`, as in `attributes.session.id`. Rows with
 the same value form a cluster."""
 
+MIN_CLUSTERS = 30
+"""Minimum number of users whose outputs form clusters, if there is also a column of sessions."""
+
 REVIEWS = ("review", "annotation", "label", "labelling", "labeling", "rating", "verdict")
 """Words in the names of columns that number reviews instead of outputs, such as `review_id`."""
 
@@ -182,8 +185,15 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     likely_item_columns = (
         [item_column] if item_column else list(dict.fromkeys([*find_columns("item", undeclared_columns), *id_columns]))
     )
-    if not system_columns:  # systems may share a question, but a single system answers each row: ids before texts
-        likely_item_columns.sort(key=lambda name: is_prose(frame[name]))
+
+    def is_text_of_one_system(name: str) -> bool:
+        """Whether a column has texts, and most texts occur with only one system."""
+        if not system_columns or not is_prose(frame[name]):
+            return is_prose(frame[name])
+        n_systems_of_text = frame.group_by(name).agg(pl.struct(system_columns).n_unique().alias("n"))["n"]
+        return 2 * int((n_systems_of_text > 1).sum()) < n_systems_of_text.len()
+
+    likely_item_columns.sort(key=is_text_of_one_system)  # ids before texts
     may_have_reviewers = (
         layout.human
         and len({layout.criteria.get(name, ("", ""))[1] for name in layout.human}) == len(layout.human)
@@ -196,16 +206,25 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         return key_rows[names[-1]].null_count() == 0 and not bool(key_rows.is_duplicated().any())
 
     def find_cluster_column(item_column: str) -> str:
-        return column_of_role.get("cluster") or next(
-            (
-                name
-                for name in sorted(free_columns, key=lambda name: split_name(name)[0] != "cluster")
-                if name not in (item_column, *system_columns)
-                and _is_cluster_name(split_name(name))
-                and 1 < frame[name].n_unique() < frame.height
-            ),
-            "",
-        )
+        """The declared column or the first column of clusters; users instead of the sessions of users."""
+        cluster_columns = [
+            name
+            for name in sorted(free_columns, key=lambda name: split_name(name)[0] != "cluster")
+            if name not in (item_column, *system_columns)
+            and _is_cluster_name(split_name(name))
+            and 1 < frame[name].n_unique() < frame.height
+        ]
+        first_column = column_of_role.get("cluster") or next(iter(cluster_columns), "")
+        if "cluster" in column_of_role or "cluster" in split_name(first_column):
+            return first_column
+        coarser_columns = [
+            name
+            for name in cluster_columns[1:]
+            if frame[name].null_count() == 0
+            and MIN_CLUSTERS <= frame[name].n_unique() < frame[first_column].n_unique()
+            and frame.select(first_column, name).n_unique() == frame[first_column].n_unique()
+        ]
+        return min(coarser_columns, key=lambda name: frame[name].n_unique(), default=first_column)
 
     def has_one_cluster(item_column: str) -> bool:
         """Whether each item has one cluster. The result is false for prompts that occur in several conversations."""

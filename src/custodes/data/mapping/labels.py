@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
+from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words, without_abstentions
 from custodes.data.mapping.annotator_columns import parse_numbers
 from custodes.data.mapping.cell_types import is_number, is_prose, looks_like_score
 from custodes.data.mapping.column_vocabulary import (
@@ -111,7 +111,9 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
         name: label_words(sample_rows[name]) for name in frame.columns if _may_hold_labels(sample_rows[name])
     }
     binary_columns = [
-        name for name, word_series in words_of_column.items() if is_binary(word_series.drop_nulls().unique())
+        name
+        for name, word_series in words_of_column.items()
+        if is_binary(without_abstentions(word_series.drop_nulls().unique()))
     ]
     layout = _long_layout(sample_rows, words_of_column, binary_columns, declared) or _wide_layout(
         sample_rows, words_of_column, binary_columns, declared
