@@ -97,12 +97,12 @@ def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | N
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
     """
-    codes_of_plan = plan.annotators.codes
+    plan_codes = plan.annotators.codes
     fixed_code_of_reason = {
-        "finished": codes_of_plan.finished,
-        "stopped": codes_of_plan.no_work or codes_of_plan.finished,
-        **dict.fromkeys(("no-work", "left"), codes_of_plan.no_work),
-        **dict.fromkeys(("failed", "blocked", "excluded"), codes_of_plan.failed),
+        "finished": plan_codes.finished,
+        "stopped": plan_codes.no_work or plan_codes.finished,
+        **dict.fromkeys(("no-work", "left"), plan_codes.no_work),
+        **dict.fromkeys(("failed", "blocked", "excluded"), plan_codes.failed),
     }
     return (fixed_code_of_reason[end_reason] or visit_code) if end_reason in fixed_code_of_reason else None
 

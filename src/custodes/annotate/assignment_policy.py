@@ -41,11 +41,11 @@ class NextQuestion(NamedTuple):
 def schedule(state: StudyState, batch_number: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
     annotator_plan = state.plan.annotators
-    control_kinds_of_batch = control_kinds(
+    batch_control_kinds = control_kinds(
         annotator_plan, {control_kind for control_kind, _ in state.gold.values()}, is_first_batch=batch_number == 1
     )
-    control_positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(control_kinds_of_batch)))
-    return dict(zip(control_positions, rng.sample(control_kinds_of_batch, len(control_kinds_of_batch)), strict=True))
+    control_positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(batch_control_kinds)))
+    return dict(zip(control_positions, rng.sample(batch_control_kinds, len(batch_control_kinds)), strict=True))
 
 
 def control_kinds(
@@ -55,9 +55,9 @@ def control_kinds(
     question."""
     n_gold_questions = round(annotator_plan.batch / annotator_plan.gold_every) if annotator_plan.gold_every else 0
     n_gold_questions += n_gold_questions > 0 and is_first_batch
-    kinds_of_batch = ["gold"] * (n_gold_questions if "gold" in available_control_kinds else 0)
-    kinds_of_batch += ["attention"] * (annotator_plan.attention if "attention" in available_control_kinds else 0)
-    return kinds_of_batch[: annotator_plan.batch - 1]
+    batch_control_kinds = ["gold"] * (n_gold_questions if "gold" in available_control_kinds else 0)
+    batch_control_kinds += ["attention"] * (annotator_plan.attention if "attention" in available_control_kinds else 0)
+    return batch_control_kinds[: annotator_plan.batch - 1]
 
 
 def next_control_question(state: StudyState, worker: Annotator, kind: str, rng: Random) -> NextQuestion | None:
@@ -142,10 +142,10 @@ def _next_primary_comparison(state: StudyState, worker: Annotator, rng: Random) 
     if not first_unit_of_pair:
         return None
     pair_index = list(first_unit_of_pair)[rng.randrange(len(first_unit_of_pair))]
-    units_of_new_items = (
+    new_item_units = (
         unit for unit in _iterate_new_units(state, worker, pair_index) if unit.item not in worker.seen_items
     )
-    unit = next(units_of_new_items, first_unit_of_pair[pair_index])
+    unit = next(new_item_units, first_unit_of_pair[pair_index])
     analysis_index = state.assignments.engine.look[pair_index]
     return NextQuestion("primary", unit, None, flip_of(state, unit), analysis_index, 1.0, 1 / len(first_unit_of_pair))
 
@@ -213,7 +213,7 @@ def next_rating_question(state: StudyState, worker: Annotator, rng: Random) -> N
         for item, units in free_units_of_item.items()
         if item not in worker.seen_items
     }
-    units_of_begun_items = [
+    begun_item_units = [
         unit for item, units in free_units_of_item.items() if item in worker.seen_items for unit in units
     ]
     may_begin_item = len(free_units_of_item) - len(allowed_units_of_new_item) < ACTIVE
@@ -224,8 +224,8 @@ def next_rating_question(state: StudyState, worker: Annotator, rng: Random) -> N
     ]
     candidate_units = (
         _units_of_first_item(allowed_units_of_new_item, items_to_begin)
-        or [unit for unit in units_of_begun_items if unit.item != worker.last_item]
-        or units_of_begun_items
+        or [unit for unit in begun_item_units if unit.item != worker.last_item]
+        or begun_item_units
         or _units_of_first_item(
             allowed_units_of_new_item, [item for item in allowed_units_of_new_item if _is_abandoned(state, item)]
         )

@@ -197,10 +197,8 @@ class Assignments:
 
     def iterate_free_units(self, pair: int) -> Iterator[Unit]:
         """Iterate over the units of the current interim analysis that further annotators may get, in order."""
-        units_of_free_positions = (
-            self.units_of_pair[pair][position] for position in self.engine.iterate_free_slots(pair)
-        )
-        return (unit for unit in units_of_free_positions if self.lacks(unit) > 0)
+        free_position_units = (self.units_of_pair[pair][position] for position in self.engine.iterate_free_slots(pair))
+        return (unit for unit in free_position_units if self.lacks(unit) > 0)
 
     def lacks(self, unit: Unit) -> int:
         """The number of further annotators who may get the unit."""
@@ -353,7 +351,7 @@ def _metric_preferences(
     if not preference_of_unit_id:
         return None
     preference_matrix = np.full((len(units_of_pair), n_items), ABSENT, dtype=np.int8)
-    for units_of_one_pair in units_of_pair:
-        for unit in units_of_one_pair:
+    for pair_units in units_of_pair:
+        for unit in pair_units:
             preference_matrix[unit.pair, unit.item] = preference_of_unit_id.get(unit.id, ABSENT)
     return preference_matrix

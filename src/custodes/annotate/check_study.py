@@ -170,21 +170,19 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
         for pair, item_order in zip(study.pairs, study.item_orders, strict=True)
     ]
     max_items = max((n_items for _, n_items in names_and_item_counts), default=0)
-    names_of_short_pairs = [
-        pair_name for pair_name, n_items in names_and_item_counts if 0 < n_items < analysis_sizes[0]
-    ]
+    short_pair_names = [pair_name for pair_name, n_items in names_and_item_counts if 0 < n_items < analysis_sizes[0]]
     cut_names_and_item_counts = [
         (pair_name, n_items)
         for pair_name, n_items in names_and_item_counts
         if analysis_sizes[0] <= n_items < analysis_sizes[-1]
     ]
-    min_items_of_cut_pairs = min((n_items for _, n_items in cut_names_and_item_counts), default=0)
+    min_cut_pair_items = min((n_items for _, n_items in cut_names_and_item_counts), default=0)
     yield from _iter_problems(
         (
-            names_of_short_pairs,
+            short_pair_names,
             "warning",
             "few-items",
-            f"{len(names_of_short_pairs)} pairs have fewer items than the first interim analysis needs "
+            f"{len(short_pair_names)} pairs have fewer items than the first interim analysis needs "
             f"({analysis_sizes[0]}), so these pairs are analysed once, with all items; add items, or plan smaller "
             "analyses",
         ),
@@ -193,7 +191,7 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
             "info",
             LOOKS_CUT,
             f"{len(cut_names_and_item_counts)} pairs have fewer items than the last interim analysis needs "
-            f"({analysis_sizes[-1]}); the smallest of these pairs has {min_items_of_cut_pairs} items. The last "
+            f"({analysis_sizes[-1]}); the smallest of these pairs has {min_cut_pair_items} items. The last "
             "analysis of "
             "such a pair uses all items of the pair",
         ),
@@ -210,7 +208,7 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     max_answers_per_annotator_and_pair = cap(
         annotator_plan, analysis_sizes[-1], annotator_plan.most if annotator_plan.recruit == "links" else None
     )
-    n_answers_of_first_analysis = len(study.pairs) * analysis_sizes[0] * annotator_plan.per_item
+    n_first_analysis_answers = len(study.pairs) * analysis_sizes[0] * annotator_plan.per_item
     return _iter_problems(
         (
             annotator_plan.most * max_answers_per_annotator_and_pair < analysis_sizes[-1] * annotator_plan.per_item,
@@ -221,13 +219,13 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
             "answers that the last interim analysis of a pair needs; allow more annotators, or a larger cap",
         ),
         (
-            budget is not None and budget < n_answers_of_first_analysis,
+            budget is not None and budget < n_first_analysis_answers,
             "error",
             "small-budget",
             f"budget {budget}: the first interim analysis of all {len(study.pairs)} pairs needs "
-            f"{n_answers_of_first_analysis} answers; compare fewer pairs or systems, or increase the budget",
+            f"{n_first_analysis_answers} answers; compare fewer pairs or systems, or increase the budget",
         ),
-        _workload_check(study.plan, n_answers_of_first_analysis, "the first interim analysis of all pairs"),
+        _workload_check(study.plan, n_first_analysis_answers, "the first interim analysis of all pairs"),
     )
 
 
@@ -238,13 +236,13 @@ def _rating_budget_problems(plan: StudyPlan, item_orders: Sequence[Sequence[int]
     budget = plan.stopping.budget
     n_needed_answers = int(output_counts_by_system.sum()) * plan.annotators.per_item
     rated_output_counts = divide_evenly(np.asarray(budget_of(plan) or 0), output_counts_by_system).tolist()
-    rated_items_of_systems = [
+    rated_items_of_system = [
         set(item_order[:n_rated_outputs])
         for item_order, n_rated_outputs in zip(item_orders, rated_output_counts, strict=True)
     ]
     coverage_text = (
         f"{sum(rated_output_counts)} are rated; "
-        f"{plural(len(set.intersection(*rated_items_of_systems)), 'item')}, drawn at random, get "
+        f"{plural(len(set.intersection(*rated_items_of_system)), 'item')}, drawn at random, get "
         "ratings of the outputs of all systems"
     )
     omits_a_system = budget is not None and not all(rated_output_counts)
@@ -282,12 +280,12 @@ def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     stopping_rule = rule_of(study.plan, n_pairs=len(study.pairs), max_items=max_items, has_metric=study.has_metric)
     if stopping_rule.estimator.uses_metric or stopping_rule.estimator.needs_items:
         return
-    n_answers_of_last_analysis = stopping_rule.looks[-1]
+    n_last_analysis_answers = stopping_rule.looks[-1]
     decisions, _, _ = analyse_tables(
         stopping_rule,
-        annotator_only(np.array([[n_answers_of_last_analysis, 0, 0]])),
+        annotator_only(np.array([[n_last_analysis_answers, 0, 0]])),
         analysis_index=len(stopping_rule.looks) - 1,
-        n_at_last_analysis=np.array([n_answers_of_last_analysis]),
+        n_at_last_analysis=np.array([n_last_analysis_answers]),
         items=None,
         is_analysed_pair=np.array([True]),
     )
@@ -295,7 +293,7 @@ def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
         yield Problem(
             "error",
             "decides-nothing",
-            f"even {n_answers_of_last_analysis} answers that all prefer one system would not decide a pair; plan "
+            f"even {n_last_analysis_answers} answers that all prefer one system would not decide a pair; plan "
             "more answers (looks, items), or a larger gamma",
         )
 

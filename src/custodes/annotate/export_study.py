@@ -64,7 +64,9 @@ def _files(path: Path) -> dict[str, bytes]:
     """Return the content of each file by file name. The signature comes last."""
     if not is_study(path):
         raise InputError(f"{path}: not a study file of annotations; create one with custodes annotate new")
-    study, queried_table_of_name, plan_json = read_one_state(path, lambda opened: _read(opened, path.name))
+    study, queried_table_of_name, plan_json = read_one_state(
+        path, lambda open_connection: _read(open_connection, path.name)
+    )
     table_of_name = {**long_tables(study), "looks": study.looks, **queried_table_of_name}
     content_of_file, n_rows_of_file = {}, {}
     for table_name, table in table_of_name.items():

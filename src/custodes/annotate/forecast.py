@@ -136,8 +136,8 @@ def _draw_final_answers(
     outcome_rate_draws = _draw_outcome_rates(open_outcome_counts, all_outcome_counts, rng)
     outcome_count_draws = np.broadcast_to(open_outcome_counts, outcome_rate_draws.shape).copy()
     answer_count_draws = outcome_count_draws.sum(axis=-1)
-    analysis_sizes_of_pairs = [_analysis_sizes(pair, stopping_plan.looks) for pair in open_pairs]
-    final_analysis_sizes = np.array([pair_analysis_sizes[-1] for pair_analysis_sizes in analysis_sizes_of_pairs])
+    analysis_sizes_of_pair = [_analysis_sizes(pair, stopping_plan.looks) for pair in open_pairs]
+    final_analysis_sizes = np.array([pair_analysis_sizes[-1] for pair_analysis_sizes in analysis_sizes_of_pair])
     is_open_pair = np.ones(answer_count_draws.shape, dtype=bool)
     plan_without_budget = StudyPlan(stopping=msgspec.structs.replace(stopping_plan, budget=None, estimator=None))
     stopping_rule = rule_of(
@@ -149,7 +149,7 @@ def _draw_final_answers(
                 pair_analysis_sizes[analysis_index]
                 if pair.looks_done <= analysis_index < len(pair_analysis_sizes)
                 else 0
-                for pair, pair_analysis_sizes in zip(open_pairs, analysis_sizes_of_pairs, strict=True)
+                for pair, pair_analysis_sizes in zip(open_pairs, analysis_sizes_of_pair, strict=True)
             ]
         )
         additional_answer_counts = np.where(

@@ -102,12 +102,12 @@ def _parse_control_question(
     systems = [row[f"system_{side_letter}"] for side_letter in side_letters]
     outputs: list[SystemOutput | None] = [SystemOutput(text=row[f"text_{side_letter}"]) for side_letter in side_letters]
     context_item, item_label_and_pair = Item(label="", context=row["context"]), None
-    names_outputs = bool(row["item"] and not row["text_a"])  # of the study, instead of texts
-    if names_outputs:
+    has_output_names = bool(row["item"] and not row["text_a"])  # of the study, instead of texts
+    if has_output_names:
         outputs = [material.outputs.get((row["item"], system)) for system in systems]
     for fails_check, error_message in (
         *_expectation_checks(row, plan),
-        *(_name_checks(row, systems, material) if names_outputs else _text_checks(row, side_letters)),
+        *(_name_checks(row, systems, material) if has_output_names else _text_checks(row, side_letters)),
         (len(systems) == 1 and row["text_b"], "text_b must be empty, because a rating concerns one text"),
         (
             outputs[:1] == outputs[1:] and row["expected"] != "equal",
@@ -116,7 +116,7 @@ def _parse_control_question(
     ):
         if fails_check:
             raise InputError(f"{row_label}: {error_message}")
-    if names_outputs:
+    if has_output_names:
         context_item = next(item for item in material.items if item.label == row["item"])
         first_system, second_system = (*sorted(systems), None)[:2]
         item_label_and_pair = (row["item"], (str(first_system), second_system))

@@ -230,15 +230,15 @@ def draw_orders(
     """Return the available items of each pair in random order. Each pair of systems has a different order. If outputs
     are rated, all systems have the same order, so that a limited budget covers the same items of all systems."""
     is_rating_study = any(second_system is None for _, second_system in pairs)
-    orderable_item_mask = (
+    is_orderable_item = (
         np.asarray(is_askable_comparison.any(axis=0))[np.newaxis] if is_rating_study else is_askable_comparison
     )
     item_orders = np.broadcast_to(
-        annotation_order(orderable_item_mask, cluster_numbers, rng), is_askable_comparison.shape
+        annotation_order(is_orderable_item, cluster_numbers, rng), is_askable_comparison.shape
     )
     return [
-        [int(item_index) for item_index in item_order if is_available_for_pair[item_index]]
-        for item_order, is_available_for_pair in zip(item_orders, is_askable_comparison, strict=True)
+        [int(item_index) for item_index in item_order if is_available_item[item_index]]
+        for item_order, is_available_item in zip(item_orders, is_askable_comparison, strict=True)
     ]
 
 
@@ -257,18 +257,18 @@ def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArra
             if output.is_empty
             else code_of_text_and_images.setdefault(text_and_images, len(code_of_text_and_images))
         )
-    codes_of_first = appearance_codes[[row_of_system[first_system] for first_system, _ in pairs]]
-    codes_of_second = appearance_codes[
+    first_output_codes = appearance_codes[[row_of_system[first_system] for first_system, _ in pairs]]
+    second_output_codes = appearance_codes[
         [
             row_of_system[first_system if second_system is None else second_system]
             for first_system, second_system in pairs
         ]
     ]
     is_comparison = np.array([[second_system is not None] for _, second_system in pairs], dtype=bool).reshape(-1, 1)
-    has_both_outputs = (codes_of_first != MISSING) & (codes_of_second != MISSING)
-    looks_equal = has_both_outputs & is_comparison & (codes_of_first == codes_of_second)
-    n_empty_comparisons = int((looks_equal & (codes_of_first == EMPTY)).sum())
-    return has_both_outputs & ~looks_equal, int(looks_equal.sum()) - n_empty_comparisons, n_empty_comparisons
+    has_both_outputs = (first_output_codes != MISSING) & (second_output_codes != MISSING)
+    is_equal_looking = has_both_outputs & is_comparison & (first_output_codes == second_output_codes)
+    n_empty_comparisons = int((is_equal_looking & (first_output_codes == EMPTY)).sum())
+    return has_both_outputs & ~is_equal_looking, int(is_equal_looking.sum()) - n_empty_comparisons, n_empty_comparisons
 
 
 def omission_notes(

@@ -120,12 +120,12 @@ def to_toml(plan: StudyPlan) -> str:
     >>> to_toml(StudyPlan()).splitlines()[:2]
     ['# name of the study and of its files', 'name = "study"']
     """
-    lines = []
-    for section, rows_of_section in groupby(rows(plan), key=itemgetter(0)):
-        lines += ["", f"[{section}]"] if section else []
-        for _, key, key_value, description in rows_of_section:
-            lines += [f"# {description}", f"# {key} = " if key_value is None else f"{key} = {_toml(key_value)}"]
-    return "\n".join(lines) + "\n"
+    toml_lines = []
+    for section, section_rows in groupby(rows(plan), key=itemgetter(0)):
+        toml_lines += ["", f"[{section}]"] if section else []
+        for _, key, key_value, description in section_rows:
+            toml_lines += [f"# {description}", f"# {key} = " if key_value is None else f"{key} = {_toml(key_value)}"]
+    return "\n".join(toml_lines) + "\n"
 
 
 def rows(plan: StudyPlan) -> Iterator[tuple[str, str, Any, str]]:

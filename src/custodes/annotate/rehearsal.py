@@ -310,15 +310,19 @@ def _row(plan_name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outc
         "annotators": float(np.mean([outcome.annotators for outcome in outcomes])),
         "idle": float(np.mean([outcome.idle for outcome in outcomes])),
     }
-    correctness_signs = np.array([correctness_sign for outcome in outcomes for correctness_sign in outcome.signs])
-    repetition_indices = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
-    mask_of_outcome = {"right": correctness_signs > 0, "wrong": correctness_signs < 0, "missed": correctness_signs == 0}
-    mask_of_rate = (
-        mask_of_outcome
+    all_correctness_signs = np.array([correctness_sign for outcome in outcomes for correctness_sign in outcome.signs])
+    repetition_of_sign = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
+    decision_mask_of_outcome = {
+        "right": all_correctness_signs > 0,
+        "wrong": all_correctness_signs < 0,
+        "missed": all_correctness_signs == 0,
+    }
+    decision_mask_of_rate = (
+        decision_mask_of_outcome
         if margin
-        else {"right": correctness_signs == 0, "wrong": correctness_signs != 0, "missed": None}
+        else {"right": all_correctness_signs == 0, "wrong": all_correctness_signs != 0, "missed": None}
     )
-    for rate_name, is_counted_decision in mask_of_rate.items():
+    for rate_name, is_counted_decision in decision_mask_of_rate.items():
         estimate_and_bounds: Sequence[float] | None = None
         if is_counted_decision is not None and is_counted_decision.size:
             estimate_and_bounds = [
@@ -326,7 +330,7 @@ def _row(plan_name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outc
                 for estimate_or_bound in share_by_bin(
                     is_counted_decision.astype(float),
                     np.zeros(is_counted_decision.size, dtype=np.int64),
-                    units=repetition_indices,
+                    units=repetition_of_sign,
                     confidence=0.95,
                 )
             ]

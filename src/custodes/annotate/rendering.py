@@ -160,16 +160,16 @@ def render_texts(texts: Iterable[str], text_format: Render, *, progress: Progres
     short_texts = [text for text in distinct_texts if len(text) <= LONGEST]
     result_of_text = {text: TextResult(why="long") for text in distinct_texts if len(text) > LONGEST}
     converter_processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short_texts)))]
-    queue_of_free_processes = SimpleQueue[_Process]()
+    free_process_queue = SimpleQueue[_Process]()
     for converter_process in converter_processes:
-        queue_of_free_processes.put(converter_process)
+        free_process_queue.put(converter_process)
 
     def convert(text: str) -> TextResult:
-        converter_process = queue_of_free_processes.get()
+        converter_process = free_process_queue.get()
         try:
             return converter_process.convert(text, text_format)
         finally:
-            queue_of_free_processes.put(converter_process)
+            free_process_queue.put(converter_process)
 
     thread_pool = ThreadPoolExecutor(max(1, len(converter_processes)))
     try:

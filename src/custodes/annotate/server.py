@@ -178,16 +178,16 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
     if public_url is not None:
         check_address("--public-url", public_url)
     public_url_parts = urlsplit(public_url or "")
-    advice = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
+    advice_text = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
     reject(
         (
             not (is_local(host) or i_know),
             f"--host {short_repr(host)} opens the server to the network; links are keys and would be sent "
-            f"unencrypted; {advice}",
+            f"unencrypted; {advice_text}",
         ),
         (
             public_url_parts.scheme == "http" and not (is_local(public_url_parts.hostname or "") or i_know),
-            f"--public-url {short_repr(public_url)}: links are keys and would be sent unencrypted; {advice}",
+            f"--public-url {short_repr(public_url)}: links are keys and would be sent unencrypted; {advice_text}",
         ),
     )
 

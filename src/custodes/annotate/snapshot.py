@@ -303,15 +303,15 @@ def _person(
     n_comparisons: int,
     n_agreements: int,
 ) -> PersonNow:
-    answer_counts, standing_of_exclusion = worker.work, {"owner": "excluded", "rule": "blocked"}
+    worker_work, standing_of_exclusion = worker.work, {"owner": "excluded", "rule": "blocked"}
     return PersonNow(
-        **asdict(answer_counts),
+        **asdict(worker_work),
         label=worker.label,
         source=worker.source,
         external_id=worker.external_id,
         began=worker.begun,
         batch=worker.batch,
-        seconds=median(answer_counts.times) if answer_counts.times else None,
+        seconds=median(worker_work.times) if worker_work.times else None,
         doubled=n_comparisons,
         agreed=n_agreements,
         standing=standing_of_exclusion.get(worker.by, computed_standing.name),

@@ -64,8 +64,10 @@ class StudyState:
     @property
     def totals(self) -> Work:
         """Counts of the whole study, without times."""
-        sums: dict[str, Any] = {name: self.count(name) for name in Work.__slots__ if name != "times"}
-        return Work(**sums)
+        total_of_field: dict[str, Any] = {
+            field_name: self.count(field_name) for field_name in Work.__slots__ if field_name != "times"
+        }
+        return Work(**total_of_field)
 
     def add_row(self, row: Row) -> None:
         """Apply one row."""

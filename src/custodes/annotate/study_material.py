@@ -82,7 +82,9 @@ class StudyMaterial:
         selected_systems = select_labels(system_patterns, available_systems, option="systems", what="system")
         text_frame = study_outputs.texts.filter(pl.col("system").is_in(list(selected_systems)))
         image_rows = study_outputs.images.group_by("item", "system", maintain_order=True).agg("image").iter_rows()
-        image_paths_of_output = {(item_label, system): tuple(paths) for item_label, system, paths in image_rows}
+        image_paths_of_output = {
+            (item_label, system): tuple(image_paths) for item_label, system, image_paths in image_rows
+        }
         output_of_item_and_system = {
             (item_label, system): SystemOutput(
                 text=output_text, images=image_paths_of_output.get((item_label, system), ())
@@ -365,11 +367,11 @@ def metric_signs(
     rater_comparison = compare_all_raters(
         metric_study, scored_aspects[0], {"ties": human_threshold(metric_scores, None)}
     )
-    metric_preferences = rater_comparison.preferences.select_rater(1)
+    metric_comparisons = rater_comparison.preferences.select_rater(1)
     sign_of_comparison: dict[tuple[object, ...], int] = {
-        (metric_preferences.system_a[pair_index], metric_preferences.system_b[pair_index], item_index): preference_sign
+        (metric_comparisons.system_a[pair_index], metric_comparisons.system_b[pair_index], item_index): preference_sign
         for pair_index, item_index, preference_sign in zip(
-            metric_preferences.pair, metric_preferences.item, metric_preferences.sign, strict=True
+            metric_comparisons.pair, metric_comparisons.item, metric_comparisons.sign, strict=True
         )
     }
     index_of_item = {item_label: item_index for item_index, item_label in enumerate(rater_comparison.items)}

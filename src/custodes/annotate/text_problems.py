@@ -37,14 +37,14 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
     """Problems of the texts."""
     yield from self_naming_problems(material)
     yield from system_naming_problems(material)
-    system_pairs = [
+    two_system_pairs = [
         (first_system, second_system)
         for first_system, second_system in pairs
         if first_system is not None and second_system is not None
     ]
     yield from _imbalance_problems(
         material,
-        system_pairs,
+        two_system_pairs,
         "unlike-format",
         lambda text: bool(FORMAT.search(text)),
         "contain Markdown syntax",
@@ -53,7 +53,7 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
     )
     yield from _imbalance_problems(
         material,
-        system_pairs,
+        two_system_pairs,
         "unlike-ending",
         _is_cut,
         "end in mid-sentence",
@@ -70,13 +70,13 @@ def _is_cut(text: str) -> bool:
 def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problem if outputs reveal that a model wrote them, or which model it was."""
     items_systems_and_matches = [
-        (item_and_system, match)
+        (item_and_system, phrase_match)
         for item_and_system, output in material.outputs.items()
-        if (match := ITSELF.search(output.text))
+        if (phrase_match := ITSELF.search(output.text))
     ]
     if items_systems_and_matches:
         affected_systems = sorted({system for (_, system), _ in items_systems_and_matches})
-        matched_phrases = sorted({match[0].lower() for _, match in items_systems_and_matches})
+        matched_phrases = sorted({phrase_match[0].lower() for _, phrase_match in items_systems_and_matches})
         yield Problem(
             "warning",
             "names-itself",

@@ -218,12 +218,12 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     None. Answers to control questions and second opinions may always be withdrawn. A primary answer may be withdrawn
     while its interim analysis is incomplete. A refusal may be withdrawn as long as its unit has neither all answers nor
     enough refusals."""
-    earlier_questions = (
+    earlier_answered_questions = (
         answered_question
         for answered_question in current_question.worker.answered
         if answered_question.number < current_question.number
     )
-    latest_question = max(earlier_questions, key=attrgetter("number"), default=None)
+    latest_question = max(earlier_answered_questions, key=attrgetter("number"), default=None)
     if latest_question is None or latest_question.unit is None or latest_question.answer_role == "second":
         return latest_question
     engine, pair, place = log.state.assignments.engine, latest_question.unit.pair, latest_question.unit.place

@@ -124,13 +124,13 @@ def count_battles(
         sign_count_rows = collect_rows(
             signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
         )
-        item_counts_by_rater = collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64))
+        item_count_rows = collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64))
     else:  # every verdict has its own item, so the counts of words suffice
         signed_rows = _combine_human_rows(signed_rows, annotators)
         sign_count_rows = interpreted_count_rows.drop_nulls("sign").with_columns(
             rater=pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
         )
-        item_counts_by_rater = sign_count_rows.group_by("rater").agg(pl.col("n").sum())
+        item_count_rows = sign_count_rows.group_by("rater").agg(pl.col("n").sum())
     n_missing_verdicts = int(interpreted_count_rows.filter(pl.col("sign").is_null())["n"].sum())
     if n_missing_verdicts == interpreted_count_rows["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
@@ -168,7 +168,7 @@ def count_battles(
         metrics=counted_metric_names,
         by_order=_count_by_order(sign_count_rows),
         items=dict(
-            item_counts_by_rater.sort("rater").iter_rows()
+            item_count_rows.sort("rater").iter_rows()
         ),  # engines return rows in any order, which changes the digest
         notes=tuple(notes),
         origin=counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders),
@@ -272,7 +272,7 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
     )
     if not verdict_count_rows.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
-    label_expression = pl.col("rater", "aspect", "a", "b")
+    label_columns_expression = pl.col("rater", "aspect", "a", "b")
     condition_of_problem = {
         "have no item": pl.col("empty"),
         "name no system": (pl.col("a") == "") | (pl.col("b") == ""),
@@ -280,7 +280,7 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
         "compare a system with itself": pl.col("a") == pl.col("b"),
         "have a kind other than human or metric": ~pl.col("kind").is_in(["human", "metric", ""]),
         "have a label with a space before or after it": pl.any_horizontal(
-            label_expression != label_expression.str.strip_chars()
+            label_columns_expression != label_columns_expression.str.strip_chars()
         ),
         "have both a verdict and a reason in 'invalid'": pl.col("invalid"),
     }
@@ -348,9 +348,11 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
         ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0),
     )
     if presentation_order_codes.is_null().any():
-        unreadable_words = verdict_count_rows.filter(presentation_order_codes.is_null())["order_word"].unique().sort()
+        unreadable_order_words = (
+            verdict_count_rows.filter(presentation_order_codes.is_null())["order_word"].unique().sort()
+        )
         raise InputError(
-            f"{WHERE}: column 'order' holds {join_labels(map(repr, unreadable_words), limit=3)}; allowed: ab, "
+            f"{WHERE}: column 'order' holds {join_labels(map(repr, unreadable_order_words), limit=3)}; allowed: ab, "
             "ba, or empty"
         )
     pair_orientations = np.where(verdict_count_rows["a"] < verdict_count_rows["b"], 1, -1)

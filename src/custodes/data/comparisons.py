@@ -236,12 +236,12 @@ class Comparisons(ReadOnlyArrays):
                 self.item[first_slice].astype(np.int64),
                 np.stack([self.sign[row_slice] for row_slice in row_slices]),
             )
-        keys_of_raters = list(map(self._keys, row_slices))
-        union_of_keys = np.unique(np.concatenate(keys_of_raters))
-        signs = np.full((len(rater_positions), len(union_of_keys)), ABSENT, dtype=np.int8)
-        for rater_signs, row_slice, rater_keys in zip(signs, row_slices, keys_of_raters, strict=True):
-            rater_signs[np.searchsorted(union_of_keys, rater_keys)] = self.sign[row_slice]
-        pair_positions, item_positions = np.divmod(union_of_keys, max(1, len(self.items)))
+        keys_by_rater = list(map(self._keys, row_slices))
+        distinct_keys = np.unique(np.concatenate(keys_by_rater))
+        signs = np.full((len(rater_positions), len(distinct_keys)), ABSENT, dtype=np.int8)
+        for rater_signs, row_slice, rater_keys in zip(signs, row_slices, keys_by_rater, strict=True):
+            rater_signs[np.searchsorted(distinct_keys, rater_keys)] = self.sign[row_slice]
+        pair_positions, item_positions = np.divmod(distinct_keys, max(1, len(self.items)))
         return JointPreferences(pair_positions, item_positions, signs)
 
     @cached_property

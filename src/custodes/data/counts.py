@@ -80,14 +80,14 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
         )
     how = counts.origin.how
     value_of_field: dict[str, Any] = {
-        **{name: getattr(counts, name) for name in LABELS},
-        **{name: getattr(counts, name).ravel().tolist() for name in TABLES},
+        **{field_name: getattr(counts, field_name) for field_name in LABELS},
+        **{field_name: getattr(counts, field_name).ravel().tolist() for field_name in TABLES},
         "by_order": None if counts.by_order is None else counts.by_order.to_dict(as_series=False),
         "items": dict(counts.items),
         "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
     }
-    file = {"format": FORMAT, "version": VERSION, "digest": digest([how, value_of_field])}
-    return write_atomically(path, msgspec.json.encode(file | {"how": how, "counts": value_of_field}) + b"\n")
+    file_header = {"format": FORMAT, "version": VERSION, "digest": digest([how, value_of_field])}
+    return write_atomically(path, msgspec.json.encode(file_header | {"how": how, "counts": value_of_field}) + b"\n")
 
 
 @check_arguments
@@ -118,32 +118,38 @@ def read_counts(path: str | Path) -> OutcomeCounts:
     path = Path(path)
     content = read_file_bytes(path)
     try:
-        file = decode(content, _FILE)
+        decoded_file = decode(content, _FILE)
         reject(
-            (file.digest != digest([file.how, file.counts]), "the content does not match the digest in the file"),
             (
-                (file.format, file.version) != (FORMAT, VERSION),
-                f"format {file.format!r}, version {file.version}, is unknown to this version of custodes",
+                decoded_file.digest != digest([decoded_file.how, decoded_file.counts]),
+                "the content does not match the digest in the file",
+            ),
+            (
+                (decoded_file.format, decoded_file.version) != (FORMAT, VERSION),
+                f"format {decoded_file.format!r}, version {decoded_file.version}, is unknown to this version of "
+                "custodes",
             ),
             error=InputError,
         )
-        return _parse_counts(file.counts, Origin(how=file.how, name=path.name, digest=file.digest[:16]))
+        return _parse_counts(
+            decoded_file.counts, Origin(how=decoded_file.how, name=path.name, digest=decoded_file.digest[:16])
+        )
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path.name}: counts cannot be read: {error}; count again with `custodes count`") from None
 
 
 def _parse_counts(value_of_field: dict[str, Any], origin: Origin) -> OutcomeCounts:
-    labels: dict[str, Any] = {name: tuple(value_of_field[name]) for name in LABELS}
-    tables: dict[str, Any] = {
-        name: np.array(value_of_field[name], dtype=np.int64).reshape(
-            len(labels["system_a"]), len(labels["metrics"]), *table_shape
+    labels_of_field: dict[str, Any] = {field_name: tuple(value_of_field[field_name]) for field_name in LABELS}
+    table_of_field: dict[str, Any] = {
+        field_name: np.array(value_of_field[field_name], dtype=np.int64).reshape(
+            len(labels_of_field["system_a"]), len(labels_of_field["metrics"]), *table_shape
         )
-        for name, table_shape in TABLES.items()
+        for field_name, table_shape in TABLES.items()
     }
     by_order_columns = value_of_field["by_order"]
     return OutcomeCounts(
-        **labels,
-        **tables,
+        **labels_of_field,
+        **table_of_field,
         by_order=None if by_order_columns is None else pl.DataFrame(by_order_columns, schema=BY_ORDER),
         items=value_of_field["items"],
         notes=tuple(Note(**note) for note in value_of_field["notes"]),

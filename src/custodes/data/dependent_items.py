@@ -219,13 +219,13 @@ def _uniform_groups(rating_cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of k equal items, if every item occurs k times."""
     item_summary = _summarise_items(rating_cells)
     equal_item_lists = item_summary.group_by("fingerprint", "n", maintain_order=True).agg("item")["item"].to_list()
-    n_copies_of_each_item = gcd(*map(len, equal_item_lists))
-    if _may_match_by_chance(item_summary) or n_copies_of_each_item < 2 or item_summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
+    n_copies_per_item = gcd(*map(len, equal_item_lists))
+    if _may_match_by_chance(item_summary) or n_copies_per_item < 2 or item_summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
     return [
-        tuple(equal_items[start_offset :: len(equal_items) // n_copies_of_each_item])
+        tuple(equal_items[start_offset :: len(equal_items) // n_copies_per_item])
         for equal_items in equal_item_lists
-        for start_offset in range(len(equal_items) // n_copies_of_each_item)
+        for start_offset in range(len(equal_items) // n_copies_per_item)
     ]
 
 
@@ -288,15 +288,20 @@ def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
     if not label_groups:
         return []
-    first_labels = [label_group[0] for label_group in label_groups for _ in label_group]
-    labels, positions = np.unique([first_labels, list(chain.from_iterable(label_groups))], return_inverse=True)
-    edges = csr_array((np.ones(len(first_labels), dtype=np.int64), tuple(positions)), shape=(len(labels), len(labels)))
-    _, component_of_label = connected_components(edges)
-    components = pl.DataFrame(
-        {"label": chain.from_iterable(label_groups), "component": component_of_label[positions[1]]}
+    group_first_labels = [label_group[0] for label_group in label_groups for _ in label_group]
+    distinct_labels, label_positions = np.unique(
+        [group_first_labels, list(chain.from_iterable(label_groups))], return_inverse=True
+    )
+    adjacency_matrix = csr_array(
+        (np.ones(len(group_first_labels), dtype=np.int64), tuple(label_positions)),
+        shape=(len(distinct_labels), len(distinct_labels)),
+    )
+    _, component_of_label = connected_components(adjacency_matrix)
+    component_rows = pl.DataFrame(
+        {"label": chain.from_iterable(label_groups), "component": component_of_label[label_positions[1]]}
     )
     merged_groups = (
-        components.unique(maintain_order=True).group_by("component", maintain_order=True).agg("label")["label"]
+        component_rows.unique(maintain_order=True).group_by("component", maintain_order=True).agg("label")["label"]
     )
     return [tuple(merged_labels) for merged_labels in merged_groups if len(merged_labels) > 1]
 
@@ -328,17 +333,17 @@ def items_by_annotator(
         item: repeated_group[0] for repeated_group in repeated_item_groups for item in repeated_group
     } | dict(study.items.frame.filter(pl.col("cluster") != "").select("item", "cluster").iter_rows())
     annotation_task_rows = annotation_task_rows.with_columns(unit=pl.col("item").replace(resampling_unit_of_item))
-    first_task_of_item_rows = annotation_task_rows.unique("item", keep="first", maintain_order=True)
-    if first_task_of_item_rows.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
+    first_task_rows = annotation_task_rows.unique("item", keep="first", maintain_order=True)
+    if first_task_rows.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
         return empty_result
     p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_task_rows)
     if not p_value <= LEVEL:
         return empty_result
-    items_of_annotators = first_task_of_item_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
+    annotator_item_lists = first_task_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
     return (
-        [*map(tuple, items_of_annotators)] if len(items_of_annotators) >= FEWEST_ANNOTATORS else [],
+        [*map(tuple, annotator_item_lists)] if len(annotator_item_lists) >= FEWEST_ANNOTATORS else [],
         p_value,
-        len(items_of_annotators),
+        len(annotator_item_lists),
     )
 
 

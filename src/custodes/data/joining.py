@@ -91,16 +91,16 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
     such as `passed` do not become human labels, because a program may have given these labels.
     """
     has_only_label_column = [bool(study.labels) and study.metrics == (LABEL,) for study in studies]
-    have_only_metrics = all(
+    do_others_have_metrics = all(
         study.metrics and LABEL not in study.metrics
-        for study, has_labels in zip(studies, has_only_label_column, strict=True)
-        if not has_labels
+        for study, has_only_label in zip(studies, has_only_label_column, strict=True)
+        if not has_only_label
     )
     if (
         sum(has_only_label_column) != 1
         or len(studies) < 2
         or any(study.humans for study in studies)
-        or not have_only_metrics
+        or not do_others_have_metrics
     ):
         return studies
     return [
@@ -111,9 +111,9 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
                 f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics",
             )
         )
-        if has_labels
+        if has_only_label
         else study
-        for study, has_labels in zip(studies, has_only_label_column, strict=True)
+        for study, has_only_label in zip(studies, has_only_label_column, strict=True)
     ]
 
 
@@ -127,17 +127,17 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     of this study, and no label occurs twice.
     """
     unnamed_studies = [study for study in studies if study.unnamed_system]
-    system_names_of_files = [study.systems[0] for study in unnamed_studies]
+    file_system_names = [study.systems[0] for study in unnamed_studies]
     given_system_names = {system_name for study in studies if not study.unnamed_system for system_name in study.systems}
-    rater_names_of_studies = [set(study.raters.kind) for study in unnamed_studies]
-    if sum(map(len, rater_names_of_studies)) == len(set().union(*rater_names_of_studies)):
+    rater_name_sets = [set(study.raters.kind) for study in unnamed_studies]
+    if sum(map(len, rater_name_sets)) == len(set().union(*rater_name_sets)):
         return studies
     judge_studies = [study for study in unnamed_studies if study.metrics]
     named_studies = _named_studies(studies)
-    has_system_of_each_item = len(given_system_names) == 1 or all(
+    has_identifiable_systems = len(given_system_names) == 1 or all(
         _name_systems_of_items(study, named_studies) is not study for study in unnamed_studies
     )
-    if not judge_studies and has_system_of_each_item and given_system_names.isdisjoint(system_names_of_files):
+    if not judge_studies and has_identifiable_systems and given_system_names.isdisjoint(file_system_names):
         return studies
     rating_key_rows = pl.concat([study.ratings.frame.drop("system", "score") for study in unnamed_studies])
     if (
@@ -149,12 +149,12 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     study_names_text = join_labels(study.name for study in unnamed_studies)
     reject(
         (
-            not set.intersection(*rater_names_of_studies),
+            not set.intersection(*rater_name_sets),
             f"{study_names_text} have no column of systems, and only some of them have a rater in common, so it is "
             "unknown which of them are about the same system; add a column system",
         ),
         (
-            len(set(system_names_of_files)) < len(system_names_of_files),
+            len(set(file_system_names)) < len(file_system_names),
             f"{study_names_text} have no column of systems and have a rater in common, but their names do not "
             "distinguish their systems; add a column system, or rename the files",
         ),
@@ -164,9 +164,9 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
         replace(study, unnamed_system=False).with_notes(
             (
                 "systems-of-files",
-                len(system_names_of_files) if study is unnamed_studies[0] else 0,
+                len(file_system_names) if study is unnamed_studies[0] else 0,
                 f"{study_names_text} have no column of systems, so each of them is one system, named "
-                f"{join_labels(system_names_of_files)}; if they are about the same system, add a column system with "
+                f"{join_labels(file_system_names)}; if they are about the same system, add a column system with "
                 "one value",
             )
         )
@@ -203,11 +203,11 @@ def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Stud
     the study has a metric and shares a rater with `named_studies`; the study is then a further system. Second, an item
     has several systems in `named_studies`.
     """
-    raters_of_named_studies = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
+    named_study_raters = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
     if (
         not study.unnamed_system
         or not named_studies
-        or (study.metrics and not raters_of_named_studies.isdisjoint(study.raters.kind))
+        or (study.metrics and not named_study_raters.isdisjoint(study.raters.kind))
     ):
         return study
     item_labels = study.item_labels()
@@ -296,8 +296,8 @@ def _merge_attributes(first_table: pl.DataFrame | None, second_table: pl.DataFra
     tables = [table for table in (first_table, second_table) if table is not None]
     if len(tables) < 2:
         return next(iter(tables), None)
-    rows = pl.concat(tables, how="diagonal_relaxed")
-    return rows.group_by(JOIN_KEY, maintain_order=True).agg(pl.all().drop_nulls().first())
+    stacked_rows = pl.concat(tables, how="diagonal_relaxed")
+    return stacked_rows.group_by(JOIN_KEY, maintain_order=True).agg(pl.all().drop_nulls().first())
 
 
 def _merge_preferences(first: Preferences, second: Preferences, row_kind: str) -> Preferences:
@@ -315,14 +315,14 @@ def _merge_rows(
     duplicate_rows = merged_rows.filter(pl.struct(key_column_names).is_duplicated())
     if duplicate_rows.height:
         first_duplicate_row = duplicate_rows.row(0, named=True)
-        key_text = ", ".join(
+        first_key_text = ", ".join(
             f"{column_name} {first_duplicate_row[column_name]!r}"
             for column_name in key_column_names
             if first_duplicate_row[column_name]
         )
         n_duplicate_keys = duplicate_rows.select(key_column_names).n_unique()
         raise InputError(
-            f"two inputs hold the same {row_kind} ({key_text}; {n_duplicate_keys} such {row_kind}s, "
+            f"two inputs hold the same {row_kind} ({first_key_text}; {n_duplicate_keys} such {row_kind}s, "
             f"{2 * n_duplicate_keys - duplicate_rows.n_unique()} with equal values); remove one input, or rename "
             "the rater; if the items differ, give them different labels, such as news/1"
         )
@@ -342,19 +342,19 @@ def _output_keys(study: Study) -> pl.DataFrame:
 
 
 def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
-    first_keys, second_keys = _output_keys(first_study), _output_keys(second_study)
-    n_common_outputs = first_keys.join(second_keys, on=JOIN_KEY, how="semi").height
+    first_output_keys, second_output_keys = _output_keys(first_study), _output_keys(second_study)
+    n_common_outputs = first_output_keys.join(second_output_keys, on=JOIN_KEY, how="semi").height
     first_raters, second_raters = set(first_study.raters.kind), set(second_study.raters.kind)
     # Inputs without raters, or with a common rater, may be parts of one study, such as a log for each system.
     are_parts_of_one_study = not (first_raters or second_raters) or (
         not n_common_outputs and first_raters & second_raters
     )
-    if are_parts_of_one_study or first_keys.is_empty() or second_keys.is_empty():
+    if are_parts_of_one_study or first_output_keys.is_empty() or second_output_keys.is_empty():
         return []
     if not n_common_outputs:
         label_example_texts = [
-            f"{key_column_name}s {join_labels(first_keys[key_column_name].unique().sort(), limit=2)} and "
-            f"{join_labels(second_keys[key_column_name].unique().sort(), limit=2)}"
+            f"{key_column_name}s {join_labels(first_output_keys[key_column_name].unique().sort(), limit=2)} and "
+            f"{join_labels(second_output_keys[key_column_name].unique().sort(), limit=2)}"
             for key_column_name in JOIN_KEY
         ]
         inputs_without_systems = [study.name for study in (first_study, second_study) if study.unnamed_system]
@@ -365,7 +365,7 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
             repeated_ids_messages[0]
             if repeated_ids_messages
             else "use the same items in both inputs, or name another column of items, as in --column item=NAME"
-            if set(first_keys["item"]).isdisjoint(second_keys["item"])
+            if set(first_output_keys["item"]).isdisjoint(second_output_keys["item"])
             else f"add the column of systems to {join_labels(inputs_without_systems)}"
             if inputs_without_systems
             else "use the same names of systems in both inputs"
@@ -382,8 +382,8 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
                 f"{study_name}: {n_outputs - n_common_outputs} of {n_outputs} outputs have no match in the other input",
             )
             for study_name, n_outputs in (
-                (first_study.name, first_keys.height),
-                (second_study.name, second_keys.height),
+                (first_study.name, first_output_keys.height),
+                (second_study.name, second_output_keys.height),
             )
         )
     )

@@ -214,38 +214,38 @@ class _Plan:
         the largest number of labels by one rater in a table with one row per label.
         """
         layout = self.layout
-        key_expressions = {"system": _system_expression(layout, self.name)}
+        expression_of_key = {"system": _system_expression(layout, self.name)}
         if layout.item:
-            key_expressions["item"] = nw.col(layout.item).cast(nw.String)
-        attribute_expressions = {column_name: nw.col(column_name) for column_name in self.by}
+            expression_of_key["item"] = nw.col(layout.item).cast(nw.String)
+        expression_of_attribute = {column_name: nw.col(column_name) for column_name in self.by}
         if layout.cluster:
             cluster_expression = nw.col(layout.cluster).cast(nw.String).fill_null("")
-            attribute_expressions["cluster"] = (
+            expression_of_attribute["cluster"] = (
                 nw.when(cluster_expression == "")
-                .then(nw.concat_str(nw.lit("item "), key_expressions["item"]))
+                .then(nw.concat_str(nw.lit("item "), expression_of_key["item"]))
                 .otherwise(cluster_expression)
             )
         if layout.probability:
-            attribute_expressions["probability"] = nw.col(layout.probability)
-        label_expressions = {
+            expression_of_attribute["probability"] = nw.col(layout.probability)
+        expression_of_label = {
             column_name: column_rater.label_expression for column_name, column_rater in self.raters.items()
         }
-        projected_rows = rows.select(**key_expressions, **attribute_expressions, **label_expressions)
+        projected_rows = rows.select(**expression_of_key, **expression_of_attribute, **expression_of_label)
         if not layout.item:
             return projected_rows.with_columns(n=nw.lit(1))
-        indicator_expressions = {
-            f"n_{column_name}": indicator(~nw.col(column_name).is_null()) for column_name in label_expressions
+        expression_of_indicator = {
+            f"n_{column_name}": indicator(~nw.col(column_name).is_null()) for column_name in expression_of_label
         }
         # In a table with a row per label, an output has several rows, but one label of each rater.
         return (
-            projected_rows.with_columns(**indicator_expressions, n_rows=nw.lit(1))
-            .group_by(*key_expressions)
+            projected_rows.with_columns(**expression_of_indicator, n_rows=nw.lit(1))
+            .group_by(*expression_of_key)
             .agg(
-                *(nw.col(column_name).max() for column_name in (*attribute_expressions, *label_expressions)),
-                *(nw.col(column_name).sum() for column_name in (*indicator_expressions, "n_rows")),
+                *(nw.col(column_name).max() for column_name in (*expression_of_attribute, *expression_of_label)),
+                *(nw.col(column_name).sum() for column_name in (*expression_of_indicator, "n_rows")),
             )
-            .with_columns(n=nw.max_horizontal(*indicator_expressions) if layout.label else nw.col("n_rows"))
-            .drop(*indicator_expressions, "n_rows")
+            .with_columns(n=nw.max_horizontal(*expression_of_indicator) if layout.label else nw.col("n_rows"))
+            .drop(*expression_of_indicator, "n_rows")
         )
 
     @property
@@ -310,16 +310,16 @@ class _Plan:
                 output_rows.filter(~self.has_human_label).group_by(self.key_column_names).agg(nw.len().alias("n"))
             )
         human_labelled_unit_rows = output_rows.filter(self.has_human_label).select(self.unit).unique()
-        kind_indicator_expressions = {
+        indicator_of_kind_column = {
             f"kind{kind_index}": indicator(_has_values(value_of_column))
             for kind_index, value_of_column in enumerate(self.output_kinds.iter_rows(named=True))
         }
         return collect_rows(output_rows.join(human_labelled_unit_rows, on=self.unit, how="semi")), collect_rows(
             output_rows.join(human_labelled_unit_rows, on=self.unit, how="anti")
-            .select(self.unit, **kind_indicator_expressions)
+            .select(self.unit, **indicator_of_kind_column)
             .group_by(self.unit)
-            .agg(*(nw.col(kind_column_name).sum() for kind_column_name in kind_indicator_expressions))
-            .group_by(*kind_indicator_expressions)
+            .agg(*(nw.col(kind_column_name).sum() for kind_column_name in indicator_of_kind_column))
+            .group_by(*indicator_of_kind_column)
             .agg(nw.len().alias("n"))
         )
 
@@ -413,7 +413,7 @@ def _build_plan(
                 f"{WHERE}: by={column_name!r} has more than {max_distinct_values} different values; give a column with "
                 "fewer values, such as a column of groups"
             )
-    systems = collect_rows(
+    system_rows = collect_rows(
         rows.select(_system_expression(layout, default_system_name).alias("system")).unique().head(2)
     )
     return _Plan(
@@ -426,7 +426,7 @@ def _build_plan(
             )
         },
         by=by,
-        unit="cluster" if layout.cluster else "item" if systems.height > 1 else "",
+        unit="cluster" if layout.cluster else "item" if system_rows.height > 1 else "",
         name=default_system_name,
     )
 

@@ -230,10 +230,10 @@ def encode_raters(word_rows: pl.DataFrame, *, human_raters: Sequence[str], where
         for (rater_name,), rater_rows in word_rows.group_by("rater", maintain_order=True)
     }
     scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=where)
-    words, raters = word_rows["word"], word_rows["rater"]
-    label_codes = words.cast(pl.Float64, strict=False).zip_with(
-        raters.is_in(list(scale.scores)),
-        words.replace_strict(
+    word_column, rater_column = word_rows["word"], word_rows["rater"]
+    label_codes = word_column.cast(pl.Float64, strict=False).zip_with(
+        rater_column.is_in(list(scale.scores)),
+        word_column.replace_strict(
             POLARITY
             if scale.binary and is_binary(scale.words)
             else {word: code for code, word in enumerate(scale.words)},
@@ -241,15 +241,17 @@ def encode_raters(word_rows: pl.DataFrame, *, human_raters: Sequence[str], where
             return_dtype=pl.Float64,
         ),
     )
-    judge_labels = word_rows.select("rater", "word", code=label_codes).filter(
+    judge_label_rows = word_rows.select("rater", "word", code=label_codes).filter(
         ~pl.col("rater").is_in(list(human_raters)), pl.col("word").is_not_null()
     )
-    if human_raters and judge_labels.height and not judge_labels["code"].count():
-        judge_name = judge_labels["rater"][0]
-        judge_words = judge_labels.filter(rater=judge_name)["word"].unique().sort()
-        example_text = f", such as {judge_words[-1]!r} for human labels of at least {scale.words[-2]}" * scale.ordered
+    if human_raters and judge_label_rows.height and not judge_label_rows["code"].count():
+        first_judge = judge_label_rows["rater"][0]
+        first_judge_words = judge_label_rows.filter(rater=first_judge)["word"].unique().sort()
+        example_text = (
+            f", such as {first_judge_words[-1]!r} for human labels of at least {scale.words[-2]}" * scale.ordered
+        )
         raise InputError(
-            f"{where}: the labels of {judge_name} ({join_labels(judge_words, limit=4)}) are not among the human "
+            f"{where}: the labels of {first_judge} ({join_labels(first_judge_words, limit=4)}) are not among the human "
             f"labels ({join_labels(scale.words, limit=5)}), so they cannot be compared; use the same labels for "
             f"both{example_text}"
         )
@@ -279,15 +281,15 @@ def unify_scales(
     scale_of_aspect = {**scales[1], **scales[0]}
     for aspect in scale_of_aspect:
         is_aspect_row = pl.col("aspect") == aspect
-        scales_of_inputs = [input_scale_of_aspect.get(aspect) for input_scale_of_aspect in scales]
-        if scales_of_inputs[0] == scales_of_inputs[1] or not all(
+        input_scales = [input_scale_of_aspect.get(aspect) for input_scale_of_aspect in scales]
+        if input_scales[0] == input_scales[1] or not all(
             rating_frame.select(is_aspect_row.any()).item() for rating_frame in rating_frames
         ):
             continue
         word_rows = pl.concat(
             [
                 _decode_labels(rating_frame.filter(is_aspect_row), input_scale)
-                for rating_frame, input_scale in zip(rating_frames, scales_of_inputs, strict=True)
+                for rating_frame, input_scale in zip(rating_frames, input_scales, strict=True)
             ]
         )
         label_codes, scale_of_aspect[aspect] = encode_raters(
@@ -300,23 +302,23 @@ def unify_scales(
             where=aspect or "labels of two inputs",
         )
         first_frame, second_frame = rating_frames
-        n_first_codes = first_frame.filter(is_aspect_row).height
+        n_first_rows = first_frame.filter(is_aspect_row).height
         rating_frames = (
-            _replace_scores(first_frame, is_aspect_row, label_codes[:n_first_codes]),
-            _replace_scores(second_frame, is_aspect_row, label_codes[n_first_codes:]),
+            _replace_scores(first_frame, is_aspect_row, label_codes[:n_first_rows]),
+            _replace_scores(second_frame, is_aspect_row, label_codes[n_first_rows:]),
         )
     return rating_frames, scale_of_aspect
 
 
 def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
     """Rater and word of each rating."""
-    words_of_scores = label_words(rows["score"]).alias("word")
+    score_words = label_words(rows["score"]).alias("word")
     if scale is None:
-        return pl.DataFrame([rows["rater"], words_of_scores])
+        return pl.DataFrame([rows["rater"], score_words])
     return pl.DataFrame(
         [
             rows["rater"],
-            words_of_scores.zip_with(
+            score_words.zip_with(
                 rows["rater"].is_in(list(scale.scores)),
                 rows["score"].replace_strict(
                     {float(code): word for code, word in enumerate(scale.words)}, default=None, return_dtype=pl.String

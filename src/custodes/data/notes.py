@@ -64,15 +64,19 @@ def merge_notes(notes: Iterable[Note]) -> list[Note]:
             [],
         ).append(note)
     merged_notes = []
-    for note, *further_notes in notes_of_key.values():
-        *aspect_names, last_aspect = dict.fromkeys(repr(group_note.aspect) for group_note in (note, *further_notes))
+    for first_note, *further_notes in notes_of_key.values():
+        *aspect_names, last_aspect = dict.fromkeys(
+            repr(group_note.aspect) for group_note in (first_note, *further_notes)
+        )
         if aspect_names:
-            note = replace(
-                note,
-                message=note.message.replace(
-                    ASPECT_PHRASE.format(note.aspect), f" for aspects {', '.join(aspect_names)} and {last_aspect}", 1
+            first_note = replace(
+                first_note,
+                message=first_note.message.replace(
+                    ASPECT_PHRASE.format(first_note.aspect),
+                    f" for aspects {', '.join(aspect_names)} and {last_aspect}",
+                    1,
                 ),
                 aspect="",
             )
-        merged_notes.append(note)
+        merged_notes.append(first_note)
     return merged_notes

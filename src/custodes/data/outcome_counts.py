@@ -187,7 +187,9 @@ class OutcomeCounts(ReadOnlyArrays):
     notes: tuple[Note, ...] = ()
 
     @classmethod
-    def from_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
+    def from_tables(
+        cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **other_fields: Any
+    ) -> OutcomeCounts:
         """Outcome counts from tables (pairs, metrics, 4, 4) over all pairs of the sorted systems.
 
         The last two axes are the human and the metric outcome, where the last index means absent.
@@ -200,7 +202,7 @@ class OutcomeCounts(ReadOnlyArrays):
             system_a=tuple(systems[system_position] for system_position in first_system_positions),
             system_b=tuple(systems[system_position] for system_position in second_system_positions),
             metrics=tuple(metrics),
-            **more,
+            **other_fields,
         )
 
     @classmethod
@@ -219,8 +221,8 @@ class OutcomeCounts(ReadOnlyArrays):
     @property
     def human(self) -> Ints:
         """(pairs, 3): outcomes by human ratings, over all items that annotators rated."""
-        human_counts_by_metric = self.paired.sum(axis=3) + self.human_only  # all metrics have the same total
-        return np.asarray(human_counts_by_metric[:, 0] if self.metrics else human_counts_by_metric.sum(axis=1))
+        pair_metric_human_counts = self.paired.sum(axis=3) + self.human_only  # all metrics have the same total
+        return np.asarray(pair_metric_human_counts[:, 0] if self.metrics else pair_metric_human_counts.sum(axis=1))
 
     @property
     def metric(self) -> Ints:
@@ -312,7 +314,7 @@ def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequenc
         for column_name in (HUMAN, *metric_column_names)
     }
     # A sum of indicators for every cell: one group-by whose result does not grow with the items.
-    indicator_expressions = {
+    indicator_of_column = {
         f"{metric_position}_{joint_code}": (nw.col(column_name) == joint_code).cast(nw.Int32)
         for metric_position, column_name in enumerate(metric_column_names)
         for joint_code in range(CELLS)
@@ -326,9 +328,9 @@ def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequenc
                 for column_name in metric_column_names
             },
         )
-        .select("system_a", "system_b", **indicator_expressions)
+        .select("system_a", "system_b", **indicator_of_column)
         .group_by("system_a", "system_b")
-        .agg(*(nw.col(column_name).sum() for column_name in indicator_expressions))
+        .agg(*(nw.col(column_name).sum() for column_name in indicator_of_column))
     )
 
 

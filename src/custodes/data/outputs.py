@@ -35,11 +35,11 @@ WORDS = ("text", "content", "value")
 
 def missing_texts_error(study: Study) -> InputError:
     """The error for a study without texts. For a table of labels, the message names the column of texts."""
-    text_columns = [] if study.attributes is None else find_columns("text", study.attributes.columns)
+    text_column_names = [] if study.attributes is None else find_columns("text", study.attributes.columns)
     advice_text = (
         f"give the columns of items, systems and texts, as in --column item=NAME --column system=NAME --column "
-        f"text={text_columns[0]}"
-        if text_columns
+        f"text={text_column_names[0]}"
+        if text_column_names
         else "give outputs with the columns item, system, text, or item and outputs (an object {system: text})"
     )
     return InputError(f"{study.name}: there are no texts of outputs; {advice_text}")

@@ -232,7 +232,7 @@ class Raters:
         >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).undeclared_directions()]
         [1]
         """
-        undeclared_metric_names = [
+        undirected_error_metrics = [
             rater_row["rater"]
             for rater_row in self.frame.iter_rows(named=True)
             if rater_row["kind"] != "human"
@@ -243,8 +243,8 @@ class Raters:
         return build_notes(
             (
                 DIRECTION_RULE,
-                len(undeclared_metric_names),
-                f"`custodes score` has metrics named {join_labels(undeclared_metric_names)}, for which lower is "
+                len(undirected_error_metrics),
+                f"`custodes score` has metrics named {join_labels(undirected_error_metrics)}, for which lower is "
                 "better, but in "
                 "these data higher counts as better; if lower is better, set higher_is_better to false in a raters "
                 "table (--raters)",
@@ -321,12 +321,10 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
         maintain_order=True
     )
     declared_kind_rows = kind_rows.filter(pl.col("kind") != "")
-    raters_of_two_kinds = declared_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique(
-        maintain_order=True
-    )
-    if raters_of_two_kinds.len():
+    two_kind_raters = declared_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
+    if two_kind_raters.len():
         raise InputError(
-            f"{where}: rater {join_labels(map(repr, raters_of_two_kinds))} is both human and metric in column 'kind'; "
+            f"{where}: rater {join_labels(map(repr, two_kind_raters))} is both human and metric in column 'kind'; "
             "give each rater one kind"
         )
     return {rater_name: kind_of_label(rater_name) for rater_name in kind_rows["rater"]} | dict(

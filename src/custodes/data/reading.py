@@ -115,15 +115,15 @@ def read(
         sources = tuple(sources[0])
     if not sources:
         raise OptionError("read: no input; give a path, a dataframe or 'demo'")
-    schema_options = (Schema() if schema is None else Schema.load(schema)).merge_arguments(
+    merged_schema = (Schema() if schema is None else Schema.load(schema)).merge_arguments(
         Columns.make({} if columns is None else columns),
         {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
     )
-    reader, raters, items = (schema_options.reading.get(option_name) for option_name in ("reader", "raters", "items"))
-    invalid = schema_options.reading.get("invalid", "error")
+    reader, raters, items = (merged_schema.reading.get(option_name) for option_name in ("reader", "raters", "items"))
+    invalid = merged_schema.reading.get("invalid", "error")
     # The readers of other packages are loaded only for a name that is not built in.
     reader_names = (*BUILTIN_READERS, *(() if reader in (None, *BUILTIN_READERS) else plugin_readers(BUILTIN_READERS)))
-    item_roles_in_columns = set(FACTS) & set(schema_options.columns.roles)
+    item_roles_in_columns = set(FACTS) & set(merged_schema.columns.roles)
     reject(
         (
             reader not in (None, *reader_names),
@@ -144,32 +144,32 @@ def read(
         ),
     )
     opened_sources = [_open_source(source, reader=reader, invalid=invalid) for source in _without_sidecars(sources)]
-    if schema_options.columns:
+    if merged_schema.columns:
         opened_sources = [
-            replace(source, frame=schema_options.columns.expand_nested(source.frame))
+            replace(source, frame=merged_schema.columns.expand_nested(source.frame))
             if isinstance(source, LoadedTable)
             else source
             for source in opened_sources
         ]
-        schema_options.columns.check(
+        merged_schema.columns.check(
             [source.frame.columns for source in opened_sources if isinstance(source, LoadedTable)]
         )
     studies = [
         source
         if isinstance(source, Study)
         else _add_side_tables(
-            _read_study(source, reader=reader, invalid=invalid, columns=schema_options.columns), source, raters
+            _read_study(source, reader=reader, invalid=invalid, columns=merged_schema.columns), source, raters
         )
         for source in opened_sources
     ]
-    if not schema_options.columns.patterns:
+    if not merged_schema.columns.patterns:
         studies = with_human_labels(studies)
-    study = replace(join(studies), selection=schema_options.selection)
+    study = replace(join(studies), selection=merged_schema.selection)
     for table_kind, side_table_source in (("raters", raters), ("items", items)):
         if side_table_source is not None:
-            side_table = load_source(side_table_source, table_kind)
-            study = replace(study, notes=(*study.notes, *side_table.notes))
-            study = study.describe(**{table_kind: side_table.frame, f"{table_kind}_name": side_table.name})  # type: ignore[arg-type]
+            loaded_table = load_source(side_table_source, table_kind)
+            study = replace(study, notes=(*study.notes, *loaded_table.notes))
+            study = study.describe(**{table_kind: loaded_table.frame, f"{table_kind}_name": loaded_table.name})  # type: ignore[arg-type]
     return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
 
 
@@ -197,9 +197,9 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources, without raters tables of other sources: `*.csv` in a shell matches raters tables, too."""
-    files = list(map(_locate_file, sources))
-    data_files = {None, *without_sidecars([file for file in files if file])}
-    return [source for source, file in zip(sources, files, strict=True) if file in data_files]
+    source_files = list(map(_locate_file, sources))
+    data_files = {None, *without_sidecars([file for file in source_files if file])}
+    return [source for source, file in zip(sources, source_files, strict=True) if file in data_files]
 
 
 def _locate_file(source: Any) -> Path | None:
@@ -223,18 +223,18 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
             )
         for raters_path in raters_paths:
             try:
-                raters_table = load_table(raters_path)
-                study = study.describe(raters=raters_table.frame, raters_name=raters_table.name)
+                loaded_raters_table = load_table(raters_path)
+                study = study.describe(raters=loaded_raters_table.frame, raters_name=loaded_raters_table.name)
             except InputError as error:
                 raise InputError(
                     f"{error}; this raters table is read because it is next to {file.name}; correct or rename the table"
                 ) from None
-            study = replace(study, notes=(*study.notes, *raters_table.notes)).with_notes(
+            study = replace(study, notes=(*study.notes, *loaded_raters_table.notes)).with_notes(
                 (
                     "raters-beside",
                     True,
-                    f"{file.name}: kinds and directions of the raters are read from {raters_table.name} in the same "
-                    "folder",
+                    f"{file.name}: kinds and directions of the raters are read from {loaded_raters_table.name} in the "
+                    "same folder",
                 )
             )
         study = study.with_notes(
@@ -253,17 +253,17 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
 def _with_probes(study: Study, file: Path) -> Study:
     """The study, with the probes in the folder of a file added."""
     for probes_path in sidecar_tables(file, PROBES):
-        probe_table = load_table(probes_path)
-        probes = read_probes(probe_table.frame, where=probe_table.name)
+        loaded_probe_table = load_table(probes_path)
+        probe_rows = read_probes(loaded_probe_table.frame, where=loaded_probe_table.name)
         study = replace(
             study,
-            probes=pl.concat([study.probes, probes]),
-            digest=digest_of(study.digest, probes.write_csv()) if study.digest else "",
+            probes=pl.concat([study.probes, probe_rows]),
+            digest=digest_of(study.digest, probe_rows.write_csv()) if study.digest else "",
         ).with_notes(
             (
                 "probes-beside",
-                probes.height,
-                f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder",
+                probe_rows.height,
+                f"{file.name}: {probe_rows.height} probes are read from {loaded_probe_table.name} in the same folder",
             )
         )
     return study
@@ -272,9 +272,9 @@ def _with_probes(study: Study, file: Path) -> Study:
 def takes_raters(file: Path) -> bool:
     """Whether a raters table in the folder of a file is read with it: true for tables of scores or verdicts."""
     with suppress(CustodesError):
-        table = _open_source(file, reader=None, invalid="force")
-        if isinstance(table, LoadedTable):
-            study = _read_study(table, reader=None, invalid="force", columns=Columns.make({}))
+        study_or_table = _open_source(file, reader=None, invalid="force")
+        if isinstance(study_or_table, LoadedTable):
+            study = _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({}))
             return study.raters.frame.height > 0
     return False
 
@@ -328,25 +328,27 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         new_column_names.append("winner")
     numbered_frame, row_number_notes = number_rows(table.frame, new_column_names, where=table.name)
     long_verdict_frame = columns.verdict_rows(numbered_frame, where=table.name)
-    mapped_table = columns.with_named_properties(long_verdict_frame).apply(long_verdict_frame, where=table.name)
-    if mapped_table.texts is not None:
-        text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
-        if mapped_table.frame is None:
+    mapping_result = columns.with_named_properties(long_verdict_frame).apply(long_verdict_frame, where=table.name)
+    if mapping_result.texts is not None:
+        text_study: Study = TABLE_READERS["outputs"].make(mapping_result.texts, where=table.name, invalid=invalid)
+        if mapping_result.frame is None:
             if reader not in (None, "outputs"):
                 raise OptionError(
                     f"reader={reader!r} accepts no columns of texts; leave out the reader or the mapping of texts"
                 )
-            study = _complete_study(text_study, table, columns, mapped_table.notes)
+            study = _complete_study(text_study, table, columns, mapping_result.notes)
             return (
-                study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
+                study
+                if mapping_result.items is None
+                else study.describe(items=mapping_result.items, items_name=table.name)
             )
-    assert mapped_table.frame is not None
-    table = replace(table, frame=mapped_table.frame)
-    if mapped_table.wide and reader not in (None, "wide", "ratings"):
+    assert mapping_result.frame is not None
+    table = replace(table, frame=mapping_result.frame)
+    if mapping_result.wide and reader not in (None, "wide", "ratings"):
         raise OptionError(
             f"reader={reader!r} does not support patterns of columns; map single columns instead of patterns"
         )
-    table_reader = TABLE_READERS["ratings"] if mapped_table.wide else _table_reader(table, reader)
+    table_reader = TABLE_READERS["ratings"] if mapping_result.wide else _table_reader(table, reader)
     column_names = table.frame.columns
     likely_order_column_names = (
         find_columns("order", column_names)
@@ -354,7 +356,7 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         else []
     )
     try:
-        study = (partial(read_ratings, unit="cells") if mapped_table.wide else table_reader.make)(
+        study = (partial(read_ratings, unit="cells") if mapping_result.wide else table_reader.make)(
             table.frame, where=table.name, invalid=invalid
         )
     except InputError as error:
@@ -363,13 +365,13 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
         raise InputError(f"{table.name}: a cell holds {UNPAIRED_SURROGATE}; correct the cell") from None
-    if mapped_table.texts is not None:
+    if mapping_result.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
     study = _complete_study(
         study,
         table,
         columns,
-        mapped_table.notes,
+        mapping_result.notes,
         [
             *build_notes(
                 (
@@ -391,9 +393,9 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         )
     ):
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
-    if mapped_table.items is not None and study.items.frame.height:
-        return replace(study, items=study.items.with_properties(mapped_table.items, where=table.name))
-    return study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
+    if mapping_result.items is not None and study.items.frame.height:
+        return replace(study, items=study.items.with_properties(mapping_result.items, where=table.name))
+    return study if mapping_result.items is None else study.describe(items=mapping_result.items, items_name=table.name)
 
 
 def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:

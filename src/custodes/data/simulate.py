@@ -184,9 +184,13 @@ def simulate(
     latent_quality += spread * rng.normal(size=latent_quality.shape)
     rating_frames = []
     for annotator, reliability in annotators.items():
-        scores = simulate_ratings(latent_quality, reliability=reliability, sd=np.hypot(difficulty, spread), rng=rng)
-        scores[rng.random(scores.shape) < missing] = np.nan
-        rating_frames.append(_rating_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
+        rater_scores = simulate_ratings(
+            latent_quality, reliability=reliability, sd=np.hypot(difficulty, spread), rng=rng
+        )
+        rater_scores[rng.random(rater_scores.shape) < missing] = np.nan
+        rating_frames.append(
+            _rating_rows(rater_scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects)
+        )
     latent_scores_of_metric: dict[str, Floats] = {}
     for metric in metrics:
         measured_quality = latent_quality if metric.by_aspect else latent_quality.mean(axis=-1, keepdims=True)
@@ -197,11 +201,11 @@ def simulate(
             + metric.noise * rng.normal(size=latent_signal.shape)
         )
         latent_scores_of_metric[metric.name] = metric_latent_scores
-        scores = _map_to_scores(metric, metric_latent_scores)
-        scores[rng.permutation(items) < metric.missing * items] = np.nan
+        rater_scores = _map_to_scores(metric, metric_latent_scores)
+        rater_scores[rng.permutation(items) < metric.missing * items] = np.nan
         rating_frames.append(
             _rating_rows(
-                scores,
+                rater_scores,
                 rater=metric.name,
                 items=item_labels,
                 systems=systems,

@@ -200,15 +200,15 @@ class Study:
         annotators. Exclusions are noted. Unknown names raise `OptionError` with a suggestion. If `one_side` is false, a
         study without annotators or without metrics also raises `OptionError`.
         """
-        patterns = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+        pattern_of_option = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
         selected_study = self.once(
-            ("selected", *(p if isinstance(p, str | None) else tuple(p) for p in patterns.values())),
-            lambda: self._apply_selection(**patterns, one_side=one_side),
+            ("selected", *(p if isinstance(p, str | None) else tuple(p) for p in pattern_of_option.values())),
+            lambda: self._apply_selection(**pattern_of_option, one_side=one_side),
         )
         if one_side or (selected_study.humans and selected_study.metrics):
             return selected_study
         # This call raises an error, or its selection differs from the selection with `one_side`.
-        return self._apply_selection(**patterns, one_side=False)
+        return self._apply_selection(**pattern_of_option, one_side=False)
 
     def _apply_selection(
         self,
@@ -278,7 +278,9 @@ class Study:
         excluded_systems = [system for system in self.systems if system not in chosen_systems]
         interim_analyses = self.looks.filter(is_selected_pair_expression)
         notes += sequential_notes(interim_analyses) if annotators else []
-        clusters, cluster_notes = self.once(("dependent items", annotators), lambda: dependent_items(self, annotators))
+        item_groups, cluster_notes = self.once(
+            ("dependent items", annotators), lambda: dependent_items(self, annotators)
+        )
         notes += build_notes(
             ("systems-not-selected", len(excluded_systems), f"systems not selected: {join_labels(excluded_systems)}"),
             (
@@ -303,7 +305,7 @@ class Study:
             unlabelled=pl.concat([self.unlabelled, self.ratings.frame.select(*OUTPUT_ASPECT)])
             .filter(is_in_chosen_groups, pl.col("system").is_in(chosen_systems), pl.col("aspect").is_in([*self.labels]))
             .unique(maintain_order=True),
-            items=replace(self.items, frame=merge_clusters(self.items, clusters)) if clusters else self.items,
+            items=replace(self.items, frame=merge_clusters(self.items, item_groups)) if item_groups else self.items,
             notes=(*notes, *cluster_notes),
         )
         return selected_study if self.cache is None else selected_study.with_cache()
@@ -361,11 +363,11 @@ class Study:
         metric_patterns = None if metrics is None else value_list("metrics", metrics, labels=candidate_metrics)
         aspect_keywords = [pattern for pattern in metric_patterns or [] if pattern in ("@aspect", "@noaspect")]
         if aspect_keywords:
-            raters_with_aspect = set(self._rater_rows(candidate_metrics).filter(pl.col("aspect") != "")["rater"])
+            metrics_with_aspect = set(self._rater_rows(candidate_metrics).filter(pl.col("aspect") != "")["rater"])
             candidate_metrics = tuple(
                 metric
                 for metric in candidate_metrics
-                if ("@aspect" if metric in raters_with_aspect else "@noaspect") in aspect_keywords
+                if ("@aspect" if metric in metrics_with_aspect else "@noaspect") in aspect_keywords
             )
             if not candidate_metrics:
                 raise OptionError(
@@ -393,7 +395,7 @@ class Study:
         human_like_metrics = [
             metric for metric in metrics_without_kind if looks_human(metric) or metric in annotator_like_metrics
         ]
-        metrics_of_unknown_kind = [
+        unknown_kind_metrics = [
             metric
             for metric in metrics_without_kind
             if not (looks_human(metric) or looks_like_machine(metric))
@@ -409,9 +411,9 @@ class Study:
             ),
             (
                 UNKNOWN_KIND_RULE,
-                len(metrics_of_unknown_kind) if has_default_raters else 0,
+                len(unknown_kind_metrics) if has_default_raters else 0,
                 "nothing shows whether these raters are human, so they are read as metrics: "
-                f"{join_labels(metrics_of_unknown_kind)}; name annotators in human",
+                f"{join_labels(unknown_kind_metrics)}; name annotators in human",
             ),
             (
                 POOLED_RULE,

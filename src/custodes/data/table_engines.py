@@ -49,15 +49,15 @@ def convert_engine_errors(where: str) -> Iterator[None]:
         package_names = {error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__}
         if package_names.isdisjoint(ENGINES) and not isinstance(problem, MemoryError | OSError):
             raise
-        lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+        message_lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
         # The JVM reports the place first; the cause is last.
-        cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
-        advice = (
+        cause_line = next((line for line in reversed(message_lines) if line.startswith("Caused by:")), message_lines[0])
+        advice_text = (
             "give the engine more memory, or count with DuckDB (--engine duckdb), which writes to disk (--spill FOLDER)"
             if MEMORY_ERROR.search(f"{type(problem).__name__} {problem}")
             else "check that the table is complete and still exists"
         )
-        raise InputError(f"{where}: {cause.removeprefix('Caused by:').strip()[:300]}; {advice}") from None
+        raise InputError(f"{where}: {cause_line.removeprefix('Caused by:').strip()[:300]}; {advice_text}") from None
 
 
 def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
@@ -243,9 +243,11 @@ def _check_equal_columns(files: Sequence[Path], file_type: str) -> None:
     may lack columns."""
     if file_type == "json" or len(files) < 2:
         return
-    first_columns, *columns_of_further_files = (set(SCAN_OF_TYPE[file_type](file).collect_schema()) for file in files)
-    for further_file, column_names in zip(files[1:], columns_of_further_files, strict=True):
-        if differing_column_names := first_columns ^ column_names:
+    first_column_names, *further_file_column_names = (
+        set(SCAN_OF_TYPE[file_type](file).collect_schema()) for file in files
+    )
+    for further_file, column_names in zip(files[1:], further_file_column_names, strict=True):
+        if differing_column_names := first_column_names ^ column_names:
             raise InputError(
                 f"{files[0].name} and {further_file.name} differ in columns "
                 f"{join_labels(sorted(differing_column_names))}; count these files separately"

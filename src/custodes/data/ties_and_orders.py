@@ -68,8 +68,8 @@ def score_differences(scores: Table) -> Table:
     table
         Columns rater, item, system_a, system_b (system_a < system_b), difference, threshold, sign and order (0).
     """
-    output_pairs = scores.join(scores, on=["rater", "item"], how="inner", suffix="_b")
-    output_pairs = output_pairs.filter(nw.col("system") < nw.col("system_b")).select(
+    output_pair_rows = scores.join(scores, on=["rater", "item"], how="inner", suffix="_b")
+    output_pair_rows = output_pair_rows.filter(nw.col("system") < nw.col("system_b")).select(
         "rater",
         "item",
         nw.col("system").alias("system_a"),
@@ -77,7 +77,7 @@ def score_differences(scores: Table) -> Table:
         (nw.col("score") - nw.col("score_b")).alias("difference"),
         "threshold",
     )
-    return output_pairs.with_columns(
+    return output_pair_rows.with_columns(
         tie_rule(nw.col("difference"), nw.col("threshold")).cast(nw.Int8).alias("sign"), nw.lit(0.0).alias("order")
     )
 
@@ -97,13 +97,15 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
     table
         Columns rater, item, system_a, system_b, sign, order, difference and threshold (null for verdicts).
     """
-    score_comparisons = score_differences(scores).select("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
+    score_comparison_rows = score_differences(scores).select(
+        "rater", *OUTPUTS, "sign", "order", "difference", "threshold"
+    )
     if verdicts is None:
-        return score_comparisons
+        return score_comparison_rows
     return nw.concat(
         [
-            score_comparisons,
-            verdicts.join(score_comparisons, on=["rater", *OUTPUTS], how="anti").select(
+            score_comparison_rows,
+            verdicts.join(score_comparison_rows, on=["rater", *OUTPUTS], how="anti").select(
                 "rater",
                 *OUTPUTS,
                 nw.col("sign").cast(nw.Int8),
@@ -269,12 +271,12 @@ def compare_in_memory(
     # A join of all items may need much memory.
     n_batches = 1 + int((scores.group_by("rater", "item").len()["len"].cast(pl.Int64) ** 2).sum() or 0) // BATCH_ROWS
     for batch_index in range(n_batches):
-        batch_scores, batch_verdicts = (
+        batch_score_rows, batch_verdict_rows = (
             filter_rows(rows, pl.col("item") % n_batches == batch_index) for rows in (scores, verdicts)
         )
-        score_table, verdict_table = (nw.from_native(rows.lazy()) for rows in (batch_scores, batch_verdicts))
+        score_table, verdict_table = (nw.from_native(rows.lazy()) for rows in (batch_score_rows, batch_verdict_rows))
         comparison_rows = (
-            rater_comparisons(score_table, verdict_table if batch_verdicts.height else None).collect().lazy()
+            rater_comparisons(score_table, verdict_table if batch_verdict_rows.height else None).collect().lazy()
         )
         comparison_batches.append(comparison_rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
         human_rows = comparison_rows.filter(is_human_row_expression)

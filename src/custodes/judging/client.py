@@ -238,10 +238,10 @@ def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str]:
         credentials_text,
         *(login or ())[1:],
     ]
-    patterns = [
+    secret_patterns = [
         "".join(map(_letter_pattern, secret_text)) for secret_text in secret_texts if len(secret_text) >= SHORTEST
     ]
-    return re.compile("|".join(patterns) or NOTHING)
+    return re.compile("|".join(secret_patterns) or NOTHING)
 
 
 def _letter_pattern(letter: str) -> str:

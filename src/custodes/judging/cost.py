@@ -57,11 +57,11 @@ class Budget:
         """
         if price is None:
             try:
-                token_price = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
+                input_and_output_price = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
             except MissingExtraError:
-                token_price = None
+                input_and_output_price = None
         elif len(price) == 2 and all(0 <= dollars_per_million < float("inf") for dollars_per_million in price):
-            token_price = Price(input=float(price[0]), output=float(price[1]))
+            input_and_output_price = Price(input=float(price[0]), output=float(price[1]))
         else:
             raise OptionError(
                 f"price={short_repr(list(price))} is not allowed; give two numbers, dollars per million input "
@@ -70,7 +70,7 @@ class Budget:
         if dollar_limit is not None:
             max_cost_text = f"max_cost={dollar_limit:g}"
             reject(
-                (token_price is None, f"{max_cost_text}: the price of {judge.model!r} is unknown; {PRICES}"),
+                (input_and_output_price is None, f"{max_cost_text}: the price of {judge.model!r} is unknown; {PRICES}"),
                 (not dollar_limit > 0, f"{max_cost_text} is not allowed; give a number above 0"),
                 (
                     answer_limit(judge.sampling) is None,
@@ -78,7 +78,7 @@ class Budget:
                     f"length with --sampling {LIMITS[1]}=500 (in Python sampling={{'{LIMITS[1]}': 500}})",
                 ),
             )
-        return cls(limit=dollar_limit, price=token_price)
+        return cls(limit=dollar_limit, price=input_and_output_price)
 
     def worst_cost(self, body: Mapping[str, Any]) -> float:
         """Maximum cost of a request in US dollars. If the budget has no limit, the cost is not computed, and the result
@@ -100,13 +100,15 @@ def estimate(requests: Sequence[Request], *, tokens_per_answer: float) -> CostEs
     """Estimated tokens of the distinct requests before any request is sent. `tokens_per_answer` is the expected number
     of output tokens of an answer."""
     request_bodies = {request.key: request.body for request in requests}.values()
-    token_counts = [estimate_tokens(body) for body in request_bodies]
+    token_count_pairs = [estimate_tokens(body) for body in request_bodies]
     return CostEstimate(
         requests=len(request_bodies),
         characters=sum(len(text) for body in request_bodies for text in _texts(body)),
-        tokens_in=sum(n_input_tokens for n_input_tokens, _ in token_counts),
-        tokens_out=sum(max_output_tokens for _, max_output_tokens in token_counts),
-        expected_out=round(sum(min(tokens_per_answer, max_output_tokens) for _, max_output_tokens in token_counts)),
+        tokens_in=sum(n_input_tokens for n_input_tokens, _ in token_count_pairs),
+        tokens_out=sum(max_output_tokens for _, max_output_tokens in token_count_pairs),
+        expected_out=round(
+            sum(min(tokens_per_answer, max_output_tokens) for _, max_output_tokens in token_count_pairs)
+        ),
     )
 
 
@@ -184,8 +186,10 @@ def _picture_tokens(body: Mapping[str, Any]) -> int:
 
 def _content_parts(body: Mapping[str, Any]) -> list[Any]:
     """The parts of all messages. A message that does not consist of parts is one part."""
-    contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
-    return [part for content in contents for part in (content if isinstance(content, list) else [{"text": content}])]
+    message_contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
+    return [
+        part for content in message_contents for part in (content if isinstance(content, list) else [{"text": content}])
+    ]
 
 
 def _tokens(body: Mapping[str, Any]) -> int:

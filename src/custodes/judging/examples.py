@@ -117,8 +117,8 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
             )
         for item, system_a, system_b, sign in sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
             winner, loser = (system_a, system_b) if sign > 0 else (system_b, system_a)
-            labels_of_pair = [((winner, loser), A), ((loser, winner), B)] if sign else [((system_a, system_b), TIE)]
-            items_and_labels += [(item, human_label) for human_label in labels_of_pair]
+            pair_labels = [((winner, loser), A), ((loser, winner), B)] if sign else [((system_a, system_b), TIE)]
+            items_and_labels += [(item, human_label) for human_label in pair_labels]
     else:
         lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
         for item, system, mean_score in _means(human_rating_rows, study).iter_rows():
@@ -138,9 +138,9 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. If `aspect` is
     empty (overall quality), the rows without an aspect are used; if every row has an aspect, all rows are used."""
-    for aspect_name in (aspect, ""):
-        if (rows_of_aspect := rows.filter(aspect=aspect_name)).height:
-            return rows_of_aspect
+    for candidate_aspect in (aspect, ""):
+        if (aspect_rows := rows.filter(aspect=candidate_aspect)).height:
+            return aspect_rows
     return rows.clear() if aspect else rows
 
 

@@ -230,8 +230,8 @@ class Judge:
             object_prefix = '{"reason":"...",'
             reason_instruction = f", first your reason in a few sentences, then the {self.key}"
         if self.key == "score":
-            point_texts = self.answers if len(self.answers) <= LISTED else [f"a number of the scale {self.scale}"]
-            form_text = f'{object_prefix}"{self.key}":N}}, where N is one of {", ".join(point_texts)}'
+            scale_point_texts = self.answers if len(self.answers) <= LISTED else [f"a number of the scale {self.scale}"]
+            form_text = f'{object_prefix}"{self.key}":N}}, where N is one of {", ".join(scale_point_texts)}'
         else:
             *first_forms, last_form = (object_prefix + self.answer(label).removeprefix("{") for label in self.answers)
             form_text = f"{', '.join(first_forms)} or {last_form}"

@@ -181,13 +181,13 @@ def plan_questions(
                 )
             )
             questions.append(plain_question)
-            for probe in probes.forms if repeat_index == 0 else ():
-                changes_second_output = _coin(seed, source_text, *sorted(output_texts), aspect, probe)
+            for probe_name in probes.forms if repeat_index == 0 else ():
+                changes_second_output = _coin(seed, source_text, *sorted(output_texts), aspect, probe_name)
                 probe_question = with_request(
-                    *_apply_probe(plain_question, probes, probe, changes_second_output=changes_second_output)
+                    *_apply_probe(plain_question, probes, probe_name, changes_second_output=changes_second_output)
                 )
                 if probe_question.request.key == plain_question.request.key:
-                    n_unchanged_of_probe[probe] += 1
+                    n_unchanged_of_probe[probe_name] += 1
                 else:
                     questions.append(probe_question)
     notes += build_notes(
@@ -201,7 +201,7 @@ def plan_questions(
             "unchanged-by-probe",
             n_unchanged_of_probe.total(),
             f"{n_unchanged_of_probe.total()} probes are not queried, because they would not change the request: "
-            f"{', '.join(f'{probe} {n_unchanged}' for probe, n_unchanged in n_unchanged_of_probe.items())}",
+            f"{', '.join(f'{probe_name} {n_unchanged}' for probe_name, n_unchanged in n_unchanged_of_probe.items())}",
         ),
     )
     return questions, identical_output_questions, notes
@@ -215,11 +215,11 @@ def _apply_probe(
     systems_by_position = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
     changed_index = int(changes_second_output and len(systems_by_position) > 1)
     changed_system = systems_by_position[changed_index]
-    texts, displayed_names = list(plain_question.texts), [""] * len(systems_by_position)
-    form = probes.form(probe, plain_question.item, changed_system, texts[changed_index])
-    texts[changed_index], displayed_names[changed_index] = form.text, form.system
+    output_texts, displayed_names = list(plain_question.texts), [""] * len(systems_by_position)
+    form = probes.form(probe, plain_question.item, changed_system, output_texts[changed_index])
+    output_texts[changed_index], displayed_names[changed_index] = form.text, form.system
     changed_question = replace(
-        plain_question, texts=tuple(texts), probe=probe, changed=changed_system, reverse=form.reverse
+        plain_question, texts=tuple(output_texts), probe=probe, changed=changed_system, reverse=form.reverse
     )
     return changed_question, tuple(displayed_names)
 
@@ -228,10 +228,10 @@ def messages(
     prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], displayed_names: Sequence[str] = ("", "")
 ) -> list[dict[str, Any]]:
     """The messages of a request: one user message, with the images of the item if there are any."""
-    content: Any = prompt.fill_template(aspect, material, *outputs, displayed_names=displayed_names)
+    message_content: Any = prompt.fill_template(aspect, material, *outputs, displayed_names=displayed_names)
     if material.images:
-        content = [*map(image_part, material.images), {"type": "text", "text": content}]
-    return [{"role": "user", "content": content}]
+        message_content = [*map(image_part, material.images), {"type": "text", "text": message_content}]
+    return [{"role": "user", "content": message_content}]
 
 
 def _draw_order(seed: int, source_text: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:

@@ -167,8 +167,10 @@ def probe_outcomes(
         if not question.probe:  # the questions of its probes follow directly
             plain_reply, plain_missing_reason = reply, missing_reason
         elif missing_reason != "budget":
-            outcomes = _outcome(judge, question, plain_reply), _outcome(judge, question, reply)
-            plain_outcome, changed_outcome = reversed(outcomes) if question.reverse else outcomes
+            plain_and_probe_outcomes = _outcome(judge, question, plain_reply), _outcome(judge, question, reply)
+            plain_outcome, changed_outcome = (
+                reversed(plain_and_probe_outcomes) if question.reverse else plain_and_probe_outcomes
+            )
             yield {
                 "item": question.item,
                 "system": question.changed,

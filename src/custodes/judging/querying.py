@@ -160,28 +160,28 @@ class QueriedPlan:
 def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     """Send all requests. If a reply has no answer, the request is repeated once, under a different key."""
     request_of_key = {request.key: request for request in plan.requests}
-    first_replies = send(list(request_of_key.values()))
-    answer_of_key = read_answers(plan, first_replies.replies)
+    first_query_result = send(list(request_of_key.values()))
+    answer_of_key = read_answers(plan, first_query_result.replies)
     second_request_of_key = second_requests(plan, answer_of_key)
-    second_replies = send(list(second_request_of_key.values()))
-    requests_and_replies = [(request_of_key[key], reply) for key, reply in first_replies.replies.items()]
-    second_reply_of_key, failure_of_key = dict[str, Reply](), dict(first_replies.failures)
+    second_query_result = send(list(second_request_of_key.values()))
+    requests_and_replies = [(request_of_key[key], reply) for key, reply in first_query_result.replies.items()]
+    second_reply_of_key, failure_of_key = dict[str, Reply](), dict(first_query_result.failures)
     for first_key, second_request in second_request_of_key.items():
-        if second_request.key in second_replies.replies:
-            second_reply_of_key[first_key] = second_replies.replies[second_request.key]
+        if second_request.key in second_query_result.replies:
+            second_reply_of_key[first_key] = second_query_result.replies[second_request.key]
             request_of_key[first_key] = second_request
             requests_and_replies.append((second_request, second_reply_of_key[first_key]))
-        elif second_replies.failures[second_request.key].reason != "rejected":
-            failure_of_key[first_key] = second_replies.failures[second_request.key]
+        elif second_query_result.failures[second_request.key].reason != "rejected":
+            failure_of_key[first_key] = second_query_result.failures[second_request.key]
     return QueriedPlan(
         requests=request_of_key,
-        replies={**first_replies.replies, **second_reply_of_key},
+        replies={**first_query_result.replies, **second_reply_of_key},
         answers=answer_of_key | read_answers(plan, second_reply_of_key),
         failures=failure_of_key,
         n_requests=len(request_of_key) + len(second_request_of_key),
         used=requests_and_replies,
-        asked=first_replies.asked + second_replies.asked,
-        sent=first_replies.sent + second_replies.sent,
+        asked=first_query_result.asked + second_query_result.asked,
+        sent=first_query_result.sent + second_query_result.sent,
     )
 
 
@@ -200,10 +200,10 @@ def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict
     second_request_of_key: dict[str, Request] = {}
     for question in plan.questions:
         key, body = question.request.key, dict(question.request.body)
-        reason = answers[key].why if key in answers else ""
-        if reason == "truncated":
+        missing_reason = answers[key].why if key in answers else ""
+        if missing_reason == "truncated":
             limit_name = next((limit_name for limit_name in LIMITS if isinstance(body.get(limit_name), int)), LIMITS[1])
             body[limit_name] = 2 * (body.get(limit_name, answers[key].tokens_out) or 0)
-        if reason in AGAIN and (reason != "truncated" or body[limit_name]):
+        if missing_reason in AGAIN and (missing_reason != "truncated" or body[limit_name]):
             second_request_of_key[key] = Request.make(plan.address, body, f"{question.repeat} again")
     return second_request_of_key

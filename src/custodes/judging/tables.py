@@ -226,8 +226,8 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
     # A comparison with only one order within the budget is incomplete, and marked as such.
     comparisons_within_budget = {_comparison(row[0]) for row in unprobed_rows if row[2] != "budget"}
     reported_rows = [row for row in unprobed_rows if _comparison(row[0]) in comparisons_within_budget]
-    token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
-    tokens_in, tokens_out, n_estimated = (sum(reply_counts[i] for reply_counts in token_counts) for i in range(3))
+    counts_and_flags = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
+    tokens_in, tokens_out, n_estimated = (sum(reply_counts[i] for reply_counts in counts_and_flags) for i in range(3))
     total_dollars = price.token_cost(tokens_in, tokens_out) if price else None
     n_answered = sum(not row[2] for row in all_rows)
     cost_per_answer = total_dollars / n_answered if total_dollars is not None and n_answered else None

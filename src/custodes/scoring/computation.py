@@ -72,7 +72,7 @@ class Corpus:
             tuple(output_rows[column_name].unique(maintain_order=True)) for column_name in ("item", "system")
         )
         item_rows = pl.DataFrame({"item": items}).join(study.outputs.sources, "item", "left", maintain_order="left")
-        inputs_of_items = item_rows.select("references", "images", sources="source", contexts="context").with_columns(
+        item_input_rows = item_rows.select("references", "images", sources="source", contexts="context").with_columns(
             pl.col(pl.String).fill_null(""),
             pl.col(pl.List(pl.String)).fill_null(pl.lit([], dtype=pl.List(pl.String))).list.drop_nulls(),
         )
@@ -81,7 +81,7 @@ class Corpus:
                 outputs=output_rows["text"].to_list(),
                 item=label_codes(output_rows["item"], items),
                 system=label_codes(output_rows["system"], systems),
-                **inputs_of_items.to_dict(as_series=False),
+                **item_input_rows.to_dict(as_series=False),
             ),
             items=items,
             systems=systems,
@@ -116,9 +116,9 @@ class Corpus:
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
         """Item and system of each missing output."""
-        is_absent = np.ones((len(self.items), len(self.systems)), dtype=np.bool_)
-        is_absent[self.texts.item, self.texts.system] = False
-        return [(int(item_index), int(system_index)) for item_index, system_index in np.argwhere(is_absent)]
+        is_absent_output = np.ones((len(self.items), len(self.systems)), dtype=np.bool_)
+        is_absent_output[self.texts.item, self.texts.system] = False
+        return [(int(item_index), int(system_index)) for item_index, system_index in np.argwhere(is_absent_output)]
 
     @cached_property
     def reference_systems(self) -> list[str]:
@@ -126,12 +126,13 @@ class Corpus:
 
         Systems with fewer than `FEW` outputs are not included.
         """
-        is_reference = [
+        is_reference_output = [
             output_text in self.texts.references[item_index]
             for output_text, item_index in zip(self.texts.outputs, self.texts.item.tolist(), strict=True)
         ]
         n_outputs, n_reference_outputs = (
-            np.bincount(self.texts.system, weights, len(self.systems)) for weights in (None, is_reference)
+            np.bincount(self.texts.system, output_weights, len(self.systems))
+            for output_weights in (None, is_reference_output)
         )
         return list(compress(self.systems, (n_outputs == n_reference_outputs) & (n_outputs >= FEW)))
 
@@ -269,14 +270,14 @@ class Computation:
         item_keys = [
             (shown_item.digest, shown_item.number if keeps_equal_items_apart else 0) for shown_item in shown_items
         ]
-        distinct_items = dict(zip(item_keys, shown_items, strict=True))
-        position_of_item_key = {item_key: position for position, item_key in enumerate(distinct_items)}
+        shown_item_of_key = dict(zip(item_keys, shown_items, strict=True))
+        position_of_item_key = {item_key: position for position, item_key in enumerate(shown_item_of_key)}
 
         def inputs_of_items(need: Need, placeholder: Any) -> list[Any]:
-            inputs_of_need = metric_inputs.of_need(need)
+            need_inputs = metric_inputs.of_need(need)
             return [
-                inputs_of_need[shown_item.number] if need in traits.needs else placeholder
-                for shown_item in distinct_items.values()
+                need_inputs[shown_item.number] if need in traits.needs else placeholder
+                for shown_item in shown_item_of_key.values()
             ]
 
         return MetricInputs(
@@ -284,7 +285,7 @@ class Computation:
             item=np.array([position_of_item_key[item_key] for item_key in item_keys], dtype=np.int64),
             system=metric_inputs.system[list(output_indices)] if traits.whole else np.zeros(len(item_keys), np.int64),
             sources=inputs_of_items("source", ""),
-            references=[list(shown_item.references) for shown_item in distinct_items.values()],
+            references=[list(shown_item.references) for shown_item in shown_item_of_key.values()],
             images=inputs_of_items("image", []),
             contexts=inputs_of_items("context", ""),
         )
@@ -307,15 +308,17 @@ class Computation:
         is_truncated = [False] * len(units) if metric_result.truncated is None else metric_result.truncated
         kept_scores = []
         for position, (unit_index, n_values) in enumerate(zip(unit_indices, n_values_of_unit, strict=True)):
-            reason = "" if scores_systems else metric_result.why.get(position, "")
-            unit_scores = np.array([np.nan]) if reason else scores_of_unit[position, :n_values] + 0.0  # -0 becomes 0
+            missing_reason = "" if scores_systems else metric_result.why.get(position, "")
+            unit_scores = (
+                np.array([np.nan]) if missing_reason else scores_of_unit[position, :n_values] + 0.0
+            )  # -0 becomes 0
             kept_scores.append(
                 KeptScore(
                     self.keys[unit_index],
                     self.scorer.signature,
                     unit_scores.astype("<f8").tobytes(),
                     bool(np.any(is_truncated if scores_systems else is_truncated[position])),
-                    escape_controls(reason),
+                    escape_controls(missing_reason),
                     seconds / sum(map(len, units)),
                 )
             )

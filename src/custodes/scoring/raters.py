@@ -82,8 +82,8 @@ def _reference_mode(rule: Rule | str, shared_rules: set[Rule | str], scorer: Sco
 
 def _usable_outputs(corpus: Corpus, scorer: Scorer) -> list[int]:
     """Return the positions of the outputs that have all inputs of a metric."""
-    is_excluded_item = (scorer.traits.systems & ~corpus.complete, *map(corpus.lacks_input, scorer.traits.needs))
-    return np.flatnonzero(~np.any(is_excluded_item, axis=0)[corpus.texts.item]).tolist()
+    exclusion_masks = (scorer.traits.systems & ~corpus.complete, *map(corpus.lacks_input, scorer.traits.needs))
+    return np.flatnonzero(~np.any(exclusion_masks, axis=0)[corpus.texts.item]).tolist()
 
 
 def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_computation: dict[str, Scorer]) -> None:
@@ -97,7 +97,9 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
                     f"({join_labels(items_without_input, limit=3)}); "
                     "add these inputs, or skip these items with --missing drop (in Python missing='drop')"
                 )
-    absent_outputs = [f"{corpus.systems[system]} of {corpus.items[item]}" for item, system in corpus.absent]
+    absent_outputs = [
+        f"{corpus.systems[system_index]} of {corpus.items[item_index]}" for item_index, system_index in corpus.absent
+    ]
     if absent_outputs:
         raise InputError(
             f"{texts.name}: {len(absent_outputs)} of {len(corpus.items) * len(corpus.systems)} outputs are missing "

@@ -158,11 +158,11 @@ def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[pl.DataFrame]:
     reason_of_item = np.full(len(corpus.items), "", dtype=object)
     for need in reversed(rater.traits.needs):
         reason_of_item[corpus.lacks_input(need)] = f"no {need}"
-    outputs_with_reason = _output_labels(corpus, corpus.texts.item, corpus.texts.system).with_columns(
+    output_reason_rows = _output_labels(corpus, corpus.texts.item, corpus.texts.system).with_columns(
         why=pl.Series(reason_of_item[corpus.texts.item], dtype=pl.String)
     )
     return [
-        outputs_with_reason.filter(pl.col("why") != ""),
+        output_reason_rows.filter(pl.col("why") != ""),
         _output_labels(corpus, *np.array(corpus.absent, dtype=np.int64).reshape(-1, 2).T).with_columns(
             why=pl.lit(NO_OUTPUT)
         ),

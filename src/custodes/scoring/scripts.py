@@ -119,5 +119,5 @@ def worker_script(name: str) -> str:
 def requirements(command_words: Sequence[str]) -> str:
     """Return the dependencies that the built-in script in a command declares; '' if there is no such script."""
     script_texts = [Path(word).read_text(encoding="utf-8") for word in command_words if Path(word).parent == FOLDER]
-    dependency_lists = re.findall(r"^# dependencies = (.*)$", "\n".join(script_texts), re.MULTILINE)
-    return ", ".join(re.findall(r'"([^"]+)"', "".join(dependency_lists)))
+    dependency_list_texts = re.findall(r"^# dependencies = (.*)$", "\n".join(script_texts), re.MULTILINE)
+    return ", ".join(re.findall(r'"([^"]+)"', "".join(dependency_list_texts)))

@@ -143,8 +143,8 @@ def is_foreign(request: Request, public_url: str) -> bool:
 
 def _is_guess(scope: Scope, status: int) -> bool:
     """Whether a response reports an unknown link or an unknown sign-in key."""
-    path: str = scope["path"]
-    return (status == 404 and path.startswith("/s/")) or (status == 403 and b"key=" in scope["query_string"])
+    url_path: str = scope["path"]
+    return (status == 404 and url_path.startswith("/s/")) or (status == 403 and b"key=" in scope["query_string"])
 
 
 def _address(scope: Scope) -> str:

@@ -77,7 +77,7 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
         try:
             cursor = connection.execute(_query(table_names, part, name))
-            rows = _limited_rows(
+            row_batches = _limited_rows(
                 iter(lambda: cursor.fetchmany(BATCH_ROWS), []),
                 lambda batch: sum(
                     len(cell) if isinstance(cell, str | bytes) else CELL for row in batch for cell in row
@@ -87,7 +87,7 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
     column_names = strip_column_names((description[0] for description in cursor.description), where=name)
-    cells_by_column = zip(*chain.from_iterable(rows), strict=True)
+    cells_by_column = zip(*chain.from_iterable(row_batches), strict=True)
     return pl.DataFrame({column.name: column for column in map(series_of, column_names, cells_by_column)})
 
 

@@ -28,9 +28,9 @@ SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 
 def holds_table(folder: Path) -> bool:
     """Whether a folder is a data set in one of these formats."""
-    names_of_formats = ((SPLITS,), (STATE, INFO))
+    format_file_names = ((SPLITS,), (STATE, INFO))
     return bool(_parquet_files(folder)) or any(
-        all(os.path.isfile(folder / file_name) for file_name in file_names) for file_names in names_of_formats
+        all(os.path.isfile(folder / file_name) for file_name in file_names) for file_names in format_file_names
     )
 
 
@@ -81,23 +81,27 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
     """The files of one split. If no file is named like a shard, all files form one table."""
-    name_matches = {file: SHARD.fullmatch(file.stem) for file in files}
-    if part is None and not any(name_matches.values()):
+    name_match_of_file = {file: SHARD.fullmatch(file.stem) for file in files}
+    if part is None and not any(name_match_of_file.values()):
         return list(files)
     files_of_split: dict[str, list[Path]] = {}
-    for file, name_match in name_matches.items():
+    for file, name_match in name_match_of_file.items():
         files_of_split.setdefault(name_match[1] if name_match else file.stem, []).append(file)
     split_name = select_part(part, files_of_split, name=name, what="split")
-    shards = files_of_split[split_name]
-    numbers = [(int(name_match[2]), int(name_match[3])) for name_match in map(name_matches.get, shards) if name_match]
-    n_shards = max((n_declared_shards for _, n_declared_shards in numbers), default=0)
-    missing_numbers = sorted(set(range(n_shards)) - {number for number, _ in numbers})
-    if missing_numbers:
+    shard_files = files_of_split[split_name]
+    numbers_and_totals = [
+        (int(name_match[2]), int(name_match[3]))
+        for name_match in map(name_match_of_file.get, shard_files)
+        if name_match
+    ]
+    n_shards = max((n_declared_shards for _, n_declared_shards in numbers_and_totals), default=0)
+    missing_shard_numbers = sorted(set(range(n_shards)) - {shard_number for shard_number, _ in numbers_and_totals})
+    if missing_shard_numbers:
         raise InputError(
-            f"{name}: {len(missing_numbers)} of {n_shards} shards of {split_name} are missing "
-            f"({split_name}-{missing_numbers[0]:05}-of-{n_shards:05}, ...); copy or download the missing shards"
+            f"{name}: {len(missing_shard_numbers)} of {n_shards} shards of {split_name} are missing "
+            f"({split_name}-{missing_shard_numbers[0]:05}-of-{n_shards:05}, ...); copy or download the missing shards"
         )
-    return shards
+    return shard_files
 
 
 def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:

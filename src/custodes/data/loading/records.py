@@ -46,22 +46,22 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
         parsed_json = [parsed_json]
     if isinstance(parsed_json, dict):
         records_of_path = find_tables(parsed_json)
-        longest_paths = sorted(records_of_path, key=lambda path: len(records_of_path[path]), reverse=True)
-        if not longest_paths:
+        paths_by_length = sorted(records_of_path, key=lambda path: len(records_of_path[path]), reverse=True)
+        if not paths_by_length:
             raise InputError(
                 f"{name}: unknown JSON layout: an object with keys {join_labels(parsed_json, limit=5)}; a table is a "
                 "list of objects, or a .jsonl file with one object per line"
             )
-        lengths = [len(records_of_path[path]) for path in longest_paths]
-        if part is None and lengths[:1] != lengths[1:2]:
-            part, *other_paths = longest_paths
-            other_names = join_labels(f"{name}::{path}" for path in other_paths)
+        list_lengths = [len(records_of_path[path]) for path in paths_by_length]
+        if part is None and list_lengths[:1] != list_lengths[1:2]:
+            part, *other_paths = paths_by_length
+            other_names_text = join_labels(f"{name}::{path}" for path in other_paths)
             notes = build_notes(
                 (
                     "list-in-object",
                     True,
                     f"{name}: the rows are read from the list {part!r}{'; other lists: ' * bool(other_paths)}"
-                    f"{other_names}",
+                    f"{other_names_text}",
                 )
             )
         parsed_json = records_of_path[select_part(part, records_of_path, name=name, what="list")]

@@ -67,9 +67,15 @@ def _check_extents(file_bytes: bytes, name: str) -> None:
     """Raise `InputError` if the cells of a sheet, including empty cells in between, would not fit into memory."""
     archive = zip_archive(file_bytes, name)
     for member_name in archive.namelist():
-        places = PLACE.findall(zip_member(archive, member_name, name))
-        n_rows = max((int(row_digits) for _, row_digits in places), default=0)
-        n_columns = max((_column_number(letters) for letters in {letters for letters, _ in places}), default=0)
+        cell_places = PLACE.findall(zip_member(archive, member_name, name))
+        n_rows = max((int(row_digits) for _, row_digits in cell_places), default=0)
+        n_columns = max(
+            (
+                _column_number(column_letters)
+                for column_letters in {column_letters for column_letters, _ in cell_places}
+            ),
+            default=0,
+        )
         if n_rows * n_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; delete "
@@ -79,7 +85,9 @@ def _check_extents(file_bytes: bytes, name: str) -> None:
 
 def _column_number(letters: bytes) -> int:
     """The number of a column: A is 1, and AA is 27."""
-    return sum((code - ord("A") + 1) * 26**exponent for exponent, code in enumerate(reversed(letters)))
+    return sum(
+        (character_code - ord("A") + 1) * 26**exponent for exponent, character_code in enumerate(reversed(letters))
+    )
 
 
 def _read_cells(workbook: Any, sheet_name: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:

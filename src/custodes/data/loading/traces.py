@@ -71,12 +71,14 @@ def with_spans(records: Iterable[Any], name: str) -> Iterator[Any]:
                     **resource_spans.resource.values(),
                     **span.values(),
                     **{
-                        f"eval.{result.get('gen_ai.evaluation.name')}.{column}": result[key]
-                        for result in [event.values() for event in span.events if event.name == RESULT_EVENT]
-                        for column, key in (
+                        f"eval.{result_attributes.get('gen_ai.evaluation.name')}.{column_name}": result_attributes[
+                            attribute_key
+                        ]
+                        for result_attributes in [event.values() for event in span.events if event.name == RESULT_EVENT]
+                        for column_name, attribute_key in (
                             ("label", "gen_ai.evaluation.score.label"),
                             ("score", "gen_ai.evaluation.score.value"),
                         )
-                        if key in result
+                        if attribute_key in result_attributes
                     },
                 }

@@ -63,10 +63,13 @@ def _iter_patterns(name: str) -> Iterator[str]:
             continue  # the rater is no fixed text
         kind_prefix = "" if "human" in fixed_words else "human:"
         yield f"{kind_prefix}{before}{{aspect}}{after}"
-        for middle in range(start + 1, stop - 1, 2):
-            rater_fields = ["{rater}", *(f"{{rater:{stem(word)}*}}" for word in tokens[middle + 1 : middle + 2])]
+        for middle_index in range(start + 1, stop - 1, 2):
+            rater_fields = [
+                "{rater}",
+                *(f"{{rater:{stem(word)}*}}" for word in tokens[middle_index + 1 : middle_index + 2]),
+            ]
             yield from (
-                f"{kind_prefix}{before}{first_field}{tokens[middle]}{second_field}{after}"
+                f"{kind_prefix}{before}{first_field}{tokens[middle_index]}{second_field}{after}"
                 for rater_field in rater_fields
                 for first_field, second_field in (("{aspect}", rater_field), (rater_field, "{aspect}"))
             )
@@ -82,7 +85,9 @@ def _is_plausible(label_by_role_list: Sequence[Mapping[str, str]]) -> bool:
     Without raters, all aspects must be known. With raters, the raters must look like raters, or some aspects must be
     known and every rater must have rated every aspect.
     """
-    aspects, raters = ([labels.get(role, "") for labels in label_by_role_list] for role in ("aspect", "rater"))
+    aspects, raters = (
+        [label_by_role.get(role, "") for label_by_role in label_by_role_list] for role in ("aspect", "rater")
+    )
     if not any(raters):
         return all(_is_aspect(word) for aspect in aspects for word in split_name(aspect))
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(split_name(aspect)) for aspect in aspects):
@@ -100,8 +105,8 @@ def pooled_aspects(human_column_names: Sequence[str]) -> list[str]:
     >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["human_coherence_1", "human_coherence_2"])
     (['coherence', 'fluency'], [])
     """
-    stems = [stem(word) for name in human_column_names for word in split_name(name)]
-    aspects = list(dict.fromkeys(word for word in stems if _is_aspect(word)))
+    word_stems = [stem(word) for name in human_column_names for word in split_name(name)]
+    aspects = list(dict.fromkeys(word for word in word_stems if _is_aspect(word)))
     return aspects if len(aspects) > 1 else []
 
 
@@ -116,7 +121,9 @@ def mapping_advice(human_column_names: Sequence[str], column_names: Sequence[str
         return ""
     other_names = [escape_braces(name) for name in column_names if name not in human_column_names]
     patterns += [f"metric:{{rater:{','.join(other_names)}}}"] if other_names else []
-    return f". The names contain aspects: map the columns by {' '.join(f'--columns {p!r}' for p in patterns)}"
+    return (
+        f". The names contain aspects: map the columns by {' '.join(f'--columns {pattern!r}' for pattern in patterns)}"
+    )
 
 
 def people_patterns(
@@ -157,20 +164,20 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
             map(has_half_steps, frame[child_paths])
         )
         subpaths = [path.partition(".")[2] for path in child_paths]
-        names_raters = is_human and not any("." in subpath or ASPECTS & name_stems(subpath) for subpath in subpaths)
+        has_rater_keys = is_human and not any("." in subpath or ASPECTS & name_stems(subpath) for subpath in subpaths)
         if any(subpath.count(".") > subpath.rpartition(".")[2].isdigit() for subpath in subpaths):
             # the position in a list of objects names no annotator
-            keys_of_paths = [subpath.split(".") for subpath in subpaths]
+            path_key_lists = [subpath.split(".") for subpath in subpaths]
             aspect_levels = {
-                level for keys in keys_of_paths for level, key in enumerate(keys) if ASPECTS & name_stems(key)
+                level for keys in path_key_lists for level, key in enumerate(keys) if ASPECTS & name_stems(key)
             }
-            has_two_keys = all(len(keys) == 2 and not keys[0].isdigit() for keys in keys_of_paths)
+            has_two_keys = all(len(keys) == 2 and not keys[0].isdigit() for keys in path_key_lists)
             if is_human and has_two_keys and len(aspect_levels) == 1:
-                fields = "{aspect}.{rater}" if aspect_levels == {0} else "{rater}.{aspect}"
-                patterns.append(f"human:{parent_name}.{fields}")
+                field_pattern = "{aspect}.{rater}" if aspect_levels == {0} else "{rater}.{aspect}"
+                patterns.append(f"human:{parent_name}.{field_pattern}")
             remaining_paths += [] if is_human else child_paths
         elif is_human or is_machine or len(child_paths) > 1:
-            patterns.append(f"{'human' if is_human else 'metric'}:{parent_name}.{'{rater}' if names_raters else '*'}")
+            patterns.append(f"{'human' if is_human else 'metric'}:{parent_name}.{'{rater}' if has_rater_keys else '*'}")
         else:
             remaining_paths += child_paths
     return patterns, remaining_paths
@@ -202,7 +209,7 @@ def metric_patterns(
     """
     aspects_text = ",".join(map(escape_braces, sorted(aspects)))
     separators = {separator for name in metric_column_names for separator in re.findall(r"[\W_]+", name)}
-    patterns = [
+    candidate_patterns = [
         f"metric:{pattern}"
         for separator in map(escape_braces, sorted(separators))
         for pattern in (
@@ -210,18 +217,20 @@ def metric_patterns(
             f"{{rater}}{separator}{{aspect:{aspects_text}}}",
         )
     ]
-    aspect_pattern = max(patterns, key=lambda pattern: len(match_columns(pattern, metric_column_names)), default="")
-    names_with_aspect = (
+    aspect_pattern = max(
+        candidate_patterns, key=lambda pattern: len(match_columns(pattern, metric_column_names)), default=""
+    )
+    label_by_role_of_column = (
         match_columns(aspect_pattern, metric_column_names) if aspect_pattern and len(aspects) > 1 else {}
     )
     remaining_names = [
-        name for name in metric_column_names if len(names_with_aspect) < 2 or name not in names_with_aspect
+        name for name in metric_column_names if len(label_by_role_of_column) < 2 or name not in label_by_role_of_column
     ]
     remaining_pattern = (
         "{rater}" if not other_column_names else f"{{rater:{','.join(map(escape_braces, remaining_names))}}}"
     )
     return [
-        *([aspect_pattern] if len(names_with_aspect) > 1 else []),
+        *([aspect_pattern] if len(label_by_role_of_column) > 1 else []),
         *([f"metric:{remaining_pattern}"] if remaining_names else []),
     ]
 

@@ -127,13 +127,17 @@ class Columns:
             "",
         )
         column_mapping = cls(roles=column_of_role, patterns=tuple(patterns))
-        winner, text_pattern = column_of_role.get("winner", ""), column_mapping.text_pattern
-        winner_fields = ColumnPattern.readings(winner)[0].fields if "{" in winner else ("rater",)
+        winner_column_or_pattern, text_pattern = column_of_role.get("winner", ""), column_mapping.text_pattern
+        winner_fields = (
+            ColumnPattern.readings(winner_column_or_pattern)[0].fields
+            if "{" in winner_column_or_pattern
+            else ("rater",)
+        )
         reject(
             (
                 {"rater", "order"}.isdisjoint(winner_fields) or "system" in winner_fields,
-                f"columns: winner={winner!r}: a pattern of verdicts needs {{rater}} or {{order}} and must not have "
-                f"{{system}}",
+                f"columns: winner={winner_column_or_pattern!r}: a pattern of verdicts needs "
+                "{rater} or {order} and must not have {system}",
             ),
             (
                 pattern_with_order,
@@ -315,7 +319,7 @@ class Columns:
         If a pattern matches, the table becomes a long table of item, system, rater and score. A mapped column takes
         precedence over a column with the name of the role.
         """
-        text_columns = self.texts(frame.columns)
+        text_mapping = self.texts(frame.columns)
         old_name_of_new_name, match_of_score_column = self.old_names(frame.columns), self.split(frame.columns)
         has_ratings = (
             match_of_score_column
@@ -323,11 +327,11 @@ class Columns:
             or {"rater", "score"} <= set(old_name_of_new_name)
         )
         text_table, text_notes = (
-            text_columns.table(frame, where=where, has_rating_rows=bool(has_ratings)) if text_columns else (None, [])
+            text_mapping.table(frame, where=where, has_rating_rows=bool(has_ratings)) if text_mapping else (None, [])
         )
-        if text_columns and not has_ratings:
+        if text_mapping and not has_ratings:
             mapped_column_names = {
-                *text_columns.assigned_columns(frame.columns),
+                *text_mapping.assigned_columns(frame.columns),
                 *self._present_roles(frame.columns).values(),
                 "item",
                 "system",
@@ -343,7 +347,7 @@ class Columns:
                 )
             text_notes += build_notes(unused_columns(unused_column_names, where=where))
             mapped_table = frame.select(
-                pl.col(name).alias(role) for role, name in text_columns.roles.items() if role == "item"
+                pl.col(name).alias(role) for role, name in text_mapping.roles.items() if role == "item"
             )
             item_table = self._extract_item_table(frame, mapped_table, where=where)
             return MappingResult(frame=None, items=item_table, texts=text_table, notes=tuple(text_notes), wide=False)
@@ -363,7 +367,7 @@ class Columns:
         if "phrase" in self.roles and "winner" in mapped_table.columns:
             mapped_table, phrase_notes = replace_phrases(mapped_table, self.roles["phrase"], where=where)
             notes += phrase_notes
-        if PAIR[0] in text_columns.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
+        if PAIR[0] in text_mapping.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
             mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
             message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
             notes.append(Note(rule="nameless-systems", message=message))
@@ -435,7 +439,7 @@ class Columns:
         """The old name of each column, by new name. Three kinds of columns are left out: columns that describe items
         and are not named like a role, columns with texts, and columns that are named like a role although a different
         column is mapped to this role."""
-        column_of_role, text_columns = self._present_roles(column_names), self.texts(column_names)
+        column_of_role, text_mapping = self._present_roles(column_names), self.texts(column_names)
         changed_or_dropped_names = {
             *(
                 name
@@ -443,12 +447,12 @@ class Columns:
                 if role not in FACTS or name not in (*SCORE_ROLES, *VERDICT_ROLES)
             ),
             *_overridden_columns(column_of_role, column_names),
-            *(text_columns.assigned_columns(column_names) if text_columns else ()),
+            *(text_mapping.assigned_columns(column_names) if text_mapping else ()),
         }
         column_of_row_role = {
             role: name
             for role, name in column_of_role.items()
-            if role not in FACTS and not (text_columns and role in TEXTS)
+            if role not in FACTS and not (text_mapping and role in TEXTS)
         }
         return {**column_of_row_role, **{name: name for name in column_names if name not in changed_or_dropped_names}}
 
@@ -481,7 +485,7 @@ def _unmapped_columns(column_names: Iterable[str], patterns: Sequence[str]) -> l
     """The columns without a role, which patterns may match. The result is empty for a table of verdicts. The result is
     also empty for a long table, except if its column `score` is given as a pattern, as in `human:score`."""
     column_name_list = list(column_names)
-    is_long = {"rater", "score"} <= set(column_name_list) and "human:score" not in patterns
-    if {"winner", "preference"} & set(column_name_list) or is_long:
+    is_long_table = {"rater", "score"} <= set(column_name_list) and "human:score" not in patterns
+    if {"winner", "preference"} & set(column_name_list) or is_long_table:
         return []
     return [name for name in column_name_list if name == "score" or name not in TABLE_ROLES]

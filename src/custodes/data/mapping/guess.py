@@ -60,54 +60,56 @@ Guess = Iterator[tuple[dict[str, str], Sequence[str]]]
 
 
 def find_certain_mapping(
-    frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]
+    frame: pl.DataFrame, declared_mapping: Columns, can_read: Callable[[pl.DataFrame, Columns], bool]
 ) -> Columns | None:
     """The mapping of texts that reads the table and is certain according to names and cells; None if there is none."""
     first_rows = frame.head(GUESS_ROWS)
-    for text_mapping, is_certain in text_guesses(first_rows, declared):
-        if text_mapping != declared and reads(first_rows, text_mapping):
-            return text_mapping if is_certain and (frame.height <= GUESS_ROWS or reads(frame, text_mapping)) else None
+    for text_mapping, is_certain in text_guesses(first_rows, declared_mapping):
+        if text_mapping != declared_mapping and can_read(first_rows, text_mapping):
+            return (
+                text_mapping if is_certain and (frame.height <= GUESS_ROWS or can_read(frame, text_mapping)) else None
+            )
     return None
 
 
 def suggest_mapping(
     frame: pl.DataFrame,
-    declared: Columns,
-    reads: Callable[[pl.DataFrame, Columns, int], bool],
-    wrong: str,
+    declared_mapping: Columns,
+    can_read: Callable[[pl.DataFrame, Columns, int], bool],
+    error_message: str,
     flattened_columns: Collection[str] = (),
 ) -> str:
     """Advice such as `; try --column item=doc_id ...`, with the first guess that reads the table; '' if there is none.
 
-    `declared` is the mapping of the user, which is a part of all guesses. `flattened_columns` are the columns from
-    nested cells. A guess that would drop a score column because of invalid cells is not suggested. Instead, the advice
-    names the cell to correct, if the message `wrong` does not name it already.
+    `declared_mapping` is the mapping of the user, which is a part of all guesses. `flattened_columns` are the columns
+    from nested cells. A guess that would drop a score column because of invalid cells is not suggested. Instead, the
+    advice names the cell to correct, if `error_message` does not name it already.
     """
     first_rows = frame.head(GUESS_ROWS)
     has_scores = any(looks_like_score(name) for name in first_rows.columns if is_number(first_rows[name]))
-    text_mappings = [mapping for mapping, _ in text_guesses(first_rows, declared)]
+    text_mappings = [mapping for mapping, _ in text_guesses(first_rows, declared_mapping)]
     if has_scores and not all(_has_one_system(frame, mapping) for mapping in text_mappings):
         text_mappings = []  # texts alone would drop the scores, which does not matter if there is only one system
-    for mapping in chain(guesses(first_rows, declared, flattened_columns), text_mappings):
+    for mapping in chain(guesses(first_rows, declared_mapping, flattened_columns), text_mappings):
         min_n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
-            mapping != declared
-            and reads(first_rows, mapping, min_n_systems)
-            and (frame.height <= GUESS_ROWS or reads(frame, mapping, min_n_systems))
+            mapping != declared_mapping
+            and can_read(first_rows, mapping, min_n_systems)
+            and (frame.height <= GUESS_ROWS or can_read(frame, mapping, min_n_systems))
         ):
             unmapped_columns = [name for name in frame.columns if name not in (*mapping.roles.values(), *TABLE_ROLES)]
             invalid_cell = invalid_score_cell(frame, unmapped_columns) if mapping.match_patterns(frame.columns) else ""
             if invalid_cell:
                 return (
                     ""
-                    if invalid_cell in wrong
+                    if invalid_cell in error_message
                     else f"; {invalid_cell} is not a number: correct this cell, then a mapping can be suggested; "
                     "if the column holds labels, map the columns of labels, as in --columns 'human:{rater:NAME}' "
                     "--columns 'metric:{rater:NAME}'"
                 )
             advice = f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
             system_mapping = replace(mapping, patterns=("metric:{system}",))
-            if min_n_systems == 1 and mapping.patterns == ("{rater}",) and reads(first_rows, system_mapping, 2):
+            if min_n_systems == 1 and mapping.patterns == ("{rater}",) and can_read(first_rows, system_mapping, 2):
                 advice += (
                     f", or, if each of these columns has the scores of one system, {format_options(system_mapping)}"
                 )
@@ -117,11 +119,11 @@ def suggest_mapping(
 
 def _has_one_system(frame: pl.DataFrame, mapping: Columns) -> bool:
     """Whether a mapping names no column of systems, or a column with only one system."""
-    system_column = mapping.roles.get("system", "system")
+    system_column_name = mapping.roles.get("system", "system")
     has_system_roles = {"output_a", "system_a"} & mapping.roles.keys()
     has_system_pattern = any("{system" in text for text in (mapping.roles.get("text", ""), *mapping.patterns))
     return not (has_system_roles or has_system_pattern) and (
-        system_column not in frame.columns or frame[system_column].n_unique() < 2
+        system_column_name not in frame.columns or frame[system_column_name].n_unique() < 2
     )
 
 
@@ -138,10 +140,12 @@ def format_options(columns: Columns) -> str:
     )
 
 
-def guesses(frame: pl.DataFrame, declared: Columns, flattened_columns: Collection[str] = ()) -> Iterator[Columns]:
+def guesses(
+    frame: pl.DataFrame, declared_mapping: Columns, flattened_columns: Collection[str] = ()
+) -> Iterator[Columns]:
     """Mappings that may read a table of verdicts, a long table, a wide table, or a table of one system; the likeliest
     first."""
-    declared_columns = set(declared.roles.values())
+    declared_columns = set(declared_mapping.roles.values())
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
     candidates_of_role = {
         **{role: find_columns(role, free_columns) for role in ("score", *RATERS, "winner", "order")},
@@ -151,24 +155,25 @@ def guesses(frame: pl.DataFrame, declared: Columns, flattened_columns: Collectio
             for name in find_columns("kind", free_columns)
             if frame[name].dtype == pl.String and not parse_kinds(frame[name]).null_count()
         ],
-        **{role: [name] for role, name in declared.roles.items()},
+        **{role: [name] for role, name in declared_mapping.roles.items()},
     }
     item_columns = candidates_of_role.get("item") or find_items(frame, free_columns)
-    system_pairs = [
-        pair
-        for pair in find_side_pairs(free_columns)
-        if not all(is_prose(frame[name]) or names_output(name) or has_fractions(frame[name]) for name in pair)
+    system_column_pairs = [
+        column_pair
+        for column_pair in find_side_pairs(free_columns)
+        if not all(is_prose(frame[name]) or names_output(name) or has_fractions(frame[name]) for name in column_pair)
     ][:CHOICES]
-    layouts = _verdict_layouts(frame, free_columns, candidates_of_role, system_pairs, item_columns)
-    has_system_names = any({*NAMES["system"]} & {*split_name(name)} for name, _ in system_pairs)
+    layouts = _verdict_layouts(frame, free_columns, candidates_of_role, system_column_pairs, item_columns)
+    has_system_names = any({*NAMES["system"]} & {*split_name(name)} for name, _ in system_column_pairs)
     if not (candidates_of_role["winner"] and has_system_names) and not any(
-        are_systems(frame, pair) for pair in system_pairs
+        are_systems(frame, column_pair) for column_pair in system_column_pairs
     ):
         layouts = chain(
-            layouts, _score_layouts(frame, free_columns, candidates_of_role, item_columns, declared, flattened_columns)
+            layouts,
+            _score_layouts(frame, free_columns, candidates_of_role, item_columns, declared_mapping, flattened_columns),
         )
     for column_of_role, patterns in layouts:
-        yield _complete_guess(declared, column_of_role, patterns, frame.columns)
+        yield _complete_guess(declared_mapping, column_of_role, patterns, frame.columns)
 
 
 def _score_layouts(
@@ -176,15 +181,15 @@ def _score_layouts(
     free_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     item_columns: Sequence[str],
-    declared: Columns,
+    declared_mapping: Columns,
     flattened_columns: Collection[str],
 ) -> Guess:
     """Layouts of scores: first for tables with a column of systems, then for tables of one system."""
     number_columns = [
         name for name in free_columns if is_number(frame[name]) and not (is_fact(name) or is_index(frame[name]))
     ]
-    usual_systems, likely_systems = find_systems(frame, free_columns)
-    system_columns = candidates_of_role.get("system") or [*usual_systems, *likely_systems][:CHOICES]
+    usual_system_columns, likely_system_columns = find_systems(frame, free_columns)
+    system_columns = candidates_of_role.get("system") or [*usual_system_columns, *likely_system_columns][:CHOICES]
     # If every row is a different item, no two systems can be compared.
     item_columns = sorted(item_columns, key=lambda name: frame[name].n_unique() == frame.height)
     key_mappings = [
@@ -192,37 +197,46 @@ def _score_layouts(
         for item_column, system_column in product(item_columns, system_columns)
         if item_column != system_column and frame[system_column].n_unique() > 1
     ]
-    column_of_text_role = {} if "text" in declared.roles else score_text_roles(frame, list(declared.roles.values()))
-    if "system" not in (*declared.roles, *frame.columns) and not declared.patterns and any(map(may_be_scores, frame)):
+    column_of_text_role = (
+        {} if "text" in declared_mapping.roles else score_text_roles(frame, list(declared_mapping.roles.values()))
+    )
+    if (
+        "system" not in (*declared_mapping.roles, *frame.columns)
+        and not declared_mapping.patterns
+        and any(map(may_be_scores, frame))
+    ):
         id_columns = [
             name
             for name in item_columns
             if name not in number_columns
             and (find_columns("item", [name]) or split_name(name)[-1] in IDS or is_index(frame[name]))
         ]
-        constant_systems = [("system", name) for name in usual_systems if frame[name].n_unique() == 1][:1]
-        key_mappings += [{"item": item_column, **dict(constant_systems)} for item_column in id_columns]
-    for key_roles in key_mappings:
+        constant_system_entries = [("system", name) for name in usual_system_columns if frame[name].n_unique() == 1][:1]
+        key_mappings += [{"item": item_column, **dict(constant_system_entries)} for item_column in id_columns]
+    for column_of_key_role in key_mappings:
         for column_of_role, patterns in chain(
-            _long_layouts(key_roles, number_columns, candidates_of_role, frame),
-            _wide_layouts(frame, key_roles, number_columns, flattened_columns),
+            _long_layouts(column_of_key_role, number_columns, candidates_of_role, frame),
+            _wide_layouts(frame, column_of_key_role, number_columns, flattened_columns),
         ):
-            text_roles = {
+            column_of_unused_text_role = {
                 role: name
                 for role, name in column_of_text_role.items()
                 if name not in column_of_role.values() or (role == "source" and name == column_of_role["item"])
             }
-            yield {**column_of_role, **(text_roles if "text" in text_roles else {})}, patterns
+            yield (
+                {**column_of_role, **(column_of_unused_text_role if "text" in column_of_unused_text_role else {})},
+                patterns,
+            )
 
 
 def _long_layouts(
-    key_roles: Mapping[str, str],
+    column_of_key_role: Mapping[str, str],
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     frame: pl.DataFrame,
 ) -> Guess:
     """Layouts with one row per rating, or with one row per rater and output and a column per aspect."""
-    column_of_role = {**key_roles, **_assign_roles(key_roles, candidates_of_role, RATERS)}
+    column_of_role = {**column_of_key_role, **_assign_roles(column_of_key_role, candidates_of_role, RATERS)}
     score_columns = [name for name in number_columns if name not in column_of_role.values()]
     aspect_columns = [name for name in score_columns if ASPECTS & name_stems(name)]
     if "rater" not in column_of_role or any(map(looks_human, score_columns)):
@@ -250,12 +264,12 @@ def _long_layouts(
 
 def _wide_layouts(
     frame: pl.DataFrame,
-    key_roles: Mapping[str, str],
+    column_of_key_role: Mapping[str, str],
     number_columns: Sequence[str],
     flattened_columns: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
-    column_of_role = dict(key_roles) | {role: role for role in ("aspect", "repeat") if role in frame.columns}
+    column_of_role = dict(column_of_key_role) | {role: role for role in ("aspect", "repeat") if role in frame.columns}
     non_score_columns = (*column_of_role.values(), *find_averages(number_columns))
     score_columns = [
         name
@@ -264,8 +278,8 @@ def _wide_layouts(
         and (name == "score" or name not in TABLE_ROLES)
         and (
             looks_like_score(name)
-            or frame[key_roles["item"]].n_unique() == frame.height
-            or varies_within_items(frame, name, key_roles["item"])
+            or frame[column_of_key_role["item"]].n_unique() == frame.height
+            or varies_within_items(frame, name, column_of_key_role["item"])
         )
     ]
     object_patterns, other_paths = nested_patterns(frame, [name for name in score_columns if name in flattened_columns])
@@ -300,7 +314,7 @@ def _verdict_layouts(
     frame: pl.DataFrame,
     free_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
-    system_pairs: Sequence[Sequence[str]],
+    system_column_pairs: Sequence[Sequence[str]],
     item_columns: Sequence[str],
 ) -> Guess:
     """Layouts with two systems, or two outputs without names of systems, and the winner. The winner is a column of
@@ -309,18 +323,18 @@ def _verdict_layouts(
     phrases_of_column = {
         name: propose_phrases(frame[name], placeholder)
         for name in free_columns
-        if system_pairs and is_text(frame[name])
+        if system_column_pairs and is_text(frame[name])
     }
-    for system_pair, item_column in product(system_pairs or [()], item_columns):
-        named_roles: dict[str, str] = dict(zip(("system_a", "system_b"), system_pair, strict=False))
-        pair_roles = named_roles or pair_text_roles(frame, [])
-        other_columns = [name for name in free_columns if name not in (item_column, *pair_roles.values())]
+    for system_column_pair, item_column in product(system_column_pairs or [()], item_columns):
+        column_of_system_role: dict[str, str] = dict(zip(("system_a", "system_b"), system_column_pair, strict=False))
+        column_of_pair_role = column_of_system_role or pair_text_roles(frame, [])
+        other_columns = [name for name in free_columns if name not in (item_column, *column_of_pair_role.values())]
         verdict_columns = [
             name
             for name in candidates_of_role["winner"]
             if name not in frame.columns or (name in other_columns and not is_prose(frame[name]))
         ]
-        verdict_roles = [
+        verdict_mappings = [
             *(
                 [{"winner": f"{{rater:{','.join(map(escape_braces, verdict_columns))}}}"}]
                 if verdict_columns[1:]
@@ -333,12 +347,14 @@ def _verdict_layouts(
                 if phrases and name in other_columns
             ),
         ]
-        if WINNER_WORDS & {*split_name(system_pair[0] if system_pair else "")} and not any(
+        if WINNER_WORDS & {*split_name(system_column_pair[0] if system_column_pair else "")} and not any(
             {"tie", "draw"} & {*split_name(name)} for name in free_columns
         ):
-            verdict_roles.append({"winner": system_pair[0]})
-        for column_of_verdict_role in verdict_roles if pair_roles and item_column not in system_pair else ():
-            column_of_role = {"item": item_column, **pair_roles, **column_of_verdict_role}
+            verdict_mappings.append({"winner": system_column_pair[0]})
+        for column_of_verdict_role in (
+            verdict_mappings if column_of_pair_role and item_column not in system_column_pair else ()
+        ):
+            column_of_role = {"item": item_column, **column_of_pair_role, **column_of_verdict_role}
             column_of_role |= _assign_roles(column_of_role, candidates_of_role, (*RATERS, "order"))
             yield (
                 column_of_role
@@ -360,19 +376,25 @@ def _assign_roles(
 
 
 def _complete_guess(
-    declared: Columns, column_of_role: Mapping[str, str], patterns: Sequence[str], column_names: Sequence[str]
+    declared_mapping: Columns, column_of_role: Mapping[str, str], patterns: Sequence[str], column_names: Sequence[str]
 ) -> Columns:
     """A guess, with the user's mapping added. Columns with the name of their role, and patterns without a match, are
     left out."""
-    columns = list(column_of_role.values())
-    guessed_roles = {
+    assigned_columns = list(column_of_role.values())
+    column_of_guessed_role = {
         role: name
         for role, name in column_of_role.items()
-        if (role != name or role in TEXTS or columns.count(name) > 1) and role not in declared.roles
+        if (role != name or role in TEXTS or assigned_columns.count(name) > 1) and role not in declared_mapping.roles
     }
-    all_patterns = () if "score" in declared.roles else tuple(dict.fromkeys((*declared.patterns, *patterns)))
-    matched_patterns = Columns(roles={**guessed_roles, **declared.roles}, patterns=all_patterns).match_patterns(
-        column_names
+    all_patterns = (
+        () if "score" in declared_mapping.roles else tuple(dict.fromkeys((*declared_mapping.patterns, *patterns)))
     )
-    kept_patterns = tuple(pattern for pattern in all_patterns if pattern in (*declared.patterns, *matched_patterns))
-    return Columns(roles=declared.roles, patterns=kept_patterns).merge_defaults(Columns(roles=guessed_roles))
+    matched_patterns = Columns(
+        roles={**column_of_guessed_role, **declared_mapping.roles}, patterns=all_patterns
+    ).match_patterns(column_names)
+    kept_patterns = tuple(
+        pattern for pattern in all_patterns if pattern in (*declared_mapping.patterns, *matched_patterns)
+    )
+    return Columns(roles=declared_mapping.roles, patterns=kept_patterns).merge_defaults(
+        Columns(roles=column_of_guessed_role)
+    )

@@ -59,22 +59,24 @@ Roles = Iterator[tuple[dict[str, str], bool]]
 """Roles of columns, and whether the roles are certain."""
 
 
-def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
+def text_guesses(frame: pl.DataFrame, declared_mapping: Columns) -> Iterator[tuple[Columns, bool]]:
     """Mappings of texts that may read a table, the most likely first, each with a flag that is true for a certain
     mapping."""
-    declared_columns = set(declared.roles.values())
+    declared_columns = set(declared_mapping.roles.values())
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
-    system_pairs = [pair for pair in find_side_pairs(free_columns) if are_systems(frame, pair)]
+    system_column_pairs = [
+        column_pair for column_pair in find_side_pairs(free_columns) if are_systems(frame, column_pair)
+    ]
     has_ratings = any(holds_judgements(frame[name]) or may_be_scores(frame[name]) for name in free_columns) or any(
-        not WINNER_WORDS.isdisjoint(split_name(first_system_column)) for first_system_column, _ in system_pairs
+        not WINNER_WORDS.isdisjoint(split_name(first_system_column)) for first_system_column, _ in system_column_pairs
     )
     for make_layouts in (
         (_pair_layouts,)
-        if system_pairs
+        if system_column_pairs
         else (_conversation_layouts, _system_column_layouts, _output_row_layouts, _system_name_layouts)
     ):
-        for column_of_role, is_certain in make_layouts(frame, free_columns, declared.roles):
-            yield declared.merge_defaults(Columns(roles=column_of_role)), is_certain and not has_ratings
+        for column_of_role, is_certain in make_layouts(frame, free_columns, declared_mapping.roles):
+            yield declared_mapping.merge_defaults(Columns(roles=column_of_role)), is_certain and not has_ratings
 
 
 def score_text_roles(frame: pl.DataFrame, assigned_columns: Sequence[str]) -> dict[str, str]:
@@ -134,35 +136,43 @@ def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], output_co
 
 
 def _item_columns(
-    frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None, declared_roles: Mapping[str, str]
+    frame: pl.DataFrame,
+    free_columns: Sequence[str],
+    source_column: str | None,
+    column_of_declared_role: Mapping[str, str],
 ) -> list[str]:
     """Candidate columns of the item: the declared column, or columns of labels and the source."""
     label_columns = [
         name for name in find_items(frame, free_columns) if frame[name].n_unique() > 1 and not is_prose(frame[name])
     ]
     all_columns = dict.fromkeys([*label_columns, *filter(None, [source_column])])
-    return [declared_roles["item"]] if "item" in declared_roles else list(all_columns)
+    return [column_of_declared_role["item"]] if "item" in column_of_declared_role else list(all_columns)
 
 
 def _key_roles(
-    frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None, declared_roles: Mapping[str, str]
+    frame: pl.DataFrame,
+    free_columns: Sequence[str],
+    source_column: str | None,
+    column_of_declared_role: Mapping[str, str],
 ) -> Roles:
     """Columns of item and system in a table with one row per output, and whether both columns have usual names."""
-    usual_systems, likely_systems = find_systems(frame, free_columns)
-    declared_system = "system" if "system" in frame.columns else declared_roles.get("system")
-    systems: Sequence[str | None] = (
-        [declared_system] if declared_system else [*usual_systems, *likely_systems][:CHOICES] or [None]
+    usual_system_columns, likely_system_columns = find_systems(frame, free_columns)
+    declared_system_column = "system" if "system" in frame.columns else column_of_declared_role.get("system")
+    system_columns: Sequence[str | None] = (
+        [declared_system_column]
+        if declared_system_column
+        else [*usual_system_columns, *likely_system_columns][:CHOICES] or [None]
     )
     for system_column, item_column in product(
-        systems, _item_columns(frame, free_columns, source_column, declared_roles)
+        system_columns, _item_columns(frame, free_columns, source_column, column_of_declared_role)
     ):
         if item_column != system_column and _is_crossed(frame, item_column, system_column):
-            is_usual_system = system_column not in likely_systems and (
-                system_column is None or frame[system_column].n_unique() > 1 or len(usual_systems) == 1
+            is_usual_system_column = system_column not in likely_system_columns and (
+                system_column is None or frame[system_column].n_unique() > 1 or len(usual_system_columns) == 1
             )
             yield (
                 {"item": item_column, **({"system": system_column} if system_column else {})},
-                is_usual_system and (item_column == source_column or bool(find_columns("item", [item_column]))),
+                is_usual_system_column and (item_column == source_column or bool(find_columns("item", [item_column]))),
             )
 
 
@@ -175,18 +185,24 @@ def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None
     )
 
 
-def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
+def _output_row_layouts(
+    frame: pl.DataFrame, free_columns: Sequence[str], column_of_declared_role: Mapping[str, str]
+) -> Roles:
     """Layout with one row per output, whose text is in a column that is named like an output."""
     for text_column in (
-        [declared_roles["text"]] if "text" in declared_roles else _output_columns(frame, free_columns)[:CHOICES]
+        [column_of_declared_role["text"]]
+        if "text" in column_of_declared_role
+        else _output_columns(frame, free_columns)[:CHOICES]
     ):
-        item_roles = _item_text_roles(frame, free_columns, [text_column])
-        assigned_columns = {text_column, *(name for role, name in item_roles.items() if role != "source")}
+        column_of_item_role = _item_text_roles(frame, free_columns, [text_column])
+        assigned_columns = {text_column, *(name for role, name in column_of_item_role.items() if role != "source")}
         key_columns = [name for name in free_columns if name not in assigned_columns]
-        for key_roles, is_certain in _key_roles(frame, key_columns, item_roles.get("source"), declared_roles):
+        for column_of_key_role, is_certain in _key_roles(
+            frame, key_columns, column_of_item_role.get("source"), column_of_declared_role
+        ):
             yield (
-                {**key_roles, "text": text_column, **item_roles},
-                is_certain and ("system" in key_roles or UNCLEAR.isdisjoint(lookup_names(text_column))),
+                {**column_of_key_role, "text": text_column, **column_of_item_role},
+                is_certain and ("system" in column_of_key_role or UNCLEAR.isdisjoint(lookup_names(text_column))),
             )
 
 
@@ -202,7 +218,9 @@ def _turns(column: pl.Series) -> list[list[tuple[str, str]]]:
     return [turns for turns in conversations if turns] if all(conversations) else []
 
 
-def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
+def _conversation_layouts(
+    frame: pl.DataFrame, free_columns: Sequence[str], column_of_declared_role: Mapping[str, str]
+) -> Roles:
     """Layout with one row per conversation; the output is in the last turn or in a column of outputs."""
     for conversation_column in free_columns:
         conversations = _turns(frame[conversation_column])
@@ -211,14 +229,14 @@ def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decl
         output_columns = [] if has_answers else _output_columns(frame, other_columns)[:1]
         if conversations and (has_answers or output_columns):
             key_columns = [name for name in other_columns if name not in output_columns]
-            references = _item_text_roles(frame, key_columns, []).get("references")
+            references_column = _item_text_roles(frame, key_columns, []).get("references")
             column_of_role = {
                 "messages": conversation_column,
                 **({"text": output_columns[0]} if output_columns else {}),
-                **({"references": references} if references else {}),
+                **({"references": references_column} if references_column else {}),
             }
-            for key_roles, is_certain in _key_roles(frame, key_columns, None, declared_roles):
-                yield {**key_roles, **column_of_role}, is_certain
+            for column_of_key_role, is_certain in _key_roles(frame, key_columns, None, column_of_declared_role):
+                yield {**column_of_key_role, **column_of_role}, is_certain
             for system_column in find_systems(frame, key_columns)[0][:1]:
                 yield {"system": system_column, **column_of_role}, True
 
@@ -237,40 +255,50 @@ def _remove_side(name: str) -> str:
     return re.sub(SIDE, "", "_".join(word for word in split_name(name) if word not in outcome_words) or "system")
 
 
-def _pair_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
+def _pair_layouts(
+    frame: pl.DataFrame, free_columns: Sequence[str], column_of_declared_role: Mapping[str, str]
+) -> Roles:
     """Layout with one row per pair of outputs, and columns for the systems of both outputs."""
-    for system_pair in [pair for pair in find_side_pairs(free_columns) if are_systems(frame, pair)]:
-        output_roles = pair_text_roles(frame, system_pair)
-        assigned_columns = {*system_pair, *(name for role, name in output_roles.items() if role != "source")}
+    for system_column_pair in [
+        column_pair for column_pair in find_side_pairs(free_columns) if are_systems(frame, column_pair)
+    ]:
+        column_of_output_role = pair_text_roles(frame, system_column_pair)
+        assigned_columns = {
+            *system_column_pair,
+            *(name for role, name in column_of_output_role.items() if role != "source"),
+        }
         for item_column in find_items(frame, [name for name in free_columns if name not in assigned_columns])[:1]:
-            if output_roles:
+            if column_of_output_role:
                 yield (
                     {
                         "item": item_column,
-                        **dict(zip(("system_a", "system_b"), system_pair, strict=True)),
-                        **output_roles,
+                        **dict(zip(("system_a", "system_b"), system_column_pair, strict=True)),
+                        **column_of_output_role,
                     },
-                    item_column == output_roles.get("source") or bool(find_columns("item", [item_column])),
+                    item_column == column_of_output_role.get("source") or bool(find_columns("item", [item_column])),
                 )
 
 
 def _item_row_roles(
-    frame: pl.DataFrame, free_columns: Sequence[str], output_columns: Sequence[str], declared_roles: Mapping[str, str]
+    frame: pl.DataFrame,
+    free_columns: Sequence[str],
+    output_columns: Sequence[str],
+    column_of_declared_role: Mapping[str, str],
 ) -> dict[str, str] | None:
     """Roles of a table with one row per item; None if every candidate column for the item has duplicate values."""
-    item_roles = _item_text_roles(frame, free_columns, output_columns)
+    column_of_item_role = _item_text_roles(frame, free_columns, output_columns)
     other_columns = [name for name in free_columns if name not in output_columns]
-    item_columns = _item_columns(frame, other_columns, item_roles.get("source"), declared_roles)
+    item_columns = _item_columns(frame, other_columns, column_of_item_role.get("source"), column_of_declared_role)
     unique_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
     likely_columns = [name for name in unique_columns if find_columns("item", [name]) or is_index(frame[name])]
     if item_columns and not unique_columns:
         return None
     item_column = next(iter(likely_columns or unique_columns), "item")
-    return item_roles if item_column == "item" else {"item": item_column, **item_roles}
+    return column_of_item_role if item_column == "item" else {"item": item_column, **column_of_item_role}
 
 
 def _system_column_layouts(
-    frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]
+    frame: pl.DataFrame, free_columns: Sequence[str], column_of_declared_role: Mapping[str, str]
 ) -> Roles:
     """Layout with one row per item, and columns with a common word for outputs: `output_gpt`, `output_claude`."""
     text_columns = [
@@ -280,14 +308,14 @@ def _system_column_layouts(
     ]
     for pattern in dict.fromkeys(pattern for name in text_columns for pattern in _iter_name_patterns(name)):
         system_of_column = {
-            name: labels["system"]
-            for name, labels in match_columns(pattern, text_columns).items()
-            if not has_text_role(labels["system"])
+            name: label_by_role["system"]
+            for name, label_by_role in match_columns(pattern, text_columns).items()
+            if not has_text_role(label_by_role["system"])
         }
         if len(system_of_column) > 1 and any(is_prose(frame[name]) for name in system_of_column):
             if match_columns(pattern, free_columns).keys() != system_of_column.keys():
                 pattern = pattern.replace("{system}", f"{{system:{','.join(system_of_column.values())}}}")
-            column_of_role = _item_row_roles(frame, free_columns, list(system_of_column), declared_roles)
+            column_of_role = _item_row_roles(frame, free_columns, list(system_of_column), column_of_declared_role)
             if column_of_role is not None:
                 yield {**column_of_role, "text": pattern}, True
 
@@ -302,7 +330,9 @@ def _iter_name_patterns(name: str) -> Iterator[str]:
             yield f"{escape_braces(name_match[1])}{{system}}{escape_braces(name_match[3])}"
 
 
-def _system_name_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
+def _system_name_layouts(
+    frame: pl.DataFrame, free_columns: Sequence[str], column_of_declared_role: Mapping[str, str]
+) -> Roles:
     """Layout with one row per item, and one text column per system that has the name of the system."""
     item_columns = _item_text_roles(frame, free_columns, []).values()
     text_columns = [
@@ -314,7 +344,7 @@ def _system_name_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decla
         and not is_category(frame[name])
     ]
     key_columns = [name for name in free_columns if name not in text_columns]
-    column_of_role = _item_row_roles(frame, key_columns, [], declared_roles)
+    column_of_role = _item_row_roles(frame, key_columns, [], column_of_declared_role)
     if len(text_columns) > 1 and any(is_prose(frame[name]) for name in text_columns) and column_of_role is not None:
         remaining_columns = {*free_columns}.difference(column_of_role.values(), TABLE_ROLES)
         yield (

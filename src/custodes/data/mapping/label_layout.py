@@ -150,14 +150,14 @@ OWN_LAYOUT = LabelLayout(
 """The layout of the labels that `custodes judge` and `custodes count` write."""
 
 
-def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
+def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared_mapping: Columns) -> LabelLayout:
     """The layout, with the columns of items, systems, clusters, reviewers and inclusion probabilities added.
 
     If no single column identifies the rows, but item and reviewer together do, each row of a wide table is a review. If
     rows look like reviews although a reviewer reviewed an output twice, the layout also has the reviewer, so that
     reading the table raises an error.
     """
-    column_of_role, assigned_columns = declared.roles, layout.assigned_columns
+    column_of_role, assigned_columns = declared_mapping.roles, layout.assigned_columns
     free_columns = [
         name for name in frame.columns if name not in assigned_columns and not frame[name].dtype.is_nested()
     ]
@@ -274,9 +274,9 @@ def _is_cluster_name(name_words: Sequence[str]) -> bool:
     return len(name_words) > 2 and _ends_in(name_words, [f"{word}_id" for word in CLUSTERS])
 
 
-def _ends_in(name_words: Sequence[str], names_of_two_words: Sequence[str]) -> bool:
-    """Whether the last two words are one of `names_of_two_words`, and whether no word before is about raters."""
-    return "_".join(name_words[-2:]) in names_of_two_words and OF_RATERS.isdisjoint(name_words[:-2])
+def _ends_in(name_words: Sequence[str], two_word_names: Sequence[str]) -> bool:
+    """Whether the last two words are one of `two_word_names`, and whether no word before is about raters."""
+    return "_".join(name_words[-2:]) in two_word_names and OF_RATERS.isdisjoint(name_words[:-2])
 
 
 def _are_reviews(

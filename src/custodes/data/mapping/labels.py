@@ -85,7 +85,7 @@ LAYOUT_ROWS = 20_000
 """Number of rows from which a layout is guessed."""
 
 
-def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
+def label_layout(frame: pl.DataFrame, declared_mapping: Columns) -> LabelLayout | None:
     """The layout of a table of labels; None for other tables.
 
     Without patterns, cells must be words or numbers of a known pair of labels; tables with other numbers are ratings.
@@ -93,15 +93,17 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     Parameters
     ----------
     frame : DataFrame
-    declared : Columns
+    declared_mapping : Columns
         Roles and patterns of the caller, which take precedence over guesses. Columns of other tables are ignored.
     """
-    if not set(declared.roles) <= set(ROLES_OF_LABELS):
+    if not set(declared_mapping.roles) <= set(ROLES_OF_LABELS):
         return None
-    declared = replace(declared, roles={role: name for role, name in declared.roles.items() if name in frame.columns})
+    declared_mapping = replace(
+        declared_mapping, roles={role: name for role, name in declared_mapping.roles.items() if name in frame.columns}
+    )
     if any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(frame.columns)):
         return None  # verdicts on two systems
-    if not declared and {*OWN_LAYOUT.assigned_columns, *OWN_LAYOUT.systems} <= set(frame.columns):
+    if not declared_mapping and {*OWN_LAYOUT.assigned_columns, *OWN_LAYOUT.systems} <= set(frame.columns):
         column_of_optional_role: dict[str, Any] = {
             name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns
         }
@@ -115,10 +117,10 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
         for name, word_series in words_of_column.items()
         if is_binary(without_abstentions(word_series.drop_nulls().unique()))
     ]
-    layout = _long_layout(sample_rows, words_of_column, binary_columns, declared) or _wide_layout(
-        sample_rows, words_of_column, binary_columns, declared
+    layout = _long_layout(sample_rows, words_of_column, binary_columns, declared_mapping) or _wide_layout(
+        sample_rows, words_of_column, binary_columns, declared_mapping
     )
-    return None if layout is None else add_key_columns(frame, layout, declared)
+    return None if layout is None else add_key_columns(frame, layout, declared_mapping)
 
 
 def _may_hold_labels(column: pl.Series) -> bool:
@@ -128,16 +130,16 @@ def _may_hold_labels(column: pl.Series) -> bool:
 
 
 def _wide_layout(
-    frame: pl.DataFrame, words_of_column: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
+    frame: pl.DataFrame, words_of_column: dict[str, pl.Series], binary_columns: Sequence[str], declared_mapping: Columns
 ) -> LabelLayout | None:
     """Layout with one row per output, and a column for each rater. `binary_columns` have binary labels."""
-    if "score" in declared.roles:
+    if "score" in declared_mapping.roles:
         return None
-    reviewer_column = declared.roles.get("rater", "")  # the rater of the human labels
-    match_of_column = declared.split(frame.columns)
+    reviewer_column = declared_mapping.roles.get("rater", "")  # the rater of the human labels
+    match_of_column = declared_mapping.split(frame.columns)
     if match_of_column:
-        return _declared_wide_layout(frame, words_of_column, binary_columns, declared, match_of_column)
-    declared_columns = set(declared.roles.values())
+        return _declared_wide_layout(frame, words_of_column, binary_columns, declared_mapping, match_of_column)
+    declared_columns = set(declared_mapping.roles.values())
     free_columns = [
         name for name in words_of_column if name not in declared_columns and not NOT_LABELS & set(split_name(name))
     ]
@@ -173,8 +175,10 @@ def _wide_layout(
     has_score_columns = any(
         is_number(frame[name]) and looks_like_score(name) for name in frame.columns if name not in human_columns
     )
-    are_ratings = not binary_human_columns and not _has_only_words(words_of_column[name] for name in human_columns)
-    if are_ratings and (has_score_columns or not has_judge_words):
+    are_human_columns_ratings = not binary_human_columns and not _has_only_words(
+        words_of_column[name] for name in human_columns
+    )
+    if are_human_columns_ratings and (has_score_columns or not has_judge_words):
         return None
     human_columns = binary_human_columns or human_columns
     has_binary_judge = any(name in binary_columns for name in judge_columns)
@@ -209,7 +213,7 @@ def _declared_wide_layout(
     frame: pl.DataFrame,
     words_of_column: dict[str, pl.Series],
     binary_columns: Sequence[str],
-    declared: Columns,
+    declared_mapping: Columns,
     match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]],
 ) -> LabelLayout | None:
     """Layout with one row per output. The columns of labels are those that the patterns of the caller match. The result
@@ -220,12 +224,12 @@ def _declared_wide_layout(
     }
     human_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "human"]
     metric_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "metric"]
-    reviewer_column = declared.roles.get("rater", "")
+    reviewer_column = declared_mapping.roles.get("rater", "")
     placeholder_roles = {role for _, label_by_role in match_of_column.values() for role in label_by_role}
     has_rater_twice = reviewer_column and (
         not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
     )
-    may_be_rating_table = "aspect" in placeholder_roles or "system" in (*declared.roles, *frame.columns)
+    may_be_rating_table = "aspect" in placeholder_roles or "system" in (*declared_mapping.roles, *frame.columns)
     has_word_labels = all(name in words_of_column for name in human_columns) and _has_only_words(
         frame[name] for name in human_columns or metric_columns
     )
@@ -272,16 +276,24 @@ def _columns_without_names(
     distinct_words_of_column = {
         name: {*words_of_column[name].drop_nulls()} for name in (*human_columns, *judge_columns)
     }
-    label_columns = [name for name in distinct_words_of_column if name not in filter(looks_like_person, human_columns)]
+    non_person_columns = [
+        name for name in distinct_words_of_column if name not in filter(looks_like_person, human_columns)
+    ]
 
     def holds_labels(name: str) -> bool:
-        words = distinct_words_of_column[name]
-        label_words = {word for word in POLARITY if len(word) > 1}.union(  # `t` may be initials
-            *(distinct_words_of_column[other] for other in label_columns or distinct_words_of_column if other != name)
+        column_words = distinct_words_of_column[name]
+        known_label_words = {word for word in POLARITY if len(word) > 1}.union(  # `t` may be initials
+            *(
+                distinct_words_of_column[other_name]
+                for other_name in non_person_columns or distinct_words_of_column
+                if other_name != name
+            )
         )
         last_word = [stem(word) for word in split_name(name) if stem(word)][-1]
-        has_two_words = len(words) == 2 and last_word in LABEL_PERSONS and human_columns == [name] and label_columns
-        return is_binary(words) or not label_words.isdisjoint(words) or bool(has_two_words)
+        are_two_words_labels = (
+            len(column_words) == 2 and last_word in LABEL_PERSONS and human_columns == [name] and non_person_columns
+        )
+        return is_binary(column_words) or not known_label_words.isdisjoint(column_words) or bool(are_two_words_labels)
 
     return [name for name in human_columns if not looks_like_person(name) or holds_labels(name)]
 
@@ -337,17 +349,17 @@ def _has_only_words(columns: Iterable[pl.Series]) -> bool:
 
 
 def _long_layout(
-    frame: pl.DataFrame, words_of_column: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
+    frame: pl.DataFrame, words_of_column: dict[str, pl.Series], binary_columns: Sequence[str], declared_mapping: Columns
 ) -> LabelLayout | None:
     """Layout with one row per label, and a column for the rater or the kind. `binary_columns` have binary labels."""
-    if declared.patterns:
+    if declared_mapping.patterns:
         return None
-    declared_roles = declared.roles
+    column_of_declared_role = declared_mapping.roles
 
     def columns_of_role(role: str, usual_names: Sequence[str]) -> list[str]:
         return (
-            [declared_roles[role]]
-            if role in declared_roles
+            [column_of_declared_role[role]]
+            if role in column_of_declared_role
             else list(
                 dict.fromkeys(
                     name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
@@ -362,23 +374,23 @@ def _long_layout(
     ]
     if not kind_columns:
         return None
-    assigned_columns = {*declared_roles.values(), kind_columns[0]}
+    assigned_columns = {*column_of_declared_role.values(), kind_columns[0]}
     rater_kinds = words_of_column[kind_columns[0]].replace_strict(KINDS)
     label_columns = [
         name
         for name in columns_of_role("score", LONG_LABEL)
-        if ("score" in declared_roles or name not in assigned_columns)
+        if ("score" in column_of_declared_role or name not in assigned_columns)
         and name in words_of_column
         and words_of_column[name].drop_nulls().len()
     ]
     binary_label_columns = [name for name in label_columns if name in binary_columns]
-    has_no_system_column = "system" not in declared_roles and not find_columns(
+    has_no_system_column = "system" not in column_of_declared_role and not find_columns(
         "system", frame.columns
     )  # no table of ratings
     nominal_label_columns = [
         name
         for name in label_columns
-        if "score" in declared_roles
+        if "score" in column_of_declared_role
         or (_has_few_words(words_of_column[name]) and (has_no_system_column or _has_only_words([frame[name]])))
     ]
     ranked_label_columns = (
@@ -397,12 +409,12 @@ def _long_layout(
         and normalise_name(name) not in LONG_ASPECT
         and not _count_common_values(words_of_column[name], rater_kinds)
     ]
-    rater_column = declared_roles.get("rater") or next(iter(rater_columns), "")
+    rater_column = column_of_declared_role.get("rater") or next(iter(rater_columns), "")
     aspect_columns = [
         name
         for name in columns_of_role("aspect", LONG_ASPECT)
         if (
-            name in declared_roles.values()
+            name in column_of_declared_role.values()
             or (name not in {*assigned_columns, rater_column} and not words_of_column[name].null_count())
         )
         and (
@@ -415,7 +427,7 @@ def _long_layout(
         kind=kind_columns[0],
         rater=rater_column,
         aspect=aspect_columns[0] if aspect_columns else "",
-        item=declared_roles.get("item") or _find_item_column(frame, rater_kinds, assigned_columns),
+        item=column_of_declared_role.get("item") or _find_item_column(frame, rater_kinds, assigned_columns),
     )
 
 

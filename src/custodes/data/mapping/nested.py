@@ -78,9 +78,9 @@ def describe_paths(frame: pl.DataFrame) -> str:
     '. Paths of nested values: outputs.*.system, outputs.*.bleu'
     """
     nested_frame = frame.select(nested_columns(frame)).head(1)
-    paths_of_entries = [f"{column_name}.*." for column_name in nested_frame.columns]
-    paths = [name for name in flatten_nested(nested_frame, paths_of_entries).columns if name not in frame.columns]
-    return f". Paths of nested values: {join_labels(paths, limit=MAX_LISTED)}" if paths else ""
+    entry_paths = [f"{column_name}.*." for column_name in nested_frame.columns]
+    nested_paths = [name for name in flatten_nested(nested_frame, entry_paths).columns if name not in frame.columns]
+    return f". Paths of nested values: {join_labels(nested_paths, limit=MAX_LISTED)}" if nested_paths else ""
 
 
 def _is_nested(column: pl.Series) -> bool:

@@ -88,24 +88,26 @@ class ColumnPattern:
         if not pattern_text.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
         kind_prefix, _, text_after_kind = pattern_text.partition(":")
-        unprefixed_texts = [text_after_kind] if text_after_kind and kind_prefix in KINDS else []
+        bare_patterns = [text_after_kind] if text_after_kind and kind_prefix in KINDS else []
         if is_path(pattern_text):
-            first_role, second_role = PATHS[kind_prefix]
-            path_text = text_after_kind.replace("*", f"{{{first_role}}}", 1).replace("*", f"{{{second_role}}}", 1)
-            unprefixed_texts = [
-                *([f"{path_text}.{{{second_role}:{POSITION}}}"] if text_after_kind.count("*") == 1 else []),
-                path_text,
+            first_star_role, second_star_role = PATHS[kind_prefix]
+            path_pattern = text_after_kind.replace("*", f"{{{first_star_role}}}", 1).replace(
+                "*", f"{{{second_star_role}}}", 1
+            )
+            bare_patterns = [
+                *([f"{path_pattern}.{{{second_star_role}:{POSITION}}}"] if text_after_kind.count("*") == 1 else []),
+                path_pattern,
             ]
         return [
             cls._parse_text(pattern_text, pattern_text),
-            *(cls._parse_text(pattern_text, text, kind=kind_prefix) for text in unprefixed_texts),
+            *(cls._parse_text(pattern_text, bare_pattern, kind=kind_prefix) for bare_pattern in bare_patterns),
         ]
 
     @classmethod
-    def _parse_text(cls, pattern_text: str, unprefixed_text: str, kind: str = "") -> ColumnPattern:
-        fixed_texts, placeholder_names, globs_of_placeholders = [""], list[str](), list[tuple[str, ...]]()
+    def _parse_text(cls, pattern_text: str, bare_pattern: str, kind: str = "") -> ColumnPattern:
+        fixed_texts, placeholder_names, placeholder_globs = [""], list[str](), list[tuple[str, ...]]()
         try:
-            template_fields = list(Formatter().parse(unprefixed_text))
+            template_fields = list(Formatter().parse(bare_pattern))
         except ValueError as error:
             raise OptionError(
                 f"columns: pattern {pattern_text!r} cannot be read: {error}; an example: {EXAMPLE}"
@@ -122,7 +124,7 @@ class ColumnPattern:
                     f"{', '.join(f'{{{name}}}' for name in FIELDS[:-1])}, and {{order}} for verdicts"
                 )
             placeholder_names.append(placeholder_name)
-            globs_of_placeholders.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))
+            placeholder_globs.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))
             fixed_texts.append("")
         duplicate_placeholder = next((name for name in placeholder_names if placeholder_names.count(name) > 1), None)
         reject(
@@ -148,7 +150,7 @@ class ColumnPattern:
             kind=pattern_kind,
             texts=tuple(fixed_texts),
             fields=tuple(placeholder_names),
-            globs=tuple(globs_of_placeholders),
+            globs=tuple(placeholder_globs),
         )
 
     def splits(self, column_name: str) -> list[dict[str, str]]:
@@ -207,9 +209,9 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
     }
     label_by_role_of_column = {}
     for column_name, splits in splits_of_column.items():
-        n_unambiguous_labels = [len(unambiguous_role_labels & {*labels.items()}) for labels in splits]
+        n_unambiguous_labels = [len(unambiguous_role_labels & {*split.items()}) for split in splits]
         best_splits = [
-            labels for labels, n in zip(splits, n_unambiguous_labels, strict=True) if n == max(n_unambiguous_labels)
+            split for split, n in zip(splits, n_unambiguous_labels, strict=True) if n == max(n_unambiguous_labels)
         ]
         if len(best_splits) > 1:
             first_split_text, second_split_text, *_ = (
@@ -241,14 +243,12 @@ def escape_braces(text: str) -> str:
 def match_columns(pattern_text: str, column_names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """The columns that a pattern matches; empty if the pattern is ambiguous."""
     try:
-        matches_of_readings = [
+        reading_matches = [
             split_columns(pattern_reading, column_names) for pattern_reading in ColumnPattern.readings(pattern_text)
         ]
     except OptionError:
         return {}
-    return next(
-        (label_by_role_of_column for label_by_role_of_column in matches_of_readings if label_by_role_of_column), {}
-    )
+    return next((label_by_role_of_column for label_by_role_of_column in reading_matches if label_by_role_of_column), {})
 
 
 def melt_patterns(
@@ -277,10 +277,12 @@ def melt_patterns(
         match_of_rating_column = {
             name: match for name, match in match_of_column.items() if name not in match_of_output_column
         }
-        ratings, notes = melt_patterns(mapped_table.drop(match_of_output_column), match_of_rating_column, where=where)
+        rating_rows, notes = melt_patterns(
+            mapped_table.drop(match_of_output_column), match_of_rating_column, where=where
+        )
         output_rows = _output_rows(mapped_table, list(match_of_output_column), where=where)
-        metric_scores, metric_notes = melt_patterns(output_rows, match_of_output_column, where=where)
-        return pl.concat([ratings, metric_scores], how="diagonal_relaxed"), [*notes, *metric_notes]
+        metric_score_rows, metric_notes = melt_patterns(output_rows, match_of_output_column, where=where)
+        return pl.concat([rating_rows, metric_score_rows], how="diagonal_relaxed"), [*notes, *metric_notes]
     label_by_role_of_column = {
         column_name: _column_labels(pattern, label_by_role, column_name, key_column_names)
         for column_name, (pattern, label_by_role) in match_of_column.items()
@@ -324,21 +326,23 @@ def _output_rows(mapped_table: pl.DataFrame, metric_column_names: Sequence[str],
     """One row per output from a table with one row per rater and output, which has the scores of metrics in one or
     several rows of the output."""
     output_column_names = [name for name in ("item", "system", "aspect") if name in mapped_table.columns]
-    filled_cells = mapped_table.select(
+    cell_rows = mapped_table.select(
         *output_column_names, *(null_missing_cells(mapped_table[name]) for name in metric_column_names)
     )
-    outputs = filled_cells.group_by(output_column_names, maintain_order=True)
-    n_values = outputs.agg(pl.col(metric_column_names).drop_nulls().n_unique())
-    different = n_values.filter(pl.max_horizontal(metric_column_names) > 1)
-    if not different.is_empty():
-        labels = different.row(0, named=True)
-        output_text = ", ".join(f"{name} {labels[name]!r}" for name in output_column_names)
-        metrics_text = join_labels([name for name in metric_column_names if labels[name] > 1], limit=MAX_LISTED)
+    rows_grouped_by_output = cell_rows.group_by(output_column_names, maintain_order=True)
+    value_count_rows = rows_grouped_by_output.agg(pl.col(metric_column_names).drop_nulls().n_unique())
+    conflicting_rows = value_count_rows.filter(pl.max_horizontal(metric_column_names) > 1)
+    if not conflicting_rows.is_empty():
+        first_conflicting_row = conflicting_rows.row(0, named=True)
+        output_text = ", ".join(f"{name} {first_conflicting_row[name]!r}" for name in output_column_names)
+        metrics_text = join_labels(
+            [name for name in metric_column_names if first_conflicting_row[name] > 1], limit=MAX_LISTED
+        )
         raise InputError(
             f"{where}: rows of one output ({output_text}) have different values in the columns of metrics "
             f"({metrics_text}); give one value of a metric per output, in one or all rows of the output"
         )
-    return outputs.agg(pl.col(metric_column_names).drop_nulls().first())
+    return rows_grouped_by_output.agg(pl.col(metric_column_names).drop_nulls().first())
 
 
 def _truth_numbers(column: pl.Series) -> pl.Series:
@@ -439,22 +443,25 @@ def _check_people(
     where: str,
 ) -> None:
     """Raise `InputError` if a pattern of human ratings matches an average, or splits the name of a metric."""
-    human_labels = {
-        name: labels
-        for name, labels in label_by_role_of_column.items()
-        if labels.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[name][1])
+    label_by_role_of_human_column = {
+        name: label_by_role
+        for name, label_by_role in label_by_role_of_column.items()
+        if label_by_role.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[name][1])
     }
-    raters = dict.fromkeys(labels["rater"] for labels in human_labels.values())
-    annotators = [rater for rater in raters if not set(split_name(rater)) <= AVERAGES | GENERIC]
-    for name, labels in human_labels.items():
-        other_annotators = [rater for rater in annotators if rater != labels["rater"]]
-        is_metric = labels["rater"] not in annotators or not SCORERS.isdisjoint(name_stems(labels["aspect"]))
+    distinct_raters = dict.fromkeys(label_by_role["rater"] for label_by_role in label_by_role_of_human_column.values())
+    annotators = [rater for rater in distinct_raters if not set(split_name(rater)) <= AVERAGES | GENERIC]
+    for name, label_by_role in label_by_role_of_human_column.items():
+        other_annotators = [rater for rater in annotators if rater != label_by_role["rater"]]
+        is_metric_name = label_by_role["rater"] not in annotators or not SCORERS.isdisjoint(
+            name_stems(label_by_role["aspect"])
+        )
         reject(
             (
-                other_annotators and is_metric,
+                other_annotators and is_metric_name,
                 f"{where}: pattern {match_of_column[name][0].written!r} reads column {name!r} as aspect "
-                f"{labels['aspect']!r} rated by annotator {labels['rater']!r}; if {name!r} is a metric or an average, "
-                f"list the annotators, as in {{rater:{','.join(other_annotators[:3])}}} (a comma list of globs)",
+                f"{label_by_role['aspect']!r} rated by annotator {label_by_role['rater']!r}; if {name!r} is a metric "
+                f"or an average, list the annotators, as in {{rater:{','.join(other_annotators[:3])}}} "
+                "(a comma list of globs)",
             ),
             error=InputError,
         )
@@ -464,23 +471,30 @@ def _check_distinct(label_by_role_of_column: Mapping[str, Mapping[str, str]], *,
     """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
     label_roles = ("rater", "aspect", "repeat", "system", "kind")
     label_rows = pl.DataFrame(
-        [(name, *(labels.get(role, "") for role in label_roles)) for name, labels in label_by_role_of_column.items()],
+        [
+            (name, *(label_by_role.get(role, "") for role in label_roles))
+            for name, label_by_role in label_by_role_of_column.items()
+        ],
         schema=["column", *label_roles],
         orient="row",
     )
-    duplicates = label_rows.filter(pl.struct(label_roles[:4]).is_duplicated()).sort(label_roles, maintain_order=True)
-    mixed = label_rows.filter(pl.col("kind").n_unique().over("rater") > 1)
-    kinds = [f"{name!r} ({kind or 'unknown'})" for name, kind in mixed.select("column", "kind").iter_rows()]
+    duplicate_rows = label_rows.filter(pl.struct(label_roles[:4]).is_duplicated()).sort(
+        label_roles, maintain_order=True
+    )
+    mixed_kind_rows = label_rows.filter(pl.col("kind").n_unique().over("rater") > 1)
+    column_kind_texts = [
+        f"{name!r} ({kind or 'unknown'})" for name, kind in mixed_kind_rows.select("column", "kind").iter_rows()
+    ]
     reject(
         (
-            duplicates.height,
-            f"{where}: columns {' and '.join(map(repr, duplicates['column'].head(2)))} have the same rater, aspect and "
-            "repeat; distinguish them by {rater}, {aspect} or {repeat}",
+            duplicate_rows.height,
+            f"{where}: columns {' and '.join(map(repr, duplicate_rows['column'].head(2)))} have the same rater, aspect "
+            "and repeat; distinguish them by {rater}, {aspect} or {repeat}",
         ),
         (
-            kinds,
-            f"{where}: rater {''.join(mixed['rater'].head(1))!r} has columns of several kinds: {', '.join(kinds)}; "
-            "give each rater one kind",
+            column_kind_texts,
+            f"{where}: rater {''.join(mixed_kind_rows['rater'].head(1))!r} has columns of several kinds: "
+            f"{', '.join(column_kind_texts)}; give each rater one kind",
         ),
         error=InputError,
     )

@@ -152,11 +152,13 @@ def propose_phrases(cells: pl.Series, placeholder: str = "winner") -> str:
     phrases = [cell[:LONGEST] for cell in cells.drop_nulls().head(MAX_CELLS) if not SINGLE.fullmatch(cell)]
 
     def read(patterns_text: str) -> list[str]:
-        patterns = compile_phrases(patterns_text)
-        verdicts = (_read_verdict(phrase, patterns, WORDS, has_position_pattern=False) for phrase in phrases)
-        return list(filter(None, verdicts))
+        kinds_and_patterns = compile_phrases(patterns_text)
+        verdict_words = (
+            _read_verdict(phrase, kinds_and_patterns, WORDS, has_position_pattern=False) for phrase in phrases
+        )
+        return list(filter(None, verdict_words))
 
     patterns = [pattern for pattern in COMMON_PATTERNS if len(set(read(pattern))) > 1]
-    proposal = "|".join([*patterns, *([TIE_PATTERN] if read(TIE_PATTERN) else [])])
-    is_usual = patterns and len(read(proposal)) >= MIN_COVERAGE * len(phrases)
-    return proposal.replace("winner", placeholder) if is_usual else ""
+    proposed_patterns_text = "|".join([*patterns, *([TIE_PATTERN] if read(TIE_PATTERN) else [])])
+    has_coverage = patterns and len(read(proposed_patterns_text)) >= MIN_COVERAGE * len(phrases)
+    return proposed_patterns_text.replace("winner", placeholder) if has_coverage else ""

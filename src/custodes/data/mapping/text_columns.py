@@ -55,7 +55,7 @@ class TextColumns:
         several systems. Without a system column, the system is the name of the file.
         """
         cells_of_role = {role: self._cells(frame, role) for role in ITEM_ROLES if role in self.roles}
-        system_text_pairs: list[tuple[pl.Series | str, pl.Series]] = []
+        system_and_text_columns: list[tuple[pl.Series | str, pl.Series]] = []
         uses_last_turn = "text" not in self.roles and not self.systems
         if "messages" in self.roles:
             conversation_table = pl.DataFrame(
@@ -69,12 +69,14 @@ class TextColumns:
             cells_of_role |= {
                 role: conversation_table[role] for role in ("source", "context") if role not in self.roles
             }
-            system_text_pairs += [(self._system(frame, where), conversation_table["text"])] if uses_last_turn else []
-        system_text_pairs += [
+            system_and_text_columns += (
+                [(self._system(frame, where), conversation_table["text"])] if uses_last_turn else []
+            )
+        system_and_text_columns += [
             (system, convert_to_text(frame[column_name], where=where)) for column_name, system in self.systems.items()
         ]
         side_of_role = {"text": "", **dict(zip(PAIR, ("a", "b"), strict=True))}
-        system_text_pairs += [
+        system_and_text_columns += [
             (self._system(frame, where, side), convert_to_text(frame[self.roles[role]], where=where))
             for role, side in side_of_role.items()
             if role in self.roles
@@ -90,10 +92,10 @@ class TextColumns:
                     if isinstance(system_labels, str)
                     else system_labels.alias("system")
                 )
-                for system_labels, text_series in system_text_pairs
+                for system_labels, text_series in system_and_text_columns
             ]
         )
-        if not has_rating_rows and len(system_text_pairs) == 1 and "text" in self.roles:
+        if not has_rating_rows and len(system_and_text_columns) == 1 and "text" in self.roles:
             output_rows = output_rows.with_columns(pl.col("text").fill_null(""))  # each row is an output
         return _select_first_texts(output_rows, where=where, has_rating_rows=has_rating_rows)
 
@@ -145,7 +147,7 @@ def expand_name(name: str, column_names: Sequence[str]) -> list[str]:
     """
     if name in column_names or "*" not in name:
         return [name] if name in column_names else []
-    return [column for column in column_names if fnmatchcase(column, name)]
+    return [column_name for column_name in column_names if fnmatchcase(column_name, name)]
 
 
 def convert_to_text(column: pl.Series, *, where: str, allows_lists: bool = True) -> pl.Series:

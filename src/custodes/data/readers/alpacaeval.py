@@ -221,18 +221,20 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
             f"{path.name}: no annotator {part!r}{suggestion(str(part), annotator_names)}; annotators: "
             f"{join_labels(annotator_names)}"
         )
-    tables = [load_table(annotation_path) for annotation_path in selected_paths]
-    for annotation_path, table in zip(selected_paths, tables, strict=True):  # errors name the file and the row
-        read_alpacaeval(table.frame, where=str(annotation_path.relative_to(path)), invalid=invalid)
+    loaded_tables = [load_table(annotation_path) for annotation_path in selected_paths]
+    for annotation_path, loaded_table in zip(
+        selected_paths, loaded_tables, strict=True
+    ):  # errors name the file and the row
+        read_alpacaeval(loaded_table.frame, where=str(annotation_path.relative_to(path)), invalid=invalid)
     used_column_selector = cs.by_name(
         *("annotator", "annotator_index", "dataset", "input", *chain.from_iterable(COLUMNS)), require_all=False
     )
     annotation_frames, renaming_texts = _rename_by_folder(
-        selected_paths, [table.frame.select(used_column_selector) for table in tables]
+        selected_paths, [loaded_table.frame.select(used_column_selector) for loaded_table in loaded_tables]
     )
     return replace(
         read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid),
-        digest=digest_of(*(table.digest for table in tables)),
+        digest=digest_of(*(loaded_table.digest for loaded_table in loaded_tables)),
     ).with_notes(
         (
             "folder-name",
@@ -248,20 +250,20 @@ def _rename_by_folder(
 ) -> tuple[list[pl.DataFrame], dict[str, None]]:
     """The tables and the new names of systems. Of the two systems of a table, the system that is not in all tables is
     renamed after the folder of the table."""
-    system_columns = cs.by_name("generator", "generator_1", "generator_2", require_all=False)
-    system_sets_of_frames = [
-        {str(system) for column in frame.select(system_columns) for system in column.unique()}
+    system_column_selector = cs.by_name("generator", "generator_1", "generator_2", require_all=False)
+    frame_system_sets = [
+        {str(system) for column in frame.select(system_column_selector) for system in column.unique()}
         for frame in annotation_frames
     ]
-    common_systems = set.intersection(*system_sets_of_frames) if len(system_sets_of_frames) > 1 else set()
+    common_systems = set.intersection(*frame_system_sets) if len(frame_system_sets) > 1 else set()
     renamed_frames, renaming_texts = [], dict[str, None]()
     for annotation_path, frame, frame_systems in zip(
-        annotation_paths, annotation_frames, system_sets_of_frames, strict=True
+        annotation_paths, annotation_frames, frame_system_sets, strict=True
     ):
         folder_name, uncommon_systems = annotation_path.parent.parent.name, frame_systems - common_systems
         if len(uncommon_systems) == 1 and len(frame_systems) == 2 and folder_name not in frame_systems:
             frame = frame.with_columns(
-                system_columns.cast(pl.String).replace({next(iter(uncommon_systems)): folder_name})
+                system_column_selector.cast(pl.String).replace({next(iter(uncommon_systems)): folder_name})
             )
             renaming_texts[f"{next(iter(uncommon_systems))!r} is renamed to {folder_name!r}"] = None
         renamed_frames.append(frame)

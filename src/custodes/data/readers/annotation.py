@@ -113,14 +113,21 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """
     if not is_study(path):  # selected with `reader`
         raise InputError(f"{path.name}: not a study file of annotations; create one with custodes annotate new")
-    return read_one_state(path, lambda opened: read_open_study(opened, path.name))
+    return read_one_state(path, lambda open_connection: read_open_study(open_connection, path.name))
 
 
 def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
     frame_of_view = _read_frames(connection, where)
     n_excluded_annotators, n_excluded_answers = connection.execute(COUNT_QUERY).fetchone()
-    cost_per_answer, currency, *question = connection.execute(PLAN_QUERY).fetchone() or (None, None, "", 0, 0, "[]")
+    cost_per_answer, currency, *question_fields = connection.execute(PLAN_QUERY).fetchone() or (
+        None,
+        None,
+        "",
+        0,
+        0,
+        "[]",
+    )
     all_battle_rows, rating_rows, metric_verdict_rows, text_rows = (
         frame_of_view[view_name] for view_name in ("battles", "ratings", "metric", "outputs")
     )
@@ -133,7 +140,7 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     )
     score_study = Study(raters=Raters.infer({}))
     if rating_rows.height:
-        score_study = _with_labels(read_ratings(rating_rows, where=where, invalid="error"), *question)
+        score_study = _with_labels(read_ratings(rating_rows, where=where, invalid="error"), *question_fields)
     annotator_rows = frame_of_view["raters"].filter(
         pl.col("rater").is_in(pl.concat([counted_battle_rows["rater"], rating_rows["rater"]]).implode())
     )
@@ -197,11 +204,11 @@ def _with_labels(
     scale_words = label_words(pl.Series(json.loads(labels_json or "[]"), dtype=pl.String)).to_list()
     if question_mode != "rate" or highest_rating - lowest_rating != 1 or len(set(filter(None, scale_words))) != 2:
         return score_study
-    codes = [POLARITY[word] for word in scale_words] if is_binary(scale_words) else [0, 1]
-    if len(set(codes)) < 2:
+    scale_codes = [POLARITY[word] for word in scale_words] if is_binary(scale_words) else [0, 1]
+    if len(set(scale_codes)) < 2:
         return score_study
-    code_of_score = {float(lowest_rating): float(codes[0]), float(highest_rating): float(codes[1])}
-    scale = LabelScale(words=tuple(scale_words[codes.index(code)] for code in (0, 1)))
+    code_of_score = {float(lowest_rating): float(scale_codes[0]), float(highest_rating): float(scale_codes[1])}
+    scale = LabelScale(words=tuple(scale_words[scale_codes.index(code)] for code in (0, 1)))
     rating_frames = [
         ratings.frame.with_columns(pl.col("score").replace_strict(code_of_score, return_dtype=pl.Float64))
         for ratings in (score_study.ratings, score_study.second_ratings)
@@ -227,11 +234,11 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
             f"{where}: {join_labels(missing_view_or_column_names)} is missing, so another version of custodes wrote "
             "this file; update custodes"
         )
-    query_of_view: dict[str, tuple[str, Mapping[str, Any]]] = {
+    query_and_schema_of_view: dict[str, tuple[str, Mapping[str, Any]]] = {
         view_name: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view_name}", schema)
         for view_name, schema in VIEWS.items()
     }
-    query_of_view |= {
+    query_and_schema_of_view |= {
         "waiting": (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String)),
         "metric": (
             METRIC,
@@ -240,7 +247,7 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
     }
     frame_of_view = {
         name: pl.DataFrame(connection.execute(sql_query).fetchall(), schema=schema, orient="row", strict=False)
-        for name, (sql_query, schema) in query_of_view.items()
+        for name, (sql_query, schema) in query_and_schema_of_view.items()
     }
     if (frame_of_view["sources"]["references"] == "[]").all():
         frame_of_view["sources"] = frame_of_view["sources"].drop("references")

@@ -147,17 +147,17 @@ def _texts(
     for row_number, (item, first_system, second_system, turn_number, *conversation_cells, prompt_cell) in enumerate(
         row_tuples, start=1
     ):
-        turns_of_conversations = [
+        conversation_turn_lists = [
             parse_messages(conversation_cell, where=f"{where}, row {row_number}")
             for conversation_cell in conversation_cells
         ]
         text_tuples += [
             (item, system, role_text(conversation_turns, "assistant", turn_number))
-            for system, conversation_turns in zip((first_system, second_system), turns_of_conversations, strict=True)
+            for system, conversation_turns in zip((first_system, second_system), conversation_turn_lists, strict=True)
         ]
         prompt_turns = [("user", text) for _, text in parse_messages(prompt_cell, where=f"{where}, row {row_number}")]
         source_tuples.append(
-            (item, role_text(list(chain(prompt_turns, turns_of_conversations[0])), "user", turn_number), [])
+            (item, role_text(list(chain(prompt_turns, conversation_turn_lists[0])), "user", turn_number), [])
         )
     return text_tuples, source_tuples
 

@@ -132,13 +132,16 @@ def interpret_verdicts(
     has_orders = bool((label_column(frame, "order", where=where, empty=True) != "").any())
     rater_labels = verdict_table["rater"]
     # For a rater who names positions, the columns of systems are in displayed order, also for ties.
-    needs_order = has_orders | ~rater_labels.is_in(rater_labels.filter(is_position_cell).unique().to_list())
+    is_order_needed = has_orders | ~rater_labels.is_in(rater_labels.filter(is_position_cell).unique().to_list())
     order_signs, notes = pl.repeat(1.0, frame.height, eager=True), list[Note]()
-    if needs_order.any():
+    if is_order_needed.any():
         inferred_order_signs, notes = read_orders(
-            verdict_table.filter(needs_order), frame.filter(needs_order), where=where, is_own_format=is_own_format
+            verdict_table.filter(is_order_needed),
+            frame.filter(is_order_needed),
+            where=where,
+            is_own_format=is_own_format,
         )
-        order_signs = order_signs.scatter(needs_order.arg_true(), inferred_order_signs)
+        order_signs = order_signs.scatter(is_order_needed.arg_true(), inferred_order_signs)
     if has_orders and (order_signs != 0).any():
         refuse(
             is_position_cell & (order_signs == 0),
@@ -225,8 +228,8 @@ def item_per_row_notes(
 
     `role` is the role that the note suggests for this column: `item` or `cluster`.
     """
-    flat_table = frame.select(cs.by_name(*unused_column_names, require_all=False) - cs.nested())
-    for column_name in _item_columns(flat_table.columns):
+    unused_flat_table = frame.select(cs.by_name(*unused_column_names, require_all=False) - cs.nested())
+    for column_name in _item_columns(unused_flat_table.columns):
         is_repeated = 1 < frame[column_name].n_unique() <= frame.height / 2
         if is_repeated and frame[item_column_name].n_unique() == frame.height:
             return [
@@ -263,7 +266,7 @@ def _ambiguous_place_notes(
         .agg(pl.len(), pl.col("taken", "place").n_unique() > 1)
         .filter(pl.col("len") > 1)
     )
-    words_text = ", ".join(verdict_table.filter(is_ambiguous_cell)["verdict"].unique(maintain_order=True).head(2))
+    ambiguous_text = ", ".join(verdict_table.filter(is_ambiguous_cell)["verdict"].unique(maintain_order=True).head(2))
     column_contradiction_rate, position_contradiction_rate = (
         rate or 0.0 for rate in contradiction_flag_rows.select(pl.col("taken", "place").mean()).row(0)
     )
@@ -276,16 +279,16 @@ def _ambiguous_place_notes(
         CONTRADICTED, CLEARER * position_contradiction_rate
     ):
         raise InputError(
-            f"{where}: {verdict_column_name} {words_text} may mean a column or a position and is read as the "
+            f"{where}: {verdict_column_name} {ambiguous_text} may mean a column or a position and is read as the "
             f"name of a column ({rates_text}). Write left and right for positions, or model_a and model_b for columns"
         )
     return build_notes(
         (
             "place-or-column",
             int(is_ambiguous_swapped_cell.sum()),
-            f"{where}: {verdict_column_name} {words_text} is read as the name of a column, not as a position on the "
-            f"screen{f' ({rates_text})' if contradiction_flag_rows.height else ''}; if a position is meant, write left "
-            "or right",
+            f"{where}: {verdict_column_name} {ambiguous_text} is read as the name of a column, not as a position on "
+            f"the screen{f' ({rates_text})' if contradiction_flag_rows.height else ''}; if a position is meant, write "
+            "left or right",
         )
     )
 

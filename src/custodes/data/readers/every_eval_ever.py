@@ -122,10 +122,10 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
     """The aggregate results in the folders, by evaluation and by id or name of the result."""
     result_of_evaluation_and_name: dict[tuple[str, str], Any] = {}
-    for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
-        if has_keys(path, "evaluation_id", "evaluation_results"):
+    for json_path in (json_path for folder in sorted(folders) for json_path in sorted(folder.glob("*.json"))):
+        if has_keys(json_path, "evaluation_id", "evaluation_results"):
             aggregate = parse_log(
-                log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever"
+                log_bytes(json_path), RESULTS, where=json_path.name, what="an aggregate file of Every Eval Ever"
             )
             for result in aggregate.evaluation_results:
                 result_of_evaluation_and_name |= {
@@ -149,9 +149,9 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
         raise OptionError("Every Eval Ever holds scores of outputs, but the input has no scores")
     for aspect, scale in study.labels.items():
         if scale.ordered:  # scores are codes
-            is_code = (pl.col("aspect") == aspect) & ~pl.col("rater").is_in(list(scale.scores))
+            is_label_code = (pl.col("aspect") == aspect) & ~pl.col("rater").is_in(list(scale.scores))
             rating_rows_with_item = rating_rows_with_item.with_columns(
-                score=pl.when(is_code)
+                score=pl.when(is_label_code)
                 .then(pl.col("score").replace({float(code): float(word) for code, word in enumerate(scale.words)}))
                 .otherwise("score")
             )
@@ -173,7 +173,7 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
                 )
             )
         )
-        sample_lines = [
+        sample_objects = [
             _format_sample(
                 rating_row,
                 evaluation_id,
@@ -182,14 +182,14 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
             )
             for rating_row in system_rows.iter_rows(named=True)
         ]
-        sample_bytes = b"".join(msgspec.json.encode(sample_line) + b"\n" for sample_line in sample_lines)
+        sample_bytes = b"".join(msgspec.json.encode(sample_object) + b"\n" for sample_object in sample_objects)
         aggregate_object = _format_aggregate(study, system_rows, evaluation_id, timestamp) | {
             "detailed_evaluation_results": {
                 "format": "jsonl",
                 "file_path": f"data/{relative_path}_samples.jsonl",
                 "hash_algorithm": "sha256",
                 "checksum": hashlib.sha256(sample_bytes).hexdigest(),
-                "total_rows": len(sample_lines),
+                "total_rows": len(sample_objects),
             }
         }
         path_without_suffix = make_folder(into / Path(relative_path).parent) / Path(relative_path).name

@@ -64,8 +64,8 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     """
     log_records = LogRecords(where=where)
     for folder in sorted(file.parent for file in files):
-        file_names = [file_name for file_name in LAYOUTS if (folder / file_name).is_file()]
-        missing_file_names = {SPEC, STATS}.difference(file_names)
+        present_file_names = [file_name for file_name in LAYOUTS if (folder / file_name).is_file()]
+        missing_file_names = {SPEC, STATS}.difference(present_file_names)
         if missing_file_names:
             raise InputError(
                 f"{where}: {folder.name} lacks {join_labels(sorted(missing_file_names))}; {FORMAT_NAME} needs {SPEC} "
@@ -78,7 +78,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
                 where=f"{folder.name}/{file_name}",
                 what=FORMAT_NAME,
             )
-            for file_name in file_names
+            for file_name in present_file_names
         }
         run_spec = parsed_object_of_file[SPEC]
         model_name, task_name = run_spec.adapter_spec.model, _without_model(run_spec.name)
@@ -134,12 +134,12 @@ def _item_label(task: str, instance_id: Label, perturbation: Any) -> str:
 def _without_model(run_name: str) -> str:
     """The name of a run without the model arguments. This name is equal for runs of different models."""
     scenario_name, _, arguments_text = run_name.partition(":")
-    other_arguments = ",".join(
+    other_arguments_text = ",".join(
         argument
         for argument in arguments_text.split(",")
         if argument and not argument.startswith(("model=", "model_deployment="))
     )
-    return f"{scenario_name}:{other_arguments}" if other_arguments else scenario_name
+    return f"{scenario_name}:{other_arguments_text}" if other_arguments_text else scenario_name
 
 
 READER = log_reader(

@@ -284,7 +284,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         repeat="repeat",
         row=pl.int_range(1, pl.len() + 1),
     )
-    tables_of_orders = [
+    order_tables = [
         judgment_key_rows.with_columns(
             order=pl.lit(order), verdict=label_column(frame, column_name, where=where, empty=True)
         )
@@ -294,7 +294,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     refuse_values(gold_labels, ~gold_labels.is_in(list(WINNERS)), where=where, allowed="1, 2")
     gold_rows = judgment_key_rows.with_columns(
         verdict=gold_labels.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
-    ).select(tables_of_orders[0].columns)
+    ).select(order_tables[0].columns)
     refuse(
         gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
         lambda row_numbers, row_index: (
@@ -302,7 +302,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             "each item one gold label"
         ),
     )
-    verdict_table = pl.concat([*tables_of_orders, gold_rows.unique("item", keep="first", maintain_order=True)])
+    verdict_table = pl.concat([*order_tables, gold_rows.unique("item", keep="first", maintain_order=True)])
     verdict_table = verdict_table.with_columns(preference=look_up(verdict_table["verdict"], WINNERS))
     preferences, notes = read_verdicts(
         verdict_table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid

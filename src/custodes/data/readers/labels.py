@@ -103,11 +103,11 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
 
 def _repeated_ids(frame: pl.DataFrame) -> tuple[str, int]:
     """The first column of ids in which most values are distinct, and the number of rows that repeat a value."""
-    id_columns = [
+    id_column_names = [
         *find_columns("item", frame.columns),
         *(name for name in frame.columns if split_name(name)[-1] == "id"),
     ]
-    for column_name in id_columns:
+    for column_name in id_column_names:
         n_repeating_rows = 0 if frame[column_name].dtype.is_nested() else frame.height - frame[column_name].n_unique()
         if 0 < 2 * n_repeating_rows < frame.height:
             return column_name, n_repeating_rows
@@ -123,14 +123,16 @@ def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.Da
         else pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
     )
     is_unlabelled = ~layout.is_labelled(frame)
-    system_parts = [
+    system_part_columns = [
         label_column(frame, column_name, where=where, empty=is_unlabelled) for column_name in layout.systems
     ]
     file_stem = where.removesuffix(".gz").rpartition(".")[0] or where
     repeat_labels = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
     return pl.DataFrame({"item": item_labels}).with_columns(
-        system=pl.concat_str((part.replace("", None) for part in system_parts), separator=" ").fill_null("")
-        if system_parts
+        system=pl.concat_str(
+            (part_column.replace("", None) for part_column in system_part_columns), separator=" "
+        ).fill_null("")
+        if system_part_columns
         else pl.lit(file_stem),
         repeat=repeat_labels.replace("", "0"),
     )
@@ -156,34 +158,32 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
             "repeat=NAME, or name the reviewers of rows with rater=NAME",
         )
     is_model_reviewer = reviewer_labels.is_in(list(filter(is_model_name, reviewer_labels.unique())))
-    label_tables_of_columns = []
+    column_label_tables = []
     for rater_kind, column_name in [
         *(("human", column_name) for column_name in layout.human),
         *(("metric", column_name) for column_name in layout.metrics),
     ]:
         rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
-        label_rows_of_column = key_table.with_columns(
+        column_label_rows = key_table.with_columns(
             rater=reviewer_labels.replace("", rater_name) if rater_kind == "human" else pl.lit(rater_name),
             aspect=pl.lit(aspect),
             kind=pl.when(is_model_reviewer).then(pl.lit("metric")).otherwise(pl.lit(rater_kind)),
             word=label_words(frame[column_name]),
         )
         if layout.rater:
-            label_rows_of_column = label_rows_of_column.with_row_index("row", offset=1).drop_nulls("word")
-            _check_reviews(
-                label_rows_of_column, column_name if rater_kind == "metric" else "", layout.rater, where=where
-            )
-            label_rows_of_column = label_rows_of_column.unique(
+            column_label_rows = column_label_rows.with_row_index("row", offset=1).drop_nulls("word")
+            _check_reviews(column_label_rows, column_name if rater_kind == "metric" else "", layout.rater, where=where)
+            column_label_rows = column_label_rows.unique(
                 [*OUTPUT_KEY, "rater"], keep="first", maintain_order=True
             ).drop("row")
         elif rater_kind == "human":  # a human label is repeated for every run of a judge, but was given once
-            distinct_label_rows = label_rows_of_column.drop_nulls("word").unique(
+            distinct_label_rows = column_label_rows.drop_nulls("word").unique(
                 ["item", "system", "word"], keep="first", maintain_order=True
             )
             if distinct_label_rows.height and distinct_label_rows.select("item", "system").is_unique().all():
-                label_rows_of_column = distinct_label_rows
-        label_tables_of_columns.append(label_rows_of_column)
-    return pl.concat(label_tables_of_columns), []
+                column_label_rows = distinct_label_rows
+        column_label_tables.append(column_label_rows)
+    return pl.concat(column_label_tables), []
 
 
 def _check_reviews(label_rows: pl.DataFrame, judge_column: str, reviewer_column: str, *, where: str) -> None:
@@ -244,10 +244,10 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     """The study of a table with a row per label (see `Labels`). A rater of two kinds raises `InputError`."""
     rater_kind_rows = label_table.select("rater", "kind").unique(maintain_order=True)
-    raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"]
-    if raters_of_two_kinds.len():
+    two_kind_raters = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"]
+    if two_kind_raters.len():
         raise InputError(
-            f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
+            f"{where}: rater {two_kind_raters[0]!r} has labels of kind human and of kind metric; give each rater "
             "one kind"
         )
     coded_tables, scale_of_aspect = [], dict[str, LabelScale]()
@@ -262,11 +262,13 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             *(
                 (
                     "unknown-label",
-                    len(words),
-                    f"{where}: {len(words)} labels of {rater_name} are not among {join_labels(scale.words)} and count "
-                    f"as not labelled ({join_labels(dict.fromkeys(words), limit=3)})",
+                    len(unknown_words),
+                    f"{where}: {len(unknown_words)} labels of {rater_name} are not among {join_labels(scale.words)} "
+                    f"and count as not labelled ({join_labels(dict.fromkeys(unknown_words), limit=3)})",
                 )
-                for rater_name, words in unknown_rows.group_by("rater", maintain_order=True).agg("word").iter_rows()
+                for rater_name, unknown_words in unknown_rows.group_by("rater", maintain_order=True)
+                .agg("word")
+                .iter_rows()
             )
         )
     rating_rows = pl.concat(coded_tables).drop_nulls("score")

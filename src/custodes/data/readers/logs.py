@@ -154,10 +154,10 @@ class LogRecords:
     def lines(self, path: Path, name: str, layout: Any, *, what: str) -> Iterator[tuple[dict[str, Any], Any]]:
         """The object in each line of a file of JSON Lines, in two forms: as decoded, and converted to the declared
         layout."""
-        for line_number, line in enumerate(self.load(path, name).split(b"\n"), start=1):
-            if line.strip():
+        for line_number, line_bytes in enumerate(self.load(path, name).split(b"\n"), start=1):
+            if line_bytes.strip():
                 line_location = f"{path.name}, line {line_number}"
-                line_object = parse_log(line, dict[str, Any], where=line_location, what=what)
+                line_object = parse_log(line_bytes, dict[str, Any], where=line_location, what=what)
                 yield line_object, convert_to_layout(line_object, layout, where=line_location, what=what)
 
     def run(self, task: str, model: str, source: str) -> None:

@@ -41,17 +41,17 @@ KNOWN_LAYOUTS = (
 
 def _reject_layout(path: Path, name: str) -> None:
     """Raise `InputError` for a folder or tar that cannot be read."""
-    entries = sorted(entry.name for entry in path.iterdir() if entry.name[0] != ".") if path.is_dir() else []
+    entry_names = sorted(entry.name for entry in path.iterdir() if entry.name[0] != ".") if path.is_dir() else []
     reject(
         (
             not path.is_dir(),
             f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets",
         ),
-        (not entries, f"{name}: the folder is empty; give a folder or file with data"),
+        (not entry_names, f"{name}: the folder is empty; give a folder or file with data"),
         (
             True,
-            f"{name}: the layout of this folder is unknown; give an entry of it ({join_labels(entries, limit=5)}), or "
-            f"a known layout: {KNOWN_LAYOUTS}",
+            f"{name}: the layout of this folder is unknown; give an entry of it ({join_labels(entry_names, limit=5)}), "
+            f"or a known layout: {KNOWN_LAYOUTS}",
         ),
         error=InputError,
     )
@@ -100,21 +100,23 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     )
 
 
-def _select_test_set(labels: Collection[str], part: str | None, *, where: str) -> str:
+def _select_test_set(test_set_labels: Collection[str], part: str | None, *, where: str) -> str:
     """The test set that a part names. A part is TESTSET/LP, TESTSET or LP, or has more path components if these names
     are ambiguous."""
     fitting_labels = [
         label
-        for label in labels
+        for label in test_set_labels
         if part is None or any(f"/{label_end}".endswith(f"/{part}") for label_end in (label, label.rpartition("/")[0]))
     ]
-    if part in labels or len(fitting_labels) == 1:
-        return part if part in labels else fitting_labels[0]  # type: ignore[return-value]
+    if part in test_set_labels or len(fitting_labels) == 1:
+        return part if part in test_set_labels else fitting_labels[0]  # type: ignore[return-value]
     if part is None or fitting_labels:
         raise InputError(
             f"{where}: holds several test sets; select one with PATH::TESTSET/LP: {join_labels(fitting_labels)}"
         )
-    raise InputError(f"{where}: no test set {part!r}; test sets: {join_labels(labels)}{suggestion(part, labels)}")
+    raise InputError(
+        f"{where}: no test set {part!r}; test sets: {join_labels(test_set_labels)}{suggestion(part, test_set_labels)}"
+    )
 
 
 def _iter_members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
@@ -272,8 +274,8 @@ def _outputs(
     for file_name, file_lines in lines_of_file.items():
         _check_length(len(file_lines), len(source_lines), where=file_name)
         if file_name.startswith("references/"):
-            for references, reference in zip(references_of_item, file_lines, strict=True):
-                references.append(reference)
+            for references, reference_line in zip(references_of_item, file_lines, strict=True):
+                references.append(reference_line)
         elif file_name.endswith(".txt"):
             system_name = file_name.removeprefix(output_folder_prefix).removesuffix(".txt")
             system_tables.append(pl.DataFrame({"item": segment_labels, "system": system_name, "text": file_lines}))

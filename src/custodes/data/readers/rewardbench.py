@@ -188,7 +188,7 @@ def _texts(cell: Any, location: str) -> list[str]:
 
 def _study(records: LogRecords, prompts: Prompts) -> Study:
     """The study of scores, texts and preferences for right completions."""
-    preferred_pairs = []
+    preference_records = []
     for entry_number, (item, subset, right_texts, wrong_texts) in enumerate(prompts, start=1):
         if item in records.groups:
             raise InputError(
@@ -200,18 +200,18 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
             (item, system, text if isinstance(text, str) else None)
             for system, text in zip(system_names, (*right_texts, *wrong_texts), strict=True)
         ]
-        preferred_pairs += [
+        preference_records += [
             (item, right_system, wrong_system)
             for right_system in system_names[: len(right_texts)]
             for wrong_system in system_names[len(right_texts) :]
         ]
-    if not preferred_pairs:
+    if not preference_records:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
     return records.study(
         preferences=Preferences.make(
-            pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row").with_columns(
+            pl.DataFrame(preference_records, schema=["item", "system_a", "system_b"], orient="row").with_columns(
                 rater=pl.lit(HUMAN_RATER), preference=1
             ),
             where=records.where,

@@ -53,11 +53,13 @@ def read_verdicts(
         else ""
     )
     if drop_limit_text or (unreadable_rows.height and invalid == "error"):
-        word_counts = unreadable_rows.group_by("verdict", maintain_order=True).agg(pl.col("row").min(), pl.len())
+        word_count_rows = unreadable_rows.group_by("verdict", maintain_order=True).agg(pl.col("row").min(), pl.len())
         examples_text = join_labels(
             (
                 f"{word[:40]!r} {f'{count:,} times from' if count > 1 else 'in'} row {first_row}"
-                for word, first_row, count in word_counts.sort("len", descending=True, maintain_order=True).iter_rows()
+                for word, first_row, count in word_count_rows.sort(
+                    "len", descending=True, maintain_order=True
+                ).iter_rows()
             ),
             limit=3,
         )
@@ -97,7 +99,7 @@ def read_verdicts(
 
 def _drop_limit_message(nonempty_verdict_rows: pl.DataFrame, unreadable_rows: pl.DataFrame) -> str:
     """A message if there are too many unreadable verdicts to drop; otherwise ''."""
-    rows_of_raters_above_limit = (
+    above_limit_rater_rows = (
         nonempty_verdict_rows.group_by("rater", maintain_order=True)
         .len("n_verdicts")
         .join(unreadable_rows.group_by("rater").len("n_unreadable"), on="rater", maintain_order="left")
@@ -106,12 +108,12 @@ def _drop_limit_message(nonempty_verdict_rows: pl.DataFrame, unreadable_rows: pl
         .sort("rate", descending=True, maintain_order=True)
     )
     total_unreadable_rate = unreadable_rows.height / nonempty_verdict_rows.height
-    if total_unreadable_rate <= MAX_DROP_RATE and rows_of_raters_above_limit.is_empty():
+    if total_unreadable_rate <= MAX_DROP_RATE and above_limit_rater_rows.is_empty():
         return ""
     raters_text = join_labels(
         (
             f"{100 * unreadable_rate:.1f} % of {rater}"
-            for rater, _, unreadable_rate in rows_of_raters_above_limit.iter_rows()
+            for rater, _, unreadable_rate in above_limit_rater_rows.iter_rows()
         ),
         limit=3,
     )
@@ -157,9 +159,9 @@ def log_study(
     key_column_names = [
         column_name for column_name in ("item", "rater", "aspect", "order") if column_name in verdict_table.columns
     ]
-    system_pair = (pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b"))
+    system_pair_expressions = (pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b"))
     verdict_table = verdict_table.filter(~is_same_system).with_columns(
-        repeat=pl.int_range(pl.len()).over(*key_column_names, *system_pair).cast(pl.String)
+        repeat=pl.int_range(pl.len()).over(*key_column_names, *system_pair_expressions).cast(pl.String)
     )
     n_repeat_rows = verdict_table.filter(pl.col("repeat") != "0").height
     rater_names = verdict_table["rater"].unique(maintain_order=True)

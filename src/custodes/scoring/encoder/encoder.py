@@ -176,24 +176,24 @@ def compare_items(
         )
         for item_index, output_indices in output_indices_of_item.items():
             output_texts = [texts.outputs[output_index] for output_index in output_indices]
-            distinct_index_of_output, distinct_index_of_text = (
+            index_of_output_text, index_of_compared_text = (
                 {text: index for index, text in enumerate(sorted(set(compared_texts)))}
                 for compared_texts in (output_texts, texts_of_items[item_index])
             )
             distinct_scores, reason_of_distinct_index = compare(
-                [embeddings_of_text[text] for text in distinct_index_of_output],
-                [embeddings_of_text[text] for text in distinct_index_of_text],
+                [embeddings_of_text[text] for text in index_of_output_text],
+                [embeddings_of_text[text] for text in index_of_compared_text],
             )
-            distinct_output_indices = [distinct_index_of_output[text] for text in output_texts]
+            distinct_text_indices = [index_of_output_text[text] for text in output_texts]
             all_scores[output_indices, : len(texts_of_items[item_index])] = distinct_scores[
-                np.ix_(distinct_output_indices, [distinct_index_of_text[text] for text in texts_of_items[item_index]])
+                np.ix_(distinct_text_indices, [index_of_compared_text[text] for text in texts_of_items[item_index]])
             ]
             reason_of_output |= {
-                output_index: reason_of_distinct_index[distinct_output_index]
-                for output_index, distinct_output_index in zip(output_indices, distinct_output_indices, strict=True)
-                if distinct_output_index in reason_of_distinct_index
+                output_index: reason_of_distinct_index[distinct_text_index]
+                for output_index, distinct_text_index in zip(output_indices, distinct_text_indices, strict=True)
+                if distinct_text_index in reason_of_distinct_index
             }
-            has_cut_text = any(embeddings_of_text[text].tokens.cut for text in distinct_index_of_text)
+            has_cut_text = any(embeddings_of_text[text].tokens.cut for text in index_of_compared_text)
             is_truncated[output_indices] = [
                 has_cut_text or embeddings_of_text[text].tokens.cut for text in output_texts
             ]

@@ -225,8 +225,8 @@ def _digest(paths: Iterable[Path]) -> str:
 
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file, which is read in parts."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with path.open("rb") as open_file:
+        return hashlib.file_digest(open_file, "sha256").hexdigest()
 
 
 def _download_model(model: str, backend: str, revision: str) -> Path:

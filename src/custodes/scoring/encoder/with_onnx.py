@@ -34,16 +34,16 @@ NEEDED = {
 def providers(device: Device, available_names: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the execution providers of onnxruntime: the provider of the device, and the CPU for all operations that
     this provider lacks."""
-    provider_name, advice = NEEDED[device.kind]
+    provider_name, installation_advice = NEEDED[device.kind]
     if provider_name not in available_names:
         raise OptionError(
             f"device={device.kind}: the installed onnxruntime has no {provider_name} (it has "
-            f"{join_labels(available_names)}); {advice}, or use backend=transformers"
+            f"{join_labels(available_names)}); {installation_advice}, or use backend=transformers"
         )
-    options_of_provider: dict[str, dict[str, Any]] = {provider_name: {}, NEEDED["cpu"][0]: {}}
+    options_of_requested_provider: dict[str, dict[str, Any]] = {provider_name: {}, NEEDED["cpu"][0]: {}}
     if device.kind == "cuda":
-        options_of_provider[provider_name] = {"device_id": device.number}
-    return list(options_of_provider.items())
+        options_of_requested_provider[provider_name] = {"device_id": device.number}
+    return list(options_of_requested_provider.items())
 
 
 def threads() -> int:

@@ -101,17 +101,19 @@ def _compare(
     if any(text_embeddings.tokens.empty for text_embeddings in references):
         return scores, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
     scores[:] = 0.0  # empty outputs score 0, as in bert-score
-    reference_vectors = [_weight_tokens(text_embeddings, weigh) for text_embeddings in references]
+    reference_token_vectors = [_weight_tokens(text_embeddings, weigh) for text_embeddings in references]
     reason_of_output = {}
     for output_index, text_embeddings in enumerate(outputs):
         if not text_embeddings.tokens.empty:
-            output_vectors = _weight_tokens(text_embeddings, weigh)
+            output_token_vectors = _weight_tokens(text_embeddings, weigh)
             precisions, recalls = np.clip(
-                [precision_recall(output_vectors, token_vectors) for token_vectors in reference_vectors], -1, 1
+                [precision_recall(output_token_vectors, token_vectors) for token_vectors in reference_token_vectors],
+                -1,
+                1,
             ).T
             scores[output_index] = _compute_measure(precisions, recalls, measure)
             if np.isnan(scores[output_index]).any():
-                reason_of_output[output_index] = _reason(output_vectors, reference_vectors)
+                reason_of_output[output_index] = _reason(output_token_vectors, reference_token_vectors)
     return scores, reason_of_output
 
 
@@ -139,12 +141,12 @@ def _reason(output: TokenVectors, references: Sequence[TokenVectors]) -> str:
     return NO_MEAN if all(token_vectors.weights.any() for token_vectors in (output, *references)) else NO_WEIGHT
 
 
-def _compute_measure(precision: Floats, recall: Floats, measure: str) -> Floats:
+def _compute_measure(precisions: Floats, recalls: Floats, measure: str) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        harmonic_mean = 2 * precision * recall / (precision + recall)
-    harmonic_mean[(precision == 0) & (recall == 0)] = 0.0
-    harmonic_mean[precision * recall < 0] = np.nan
-    return {"f": harmonic_mean, "precision": precision, "recall": recall}[measure]
+        f_scores = 2 * precisions * recalls / (precisions + recalls)
+    f_scores[(precisions == 0) & (recalls == 0)] = 0.0
+    f_scores[precisions * recalls < 0] = np.nan
+    return {"f": f_scores, "precision": precisions, "recall": recalls}[measure]
 
 
 def _weight_tokens(embeddings: TextEmbeddings, weigh: Weigh) -> TokenVectors:
@@ -186,9 +188,9 @@ def _baseline(path_text: str, layer: int, measure: str) -> tuple[float, str]:
         problem_text = getattr(problem, "strerror", None) or "it is not a text table"
         raise InputError(f"baseline={short_repr(path_text)}: {problem_text}") from None
     with suppress(KeyError, TypeError, ValueError):
-        for row in baseline_rows:
-            if row.get("LAYER") == str(layer) and -1 < float(row[COLUMNS[measure]]) < 1:
-                return float(row[COLUMNS[measure]]), sha256(file_bytes).hexdigest()[:16]
+        for baseline_row in baseline_rows:
+            if baseline_row.get("LAYER") == str(layer) and -1 < float(baseline_row[COLUMNS[measure]]) < 1:
+                return float(baseline_row[COLUMNS[measure]]), sha256(file_bytes).hexdigest()[:16]
     raise InputError(
         f"baseline={short_repr(path_text)}: no row of layer {layer} has a number between -1 and 1 in the column "
         f"{COLUMNS[measure]}; give a file with the columns LAYER,P,R,F"

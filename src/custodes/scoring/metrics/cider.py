@@ -44,9 +44,9 @@ def _score(texts: MetricInputs, tokenizer: Callable[[str], list[str]]) -> Metric
         [_counts(reference, tokenizer) for reference in item_references] for item_references in texts.references
     ]
     n_documents_of_gram: Counter[Gram] = Counter()
-    for counts_of_references in reference_counts_of_item:
+    for item_reference_counts in reference_counts_of_item:
         n_documents_of_gram.update(
-            {gram for text_counts in counts_of_references for order_counts in text_counts for gram in order_counts}
+            {gram for text_counts in item_reference_counts for order_counts in text_counts for gram in order_counts}
         )
     # An n-gram in no reference has the weight log(n_items), as if one item contained the n-gram.
     weight_of_gram = defaultdict(
@@ -81,26 +81,26 @@ def _similarity(
     length_penalty = np.exp(-((output_lengths[:, None] - reference_lengths) ** 2) / (2 * SIGMA**2))
     similarity_sums = np.zeros(length_penalty.shape)
     for order_index in range(len(ORDERS)):
-        reference_counts, output_counts = (
+        order_reference_counts, order_output_counts = (
             [text_counts[order_index] for text_counts in counts_of_texts]
             for counts_of_texts in (counts_of_references, counts_of_outputs)
         )
-        grams = dict.fromkeys(gram for gram_counts in reference_counts for gram in gram_counts)
-        column_of_gram = {gram: column_index for column_index, gram in enumerate(grams)}
-        gram_weights = np.array([weight_of_gram[gram] for gram in grams])
-        weighted_references, weighted_outputs = (
-            _vectors(counts_of_order, column_of_gram) * gram_weights
-            for counts_of_order in (reference_counts, output_counts)
+        distinct_grams = dict.fromkeys(gram for gram_counts in order_reference_counts for gram in gram_counts)
+        column_of_gram = {gram: column_index for column_index, gram in enumerate(distinct_grams)}
+        gram_weights = np.array([weight_of_gram[gram] for gram in distinct_grams])
+        weighted_reference_counts, weighted_output_counts = (
+            _vectors(text_gram_counts, column_of_gram) * gram_weights
+            for text_gram_counts in (order_reference_counts, order_output_counts)
         )
         squared_output_norms = [
             sum((n_occurrences * weight_of_gram[gram]) ** 2 for gram, n_occurrences in gram_counts.items())
-            for gram_counts in output_counts
+            for gram_counts in order_output_counts
         ]
-        norm_products = np.sqrt(np.outer(squared_output_norms, (weighted_references**2).sum(axis=1)))
+        norm_products = np.sqrt(np.outer(squared_output_norms, (weighted_reference_counts**2).sum(axis=1)))
         clipped_products = np.stack(
             [
-                np.minimum(weighted_outputs, weighted_reference) @ weighted_reference
-                for weighted_reference in weighted_references
+                np.minimum(weighted_output_counts, reference_row) @ reference_row
+                for reference_row in weighted_reference_counts
             ],
             axis=1,
         )

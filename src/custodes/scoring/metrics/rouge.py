@@ -39,7 +39,7 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
     rouge_scorer: Any = RougeScorer([kind], use_stemmer=stemmer, tokenizer=tokenizer_of_name[tokenize])  # type: ignore[no-untyped-call]
 
     def score_pairs(references: Sequence[str], outputs: Sequence[str]) -> list[float]:
-        return [scores[kind][MEASURES[measure]] for scores in rouge_scorer.score_batch(references, outputs)]
+        return [pair_scores[kind][MEASURES[measure]] for pair_scores in rouge_scorer.score_batch(references, outputs)]
 
     return Scorer(
         signature=metric_signature(

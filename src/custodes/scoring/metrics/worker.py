@@ -152,8 +152,8 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, reque
                     batch_cells, answer.scores, reasons, truncation_flags, strict=False
                 ):
                     if cell_score is None or not np.isfinite(cell_score):
-                        score_text = "no score" if cell_score is None else cell_score
-                        reason_of_output.setdefault(output_index, reason or f"the worker returned {score_text}")
+                        displayed_score = "no score" if cell_score is None else cell_score
+                        reason_of_output.setdefault(output_index, reason or f"the worker returned {displayed_score}")
                     else:
                         scores[output_index, column_index] = cell_score
                     is_truncated_output[output_index] |= is_truncated
