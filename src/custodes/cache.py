@@ -44,8 +44,8 @@ COMMIT;
 class KeptScore(NamedTuple):
     """The stored score of one output.
 
-    The fields are the float64 values as bytes (one value, or one value per reference), whether a text was truncated,
-    the reason for a missing score ('' if there is a score), and the CPU seconds."""
+    The values are float64 as bytes: one value, or one value per reference. The other fields are whether a text was
+    truncated, the reason for a missing score ('' if there is a score), and the CPU seconds."""
 
     key: str
     metric: str

@@ -25,8 +25,9 @@ ARENA_MAX, MMAP_THRESHOLD, TRIM_THRESHOLD = -8, -3, -1
 """Numbers of the parameters in `malloc.h` (M_ARENA_MAX, ...)."""
 
 KEPT_BYTES = 2**25
-"""Two limits in bytes: the freed memory at the end of the heap that is not returned to the system, and the minimum size
-of an array that gets separate memory outside the heap."""
+"""Two limits in bytes. The first is the freed memory at the end of the heap that is not returned to the system. The
+second is the minimum size of an array that gets separate memory outside the heap.
+"""
 
 SHOW_CURSOR = b"\x1b[?25h"
 """Escape sequence that shows the cursor, which a progress bar hides."""

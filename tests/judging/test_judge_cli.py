@@ -137,7 +137,7 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--key-env", "NO_SUCH_KEY_HERE"), "--key-env: no environment variable of this name is set"),
+        (("--key-env", "NO_SUCH_KEY_HERE"), "--key-env: no environment variable has this name"),
         (("--timeout", "0"), "--timeout 0 is not allowed; give a number of seconds above 0"),
         (("--mode", "pair"), "pairwise"),
         (("--pairs", "nothing.csv"), "no such file"),

@@ -67,13 +67,14 @@ class StudyCheck(ProblemResult):
 def check(path: str | Path) -> StudyCheck:
     """Return problems that would bias a study or waste answers, before annotation starts. The study does not change.
 
-    `problems` has the severity (error, warning, info), the rule, a message with advice, and examples. The check covers:
-    outputs that reveal their author; systems that differ in formatting or truncation (sign tests over items at a joint
-    level of .05 for all pairs); interim analyses that the planned or current annotators cannot complete; too small a
-    budget; too few annotators; a plan that cannot lead to a decision; an open link without control questions; payment
-    below the target wage; a consent text without contact or payment; and notes from the creation of the study. For a
-    running study, the check also covers comparisons that annotators could not judge, including those of incomplete
-    interim analyses. The check does not reveal which system leads. Raises `InputError` for files that are not a study.
+    `problems` has the severity (error, warning, info), the rule, a message with advice, and examples. The check covers
+    outputs and the plan. Outputs: texts that reveal their author, and systems that differ in formatting or truncation
+    (sign tests over items at a joint level of .05 for all pairs). Plan: interim analyses that the planned or current
+    annotators cannot complete, too small a budget, too few annotators, a plan that cannot lead to a decision, an open
+    link without control questions, payment below the target wage, and a consent text without contact or payment. It
+    also repeats the notes from the creation of the study. For a running study, the check also covers comparisons that
+    annotators could not judge, including those of incomplete interim analyses. The check does not reveal which system
+    leads. Raises `InputError` for files that are not a study.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new

@@ -42,12 +42,12 @@ def export(path: str | Path, folder: str | Path) -> Path:
     """Export an annotation study to files in a folder, even while the study is being served. The export is complete or
     does not exist.
 
-    battles.csv (or ratings.csv) has the answers that count; second opinions are marked in the column `role`.
-    raters.csv, items.csv and outputs.jsonl describe annotators, items and outputs. looks.csv has the interim analyses.
-    answers.csv has all answers, including answers that annotators corrected later, answers to control questions,
-    answers of excluded annotators, and answers of incomplete interim analyses. Answers of incomplete interim analyses
-    are in no other file, because their use would amount to an additional interim analysis. comments.csv has the
-    comments, and plan.json has the plan. signature.txt has the number of rows of each file, and notes on the study.
+    battles.csv (or ratings.csv) has the answers that count, and its column `role` marks second opinions. raters.csv,
+    items.csv and outputs.jsonl describe annotators, items and outputs. looks.csv has the interim analyses. answers.csv
+    has all answers. These include answers that annotators corrected later, answers to control questions, answers of
+    excluded annotators, and answers of incomplete interim analyses. Answers of incomplete interim analyses are in no
+    other file, because their use would amount to an additional interim analysis. comments.csv has the comments, and
+    plan.json has the plan. signature.txt has the number of rows of each file, and notes on the study.
 
     Annotators are named w001, w002 and so on. Raises `InputError` for files that are not a study, and `OptionError` for
     a folder that is not writable or not empty.

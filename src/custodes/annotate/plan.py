@@ -106,8 +106,10 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     worker_id: Annotated[
         str,
         Meta(
-            description="for an open link: name of the parameter that holds the worker's id, such as PROLIFIC_PID; if "
-            "a link lacks this parameter, the worker types the id; empty: each visitor is a new annotator"
+            description=(
+                "for an open link: name of the parameter that holds the worker's id, such as PROLIFIC_PID. If a link "
+                "lacks this parameter, the worker types the id. If the name is empty, each visitor is a new annotator"
+            )
         ),
     ] = ""
     return_url: Annotated[
@@ -142,9 +144,11 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(
             ge=0,
             le=0.9,
-            description="proportion of second opinions (answers to a question that another annotator has answered); "
-            "second opinions measure the reliability of annotators and do not affect decisions; idle annotators may "
-            "get a few more second opinions",
+            description=(
+                "proportion of second opinions (answers to a question that another annotator has answered). Second "
+                "opinions measure the reliability of annotators and do not affect decisions. Idle annotators may get "
+                "a few more second opinions"
+            ),
         ),
     ] = 0.12
     gold_every: Annotated[

@@ -218,11 +218,11 @@ def _rehearsal_notes(
         Note(
             rule="assumed",
             message=(
-                f"assumed: {n_annotators} annotators at a time; a new annotator replaces each annotator who leaves, "
-                f"is blocked or has completed all batches; {habits.careless:.0%} answer at random, "
-                f"{habits.sided:.0%} "
-                f"always choose the first output, {habits.leaving:.0%} leave after each answer; an answer takes "
-                f"{habits.seconds:g} s; reliability {habits.reliability:g}. Real annotators may differ"
+                f"assumed: {n_annotators} annotators at a time. A new annotator replaces each annotator who leaves, "
+                f"is blocked or has completed all batches. {habits.careless:.0%} answer at random, "
+                f"{habits.sided:.0%} always choose the first output, and {habits.leaving:.0%} leave after each "
+                f"answer. An answer takes {habits.seconds:g} s. The reliability is {habits.reliability:g}. Real "
+                "annotators may differ"
             ),
         ),
         *build_notes(

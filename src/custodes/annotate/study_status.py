@@ -53,10 +53,9 @@ class Status(Result):
         score("cost", "expected further cost with the platform's fee", interval=True),
         score(
             "hours",
-            "expected further hours, at the rate of answers in the half hour before the last answer; null if no "
+            "expected further hours, at the rate of answers in the half hour before the last answer. Null if no "
             "answer of that half hour was used for decisions, if the current annotators cannot give all needed "
-            "answers, or if "
-            "nobody has answered for a day",
+            "answers, or if nobody has answered for a day",
             interval=True,
         ),
         score("wage", "hourly wage at the median time of an answer; null if there are too few timed answers"),

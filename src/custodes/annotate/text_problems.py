@@ -126,8 +126,8 @@ def _imbalance_problems(
     """Problem if one system of a pair has a property significantly more often than the other (exact sign test over
     common items).
 
-    The level is divided by the number of pairs and by 2 (the number of rules), so that a problem is reported in at most
-    one of twenty studies if no systems differ.
+    The level is divided by the number of pairs and by 2, the number of rules. If no systems differ, a problem is
+    therefore reported in at most one of twenty studies.
     """
     from scipy.stats import binomtest
 

@@ -68,9 +68,9 @@ def effort(
 ) -> Effort:
     """Estimate the CPU time and the memory of a question from the size of its data, without answering the question.
 
-    The estimate gives the order of magnitude. It is the sum of a constant and three terms, which are proportional to
-    the number of rows, to the product of items, aspects, resamples and raters, and to the product of items, aspects,
-    replications and pairs of systems. The time is multiplied by the relative cost of the question.
+    The estimate gives the order of magnitude. It is the sum of a constant and three terms. The terms are proportional
+    to the number of rows, to the product of items, aspects, resamples and raters, and to the product of items,
+    aspects, replications and pairs of systems. The time is multiplied by the relative cost of the question.
 
     Parameters
     ----------

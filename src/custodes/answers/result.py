@@ -218,9 +218,9 @@ class Result:
         table : str, optional
             Name of the table to write with all columns (default: all essential tables with their essential columns).
         compact : bool, default False
-            Whether to write the main table (or `table`) so that it fits into one column of a paper: at most two
-            estimates with intervals, significance letters as superscripts, and bold type only for a row that is
-            significantly the best.
+            Whether to write the main table (or `table`) so that it fits into one column of a paper. The narrow table
+            has at most two estimates with intervals, and significance letters as superscripts. Only a row that is
+            significantly the best is bold.
 
         Returns
         -------

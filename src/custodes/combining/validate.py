@@ -57,8 +57,8 @@ class Validate(Result):
         label(
             "rater",
             "combined: the combined metric; best single: the single metric that was best on the data of the fit; "
-            "best in hindsight: the single metric that is best on the given data (its agreement is overestimated, "
-            "because it is chosen by this agreement)",
+            "best in hindsight: the single metric that is best on the given data. The agreement of the last one is "
+            "overestimated, because it is chosen by this agreement",
         ),
         label("metric", "name of the metric in these data"),
         count("n", "outputs", essential=False),
@@ -86,8 +86,8 @@ class Validate(Result):
         score("gain", "objective of the combined metric minus objective of the single metric", interval=True),
         label(
             "conclusion",
-            "`gain`: the interval lies above 0; `no gain`: the interval does not lie above 0; null without an "
-            "interval, and in rows of `best in hindsight`",
+            "`gain`: the interval lies above 0; `no gain`: it does not. Null without an interval, and in rows of "
+            "`best in hindsight`",
         ),
     )
 

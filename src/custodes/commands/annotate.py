@@ -130,8 +130,11 @@ def rehearse(
     margins: Annotated[
         str | None,
         Parameter(
-            help="Margins (proportion of wins minus proportion of losses) by which careful annotators prefer each "
-            "system to the next worse system; each margin is simulated separately (default: 0,0.2)."
+            help=(
+                "Margins by which careful annotators prefer each system to the next worse system. A margin is the "
+                "proportion of wins minus the proportion of losses. Each margin is simulated separately (default: "
+                "0,0.2)."
+            )
         ),
     ] = None,
     careless: Annotated[

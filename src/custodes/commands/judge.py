@@ -214,8 +214,8 @@ def read_api_key(variable: str | None) -> str | None:
     if not api_key:
         key_variables = [variable_name for variable_name in os.environ if variable_name.endswith(("KEY", "TOKEN"))]
         raise OptionError(
-            "--key-env: no environment variable of this name is set (the name is not shown, because it may "
-            "be a key); give the name of the variable that holds the key, never the key "
+            "--key-env: no environment variable has this name. The name is not shown here, because it may be a key; "
+            "give the name of the variable that holds the key, never the key "
             f"itself{suggestion(variable, key_variables)}"
         )
     return api_key

@@ -78,10 +78,11 @@ def count_battles(
 
     Notes
     -----
-    `table` is a long table of verdicts in any dataframe that Narwhals supports: `item`, two systems (`model_a, model_b`
-    or `system_a, system_b`), `winner` or `preference`, and optionally `rater` (or `judge`), `kind`, `aspect`, `order`
-    (ab, ba) and `repeat`. Verdicts may be written with the words that `read` accepts, except words for the position on
-    the screen. The engine returns only one row for each combination of pair, rater, order and word of the verdict.
+    `table` is a long table of verdicts in any dataframe that Narwhals supports. It has `item`, two systems (`model_a,
+    model_b` or `system_a, system_b`) and `winner` or `preference`. It may also have `rater` (or `judge`), `kind`,
+    `aspect`, `order` (ab, ba) and `repeat`. Verdicts may be written with the words that `read` accepts, except words
+    for the position on the screen. The engine returns only one row for each combination of pair, rater, order and word
+    of the verdict.
 
     `human` are the annotators, whose votes are combined. The default is all raters of `kind` human; without a column of
     raters, all verdicts are attributed to one annotator. `metrics` are the metrics to count (default: all raters that
@@ -368,8 +369,9 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
 
 
 def _select_rows_to_count(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
-    """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `orientation`, which is 1 if
-    `a` is `low` and otherwise -1."""
+    """The rows to count, with the systems in alphabetical order (`low`, `high`). The column `orientation` is 1 if `a`
+    is `low` and otherwise -1.
+    """
     rater_aspect_conditions = [
         (nw.col("rater") == rater) & (nw.col("aspect") == aspect)
         for rater, aspect in interpreted_count_rows.select("rater", "aspect")

@@ -76,9 +76,9 @@ def count_pairs(
     `systems` are all systems that at least one selected rater rated. The counts of pairs without a common item are
     zero.
 
-    Polars processes the items in `batches` (default: by the number of rows), so that memory does not grow with the
-    number of items; each batch scans the table once. DuckDB scans the table once, and writes to disk if it would exceed
-    its own `memory_limit`.
+    Polars processes the items in `batches`, so that memory does not grow with the number of items. Each batch scans
+    the table once. The default number of batches depends on the number of rows. DuckDB scans the table once, and
+    writes to disk if it would exceed its own `memory_limit`.
 
     Examples
     --------

@@ -103,9 +103,9 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all
     `annotators`.
 
-    Equal scores count only if a coincidence is unlikely. A coincidence is unlikely in two cases: there are more equal
-    items than nearly equal items (items that differ in at most half of the cells), or all items occur equally often.
-    Items of one declared cluster are not a group, since a cluster is resampled as a whole.
+    Equal scores count only if a coincidence is unlikely. A coincidence is unlikely in two cases. First, there are more
+    equal items than nearly equal items (items that differ in at most half of the cells). Second, all items occur
+    equally often. Items of one declared cluster are not a group, since a cluster is resampled as a whole.
     """
     raters_except_annotators = [rater_name for rater_name in study.raters.kind if rater_name not in annotators]
     item_groups, items_with_text = _groups_by_text(study)
@@ -312,8 +312,8 @@ def items_by_annotator(
     """Items grouped by annotator, the p-value of the test of equal preferences, and the number of annotators. The last
     two values are NaN and 0 if the test is not possible or not significant.
 
-    There are no groups in four cases: there are fewer than `FEWEST_ANNOTATORS` annotators, items have more than
-    `MOST_PER_ITEM` annotators on average, a cluster of items or a group of repeated items has several annotators, or
+    There are no groups in four cases: there are fewer than `FEWEST_ANNOTATORS` annotators; items have more than
+    `MOST_PER_ITEM` annotators on average; a cluster of items or a group of repeated items has several annotators;
     there is no evidence of different preferences.
     """
     empty_result: tuple[list[tuple[str, ...]], float, int] = ([], float("nan"), 0)

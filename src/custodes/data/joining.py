@@ -22,9 +22,9 @@ LABEL = "label"
 def join(studies: Sequence[Study]) -> Study:
     """Join several studies into one study that has all rows. The overlap by item and system is checked and reported.
 
-    Raises `InputError` in three cases: two inputs with outputs have no common output and no common rater (two inputs
-    with only texts are allowed); two inputs hold the same rating or verdict; a rater is human in one input and a metric
-    in another.
+    Raises `InputError` in three cases. Two inputs with outputs have no common output and no common rater (two inputs
+    with only texts are allowed). Two inputs hold the same rating or verdict. A rater is human in one input and a
+    metric in another.
     """
     joined_study, *other_studies = _align_system_names(_name_systems(studies))
     for other_study in other_studies:

@@ -167,8 +167,9 @@ class OutcomeCounts(ReadOnlyArrays):
     system_a, system_b, metrics : tuple of str
         Labels.
     by_order : data frame or None
-        Wins, ties and losses of system_a by rater ('human': combined annotators), pair and order (1: system_a was shown
-        first, -1: system_b was shown first, 0: unknown or both). None if presentation orders are unknown.
+        Wins, ties and losses of system_a by rater, pair and order. The rater 'human' is the combined annotators. The
+        order is 1 if system_a was shown first, -1 if system_b was shown first, and 0 if it is unknown or both. None if
+        presentation orders are unknown.
     items : mapping of str to int
         Number of items in the comparisons of each rater. Raters with an unknown number are omitted.
     origin, notes

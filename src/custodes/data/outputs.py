@@ -49,10 +49,10 @@ def missing_texts_error(study: Study) -> InputError:
 class Outputs:
     """Texts and images of a study.
 
-    `texts` has one row per output: item, system, text. `sources` has one row per item: item, source, references, images
-    (paths or addresses), context (a text, or turns as a JSON list of objects with role and text), meta (a JSON object
-    as text). Missing values of `sources` are '' or []. `images` has one row per image of an output: item, system, image
-    (a path or an address).
+    `texts` has one row per output: item, system, text. `sources` has one row per item, with item, source, references,
+    images, context and meta. `images` are paths or addresses. `context` is a text, or turns as a JSON list of objects
+    with role and text. `meta` is a JSON object as text. Missing values of `sources` are '' or []. `images` has one row
+    per image of an output: item, system, image (a path or an address).
     """
 
     texts: pl.DataFrame

@@ -55,12 +55,13 @@ unknown."""
 class Preferences:
     """Verdicts of raters on pairs of outputs of one item.
 
-    `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat ('not asked': a tie of two
-    identical outputs, see `queried_verdicts`), order ('ab' or 'ba', the order in which the outputs were shown; '' if
-    unknown), preference (1: system_a better, 0: tie, -1: system_b better), the probabilities p_a, p_tie, p_b of these
-    preferences according to the rater, and the duration in seconds (null: unknown). `missing` has the queries without
-    an answer, with the columns up to order and `why` (the reason in the file, or 'empty' or 'unreadable').
-    Questions treat queries without an answer as not rated; `consistency` counts these queries.
+    `frame` has item, system_a, system_b, rater, aspect, repeat, order, preference, p_a, p_tie, p_b and the duration in
+    seconds (null: unknown). system_a precedes system_b in alphabetical order. `repeat` is 'not asked' for a tie of two
+    identical outputs (see `queried_verdicts`). `order` is 'ab' or 'ba', the order in which the outputs were shown, or
+    '' if unknown. `preference` is 1 if system_a is better, 0 for a tie, and -1 if system_b is better. p_a, p_tie and
+    p_b are the probabilities of these preferences according to the rater. `missing` has the queries without an answer,
+    with the columns up to order and `why` (the reason in the file, or 'empty' or 'unreadable'). Questions treat
+    queries without an answer as not rated; `consistency` counts these queries.
     """
 
     frame: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=SCHEMA))
@@ -218,8 +219,9 @@ class Preferences:
         Returns
         -------
         frame : data frame
-            One row per item, system_a, system_b, rater and aspect, in file order, with preference and order (1:
-            system_a was shown first, -1: system_b was shown first, 0: unknown; the mean for merged orders).
+            One row per item, system_a, system_b, rater and aspect, in file order, with preference and order. The order
+            is 1 if system_a was shown first, -1 if system_b was shown first, and 0 if it is unknown. Merged orders
+            have the mean.
         notes : list of Note
             Numbers of comparisons that were excluded or have contradictory verdicts.
         """

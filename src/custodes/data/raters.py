@@ -175,9 +175,9 @@ class Raters:
         """Fill in the values of a side table. The column `rater` of the side table may hold globs; a literal name takes
         precedence.
 
-        The columns are rater and any of kind, higher_is_better (true / false), low, high, person, date (YYYY, YYYY-MM
-        or YYYY-MM-DD), cost, cost_unit (unit of the cost), own_system (a comma list of systems or globs), signature,
-        truncated (0 to 1).
+        The columns are rater and any of kind, higher_is_better (true or false), low, high, person, date, cost,
+        cost_unit, own_system, signature and truncated (0 to 1). A date is YYYY, YYYY-MM or YYYY-MM-DD. cost_unit is
+        the unit of the cost. own_system is a comma list of systems or globs.
         """
         side_frame = to_polars(table, where=where)
         unused_column_notes = check_columns(side_frame, where=where, required=("rater",), optional=tuple(SCHEMA)[1:])
@@ -338,7 +338,8 @@ FEW_RATINGS = 20
 LEAST_OVERLAP = 0.2
 """Two raters count as using the same scale if the overlap of their ranges, divided by the union of the ranges, is at
 least this value. A rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full
-scale; MQM penalties and 0-100 direct assessments have an overlap of 0."""
+scale. MQM penalties and direct assessments from 0 to 100 have an overlap of 0.
+"""
 
 RANGE_MARGIN = 0.05
 """Proportion of scores outside declared bounds above which there is a warning."""

@@ -155,8 +155,9 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
     Parameters
     ----------
     verdicts : table
-        Columns rater, item, system_a, system_b, sign (null: unreadable or unanswered) and order (1 if system_a was
-        shown first, -1 if system_b was shown first, 0 if unknown). 'first' also needs `row`, the position in the file.
+        Columns rater, item, system_a, system_b, sign and order. The sign is null if the verdict is unreadable or
+        missing. The order is 1 if system_a was shown first, -1 if system_b was shown first, and 0 if it is unknown.
+        'first' also needs `row`, the position in the file.
     orders : {'mean', 'consistent', 'first'}
         'mean': the sign of the mean over orders, after averaging over the repeats of each order. 'consistent': the
         common verdict if all verdicts agree; other comparisons are excluded. 'first': the first verdict in the file.

@@ -144,8 +144,8 @@ class Correction(Result):
         probability("theta", "probability that p_win > p_loss", "P(A ahead)"),
         label(
             "decision",
-            "`+` if theta > 1 − gamma/2, `-` if theta < gamma/2, otherwise `=`; `=` if the note is `at the threshold`; "
-            f"null if the note is `{NO_RANDOM_PART}`",
+            "`+` if theta > 1 − gamma/2, `-` if theta < gamma/2, otherwise `=`. Also `=` if the note is `at the "
+            f"threshold`. Null if the note is `{NO_RANDOM_PART}`",
         ),
         label(
             "note",

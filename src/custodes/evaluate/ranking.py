@@ -251,10 +251,10 @@ def _errors(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the errors of decisions for the data and for B samples of resampled clusters.
 
-    Returns the proportions of `ERRORS` (1 + B, metrics, 4), the divergence (1 + B, metrics), the proportion of pairs
-    (B,) with the same human decision in the resample as in the data, and the proportion of resamples (metrics, pairs)
-    with an inversion. The last value is NaN for a pair that annotators or the metric leave undecided. With fewer than
-    two clusters, B is 0.
+    Returns four arrays: the proportions of `ERRORS` (1 + B, metrics, 4); the divergence (1 + B, metrics); the
+    proportion of pairs (B,) with the same human decision in the resample as in the data; and the proportion of
+    resamples (metrics, pairs) with an inversion. The last value is NaN for a pair that annotators or the metric leave
+    undecided. With fewer than two clusters, B is 0.
     """
     n_resamples = resamples if aspect_counts.n_clusters > 1 else 0
     resamples_and_metrics_shape = (1 + n_resamples, len(outcome_counts) - 1)

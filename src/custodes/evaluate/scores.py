@@ -49,10 +49,9 @@ class ItemScores(ReadOnlyArrays):
     """Scores of the k items that have scores.
 
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
-    k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
-    k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators
-    (None if all annotators rated the same outputs). Means over outputs are adjusted by `levels` even if `human` is not
-    adjusted.
+    k, systems) are the scores of annotators. `human` (k, systems) is their mean. `metrics` (metrics, k, systems) are
+    the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators (None if all
+    annotators rated the same outputs). Means over outputs are adjusted by `levels` even if `human` is not adjusted.
     """
 
     items: NDArray[np.int64]

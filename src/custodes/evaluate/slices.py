@@ -203,8 +203,8 @@ def slice_table(rater_column_name: str, doc: str, statistic_doc: str) -> Any:
         difference("difference", "`value` minus `other`", interval=True),
         p_value(
             "p_adjusted",
-            "p-value of a permutation test that `difference` is 0, adjusted for all rows of the aspect; null if fewer "
-            f"than {FEWEST_PARTS} items or clusters have data in the slice or in the other slices",
+            "p-value of a permutation test that `difference` is 0, adjusted for all rows of the aspect. Null if "
+            f"fewer than {FEWEST_PARTS} items or clusters have data in the slice or in the other slices",
             "p, all tested",
         ),
         label("finding", "`higher` or `lower` if `p_adjusted` is at most alpha; otherwise empty"),

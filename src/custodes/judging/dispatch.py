@@ -58,7 +58,8 @@ class Patience:
     def wait(self, n_tries: int, retry_after: float | None) -> float:
         """Seconds until the next attempt. If the server requests a pause, the wait is at least this pause. Otherwise
         the wait is uniformly distributed between 0 and the maximum ("full jitter", Brooker 2015, AWS Architecture
-        Blog), so that requests that failed at the same time are repeated at different times."""
+        Blog). Requests that failed at the same time are therefore repeated at different times.
+        """
         random_wait = random.uniform(0, min(self.longest, self.first * 2.0 ** (n_tries - 1)))
         return random_wait if retry_after is None else retry_after + min(random_wait, self.first)
 

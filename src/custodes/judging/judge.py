@@ -69,8 +69,8 @@ class Judge:
     labels : sequence of str
         Labels that a pointwise judge can give to each output and aspect, such as pass,fail (default: scores).
     combine : {'all', 'any', 'majority'} or None
-        Rule for a combined label over all aspects. The combined label is positive if all labels are positive (all), if
-        any label is positive (any), or if more than half are positive (majority).
+        Rule for a combined label over all aspects. The combined label is positive if all labels are positive (`all`),
+        if any label is positive (`any`), or if more than half of the labels are positive (`majority`).
     examples : str or (study, int)
         STUDY:K: the prompt shows human verdicts on K items of STUDY as examples; these items are not judged.
     reason : {'first', 'none'}

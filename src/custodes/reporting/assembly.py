@@ -174,13 +174,13 @@ def report(
     Notes
     -----
     All questions get the same seed and arguments, except that `check` always uses 1000 resamples. The page contains
-    `check`, `leaderboard`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, `complementarity`,
-    `ceiling` (ridge regression), `combine` for each aspect (fast methods), `correction` with the best metrics, and
-    `protocol` and `plan` with human ratings alone. Without metrics, the page contains `check`, `leaderboard`,
-    `annotators`, `protocol` and `plan`. Without human ratings, the page contains `check`, `leaderboard`, `consistency`
-    and `complementarity`. For a study of labels, and for ratings with `positive`, the page contains `check`, `rates`
-    and `annotators`. If a question cannot be answered for the study, `results` has no entry for the question, and the
-    page gives the reason.
+    `check`, `leaderboard`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, `complementarity` and
+    `ceiling` (ridge regression). It also contains `combine` for each aspect (fast methods), `correction` with the best
+    metrics, and `protocol` and `plan` with human ratings alone. Without metrics, the page contains `check`,
+    `leaderboard`, `annotators`, `protocol` and `plan`. Without human ratings, the page contains `check`,
+    `leaderboard`, `consistency` and `complementarity`. For a study of labels, and for ratings with `positive`, the
+    page contains `check`, `rates` and `annotators`. If a question cannot be answered for the study, `results` has no
+    entry for the question, and the page gives the reason.
 
     Examples
     --------

@@ -335,8 +335,8 @@ def null_effect(wins_and_losses: NDArray[Any], cluster_square_sums: NDArray[Any]
 
 
 def few_clusters(n_clusters: NDArray[Any]) -> Floats:
-    """Factor by which a variance that is estimated from C clusters (...) is multiplied, so that |z| is at most the |z|
-    that sign flips of clusters can reach.
+    """Factor by which a variance (...) that is estimated from C clusters is multiplied. With this factor, |z| is at
+    most the |z| that sign flips of clusters can reach.
 
     >>> few_clusters(np.array([6, 12, 40])).round(2).tolist()
     [1.29, 1.0, 1.0]
@@ -354,9 +354,9 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     The design effect is 1 + (k - 1) rho, at least 1. For each annotation of a pair, count the annotations of this pair
     in the same cluster, including the annotation itself; k is the mean of these counts. rho is the correlation within
     clusters, with each pair centred on its mean. One rho is estimated for all pairs of a study. Because an estimate of
-    rho from few clusters is uncertain, its standard error over clusters is added. If the n annotations of a pair have
-    fewer than `FEWEST_CLUSTERS` effective clusters (n / k), rho is 1 for this pair, so that they count as n / k
-    annotations. The design effect is exactly 1 if no two annotations of a pair share a cluster.
+    rho from few clusters is uncertain, its standard error over clusters is added. The n annotations of a pair have n /
+    k effective clusters. If this is fewer than `FEWEST_CLUSTERS`, rho is 1 for this pair, so that its annotations
+    count as n / k annotations. The design effect is exactly 1 if no two annotations of a pair share a cluster.
 
     >>> signs = np.array([[1, 1, -1, -1, 1, 1, -1, -1]])
     >>> pooled_design_effect(signs, units=np.array([0, 0, 1, 1, 2, 2, 3, 3])).tolist()

@@ -64,9 +64,9 @@ def rate_at_zero(
     """Weighted mean outcome at covariates of 0 by logistic regression, and the bounds of its Wilson interval.
 
     The Wilson interval is for the number of independent observations at covariates of 0 that would give the same
-    standard error. The computation of this number includes t^2 / 2 additional wins and t^2 / 2 additional losses at
-    covariates of 0, because the standard error would otherwise be too small if nearly all outcomes are equal. If all
-    outcomes are equal, the number is the effective number of clusters.
+    standard error. The computation includes t^2 / 2 additional wins and t^2 / 2 additional losses at covariates of 0.
+    Without them the standard error would be too small if nearly all outcomes are equal. If all outcomes are equal, the
+    number is the effective number of clusters.
 
     Parameters
     ----------

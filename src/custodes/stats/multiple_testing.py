@@ -1,7 +1,7 @@
 """Step-down tests of a family of estimates by the maximum statistic, with sign flips or resamples.
 
-The p-value and the interval of an estimate use the same draws under the hypothesis: p <= 1 - confidence if and only if
-the interval excludes 0 (if there is an interval). The estimates of a family share their draws, so their dependence is
+The p-value and the interval of an estimate use the same draws under the hypothesis. If there is an interval, p <= 1 -
+confidence exactly if the interval excludes 0. The estimates of a family share their draws, so their dependence is
 taken into account.
 """
 

@@ -84,9 +84,8 @@ def test_battles_without_an_item_have_an_item_per_row() -> None:
     study = read(pl.DataFrame({**LABELLED, "language": ["en", "en", "de"]}))
     assert study.preferences.frame["item"].to_list() == ["table/1", "table/2", "table/3"]
     assert note_messages(study)["row-is-item"] == (
-        "no column names the item, so each row is a separate item, and verdicts in different rows are never on the "
-        "same item; "
-        "if a column has the item, map it to the role item"
+        "no column names the item. Each row is therefore a separate item, and verdicts in different rows are never on "
+        "the same item; if a column has the item, map it to the role item"
     )
     with pytest.raises(InputError, match="--column item=prompt"):
         read(pl.DataFrame({**LABELLED, "prompt": ["a", "b", "c"]}))

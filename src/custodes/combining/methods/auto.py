@@ -55,7 +55,7 @@ def automatic(methods: Sequence[Method]) -> Method:
         name="auto",
         label="automatic choice",
         doc=(
-            "the better of `blend` and `half-blend` in inner folds; or another default method if it is better "
+            "the better of `blend` and `half-blend` in inner folds. Another default method is used if it is better "
             "than these two by more than four standard errors of the paired difference (*ours*)"
         ),
         family=BLEND.family,

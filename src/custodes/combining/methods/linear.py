@@ -106,10 +106,11 @@ EQUAL = Method(
 RIDGE = Method(
     name="ridge",
     label="ridge regression",
-    doc="a + Σ w·x that minimises mean squared error + penalty · Σ w² (weights per standard deviation); the target is "
-    "the ratings, or the ranks of the ratings if the objective is a rank correlation; scores are clipped at three "
-    "standard deviations; the"
-    " penalty is chosen in inner folds",
+    doc=(
+        "a + Σ w·x that minimises mean squared error + penalty · Σ w² (weights per standard deviation). The target "
+        "is the ratings, or the ranks of the ratings if the objective is a rank correlation. Scores are clipped at "
+        "three standard deviations. The penalty is chosen in inner folds"
+    ),
     family="weights",
     fit=linear,
     refits=linear,
@@ -121,8 +122,8 @@ PAIRWISE = Method(
     name="pairwise",
     label="logistic on preferences",
     doc=(
-        "a + b·Σ w·x, where w is fitted by P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) to pairs of outputs "
-        "of the same item for which annotators have a preference; the penalty is as in `ridge`"
+        "a + b·Σ w·x, where w is fitted to pairs of outputs of the same item for which annotators have a preference. "
+        "The model is P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))). The penalty is as in `ridge`"
     ),
     family="weights",
     fit=pairwise,

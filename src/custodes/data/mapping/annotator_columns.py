@@ -256,8 +256,8 @@ def with_kinds(
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The mapped table, with the kinds of raters if these follow from the name of the column of raters.
 
-    Without a column of kinds, labels in a column such as `annotator` are human
-    (except names of models), and labels in a column such as `metric` are metrics (except names such as `human`).
+    Without a column of kinds, labels in a column such as `annotator` are human, except names of models. Labels in a
+    column such as `metric` are metrics, except names such as `human`.
     """
     rater_column_name = column_of_role.get("rater", "")
     rater_role_words = set(split_name(rater_column_name)) & (PEOPLE_ROLES | METRIC_ROLES)

@@ -436,9 +436,10 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in column_names}
 
     def old_names(self, column_names: Sequence[str]) -> dict[str, str]:
-        """The old name of each column, by new name. Three kinds of columns are left out: columns that describe items
-        and are not named like a role, columns with texts, and columns that are named like a role although a different
-        column is mapped to this role."""
+        """The old name of each column, by new name. Three kinds of columns are left out. First, columns that describe
+        items and are not named like a role. Second, columns with texts. Third, columns that are named like a role
+        although a different column is mapped to this role.
+        """
         column_of_role, text_mapping = self._present_roles(column_names), self.texts(column_names)
         changed_or_dropped_names = {
             *(

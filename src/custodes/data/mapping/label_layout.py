@@ -153,9 +153,9 @@ OWN_LAYOUT = LabelLayout(
 def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared_mapping: Columns) -> LabelLayout:
     """The layout, with the columns of items, systems, clusters, reviewers and inclusion probabilities added.
 
-    If no single column identifies the rows, but item and reviewer together do, each row of a wide table is a review. If
-    rows look like reviews although a reviewer reviewed an output twice, the layout also has the reviewer, so that
-    reading the table raises an error.
+    If no single column identifies the rows, but item and reviewer together do, each row of a wide table is a review.
+    Rows may look like reviews although a reviewer reviewed an output twice. In this case the layout also has the
+    reviewer, so that reading the table raises an error.
     """
     column_of_role, assigned_columns = declared_mapping.roles, layout.assigned_columns
     free_columns = [

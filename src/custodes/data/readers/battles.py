@@ -206,8 +206,8 @@ def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str)
     ):
         return frame, []
     message = (
-        f"{where}: no column names the item, so each row is a separate item, and verdicts in different rows are "
-        "never on the same item; if a column has the item, map it to the role item"
+        f"{where}: no column names the item. Each row is therefore a separate item, and verdicts in different rows "
+        "are never on the same item; if a column has the item, map it to the role item"
     )
     return (
         frame.with_columns(item=pl.format("{}/{}", pl.lit(where), pl.int_range(1, pl.len() + 1))),

@@ -201,11 +201,11 @@ def read_orders(
     system of the second column was shown first, 0 if unknown.
 
     `verdict_table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have
-    `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the
-    names are read as the displayed order, unless the column of orders contradicts this reading. If this holds for at
-    least half of the comparisons of a rater, the names are read as the displayed order in all rows of the rater that
-    lack an order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never names of
-    systems.
+    `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders. The
+    names are then read as the displayed order, unless the column of orders contradicts this reading. If this holds for
+    at least half of the comparisons of a rater, the names are read as the displayed order in all rows of the rater
+    that lack an order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never
+    names of systems.
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
     normalised_order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")

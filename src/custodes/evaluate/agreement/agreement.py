@@ -106,9 +106,9 @@ class Agreement(Result):
         ),
         label(
             "note",
-            f"reason for caution: empty; `{AT_THRESHOLD}`: `alpha` lies within the Monte Carlo error of "
-            "`p_adjusted`, and the difference "
-            f"counts as not significant; or `{NO_INTERVAL}`: nearly all items are in few clusters",
+            f"reason for caution: empty, `{AT_THRESHOLD}` or `{NO_INTERVAL}`. `{AT_THRESHOLD}`: `alpha` lies within "
+            f"the Monte Carlo error of `p_adjusted`, and the difference counts as not significant. `{NO_INTERVAL}`: "
+            "nearly all items are in few clusters",
             essential=False,
         ),
         essential=False,

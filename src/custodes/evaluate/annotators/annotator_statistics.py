@@ -52,7 +52,7 @@ class AnnotatorTests(NamedTuple):
     careful: that agreement with the others is at least half of the agreement among the others. `untested_reason` says
     why this hypothesis is not tested. `p_chance` are p-values of the hypothesis that the annotator agrees with the
     others no more than random answers do. `p_reversed` are p-values of the hypothesis that agreement is at least that
-    of random answers; NaN if not tested, or if labels have no order.
+    of random answers. They are NaN if the hypothesis is not tested, or if labels have no order.
     """
 
     position: PositionTests

@@ -104,8 +104,9 @@ class Ceiling(Result):
         ),
         score(
             "attainable",
-            "estimated tau-b of a predictor without errors, the upper bound for `kendall`; below 1 because the mean "
-            "rating of the annotators has errors and ties; null at the system level, or if `split_half` is 0 or less",
+            "estimated tau-b of a predictor without errors, the upper bound for `kendall`. It is below 1 because the "
+            "mean rating of the annotators has errors and ties. Null at the system level, or if `split_half` is 0 or "
+            "less",
             interval=True,
         ),
     )
@@ -188,8 +189,8 @@ class Ceiling(Result):
         ),
         score(
             "removed",
-            "loss in held-out tau-b if the metric is removed from the metrics in use (if `in_use` is not "
-            "set, from all metrics); for a single metric, its tau-b; null for metrics not in use",
+            "loss in held-out tau-b if the metric is removed from the metrics in use (if `in_use` is not set, from "
+            "all metrics). For a single metric, its tau-b. Null for metrics not in use",
             "Loss if taken out",
             interval=True,
         ),

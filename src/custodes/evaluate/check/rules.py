@@ -100,9 +100,9 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     ),
     "annotators-as-metrics": (
         "warning",
-        "these raters look human but are evaluated as metrics: {raters}; if these raters are human, name them in the "
-        "option human, or declare them as human in the raters file; to ignore these raters, exclude them with the "
-        "option metrics",
+        "these raters look human but are evaluated as metrics: {raters}. If they are human, name them in the option "
+        "human, or declare them as human in the raters file; otherwise exclude them with the option metrics to "
+        "ignore them",
     ),
     "near-duplicates": ("info", "these metrics are nearly identical (correlation above {correlation}): {pairs}"),
     "mean-of-others": ("warning", "{rater!r} is the mean of the {others}"),

@@ -74,8 +74,8 @@ class Consistency(Result):
         count("n_both_orders", "comparisons with verdicts in both orders", "Both orders"),
         count(
             "n_half_answered",
-            "comparisons that were queried in both orders, but for which the rater gave a verdict in only one order; "
-            "these comparisons are excluded from statistics that combine both orders into one verdict",
+            "comparisons that were queried in both orders, but for which the rater gave a verdict in only one order. "
+            "They are excluded from statistics that combine both orders into one verdict",
             essential=False,
         ),
         share(

@@ -69,8 +69,8 @@ class Gate(Result):
         label("label", "the positive label if the statistic depends on it; otherwise null", essential=False),
         count(
             "n",
-            "number of comparisons that the annotators and the metric (with `against`: both metrics) rated; "
-            "for rules on labels, number of outputs; for a statistic of the metric alone, number of observations",
+            "number of comparisons that the annotators and the metric (with `against`: both metrics) rated. For "
+            "rules on labels, the number of outputs. For a statistic of the metric alone, the number of observations",
             "n",
         ),
         score(
@@ -91,9 +91,9 @@ class Gate(Result):
         ),
         label(
             "outcome",
-            f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: the interval lies below the threshold (the "
-            f"reverse for `<=`); otherwise `{INCONCLUSIVE}`. With a ledger, the joint outcome of all rules: `{OPEN}`, "
-            f"`{CLOSED}`, `{UNTESTED}` or `{INCONCLUSIVE}`",
+            f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: the interval lies below the threshold. "
+            f"For `<=` it is the reverse. Otherwise `{INCONCLUSIVE}`. With a ledger, the joint outcome of all rules: "
+            f"`{OPEN}`, `{CLOSED}`, `{UNTESTED}` or `{INCONCLUSIVE}`",
         ),
         label(
             "reason",

@@ -398,7 +398,8 @@ def unbalanced_order(presentation_orders: Floats, pair_codes: Ints, cluster_code
         return ""
     return (
         "annotators saw one system of a pair first more often than the other system, and the metric saw outputs in "
-        "other orders than the annotators, so the effect of the order can neither be adjusted for nor averaged out"
+        "other orders than the annotators. The effect of the order can therefore neither be adjusted for nor "
+        "averaged out"
     )
 
 

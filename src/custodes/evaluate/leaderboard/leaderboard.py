@@ -155,9 +155,8 @@ class Leaderboard(Result):
         ),
         p_value(
             "p_direct",
-            "p-value of the test that both systems win equally often in the comparisons between the two "
-            "systems (exact binomial test, Holm over the pairs); null if the number of comparisons "
-            "depended on outcomes",
+            "p-value of the test that both systems win equally often in the comparisons between them (exact binomial "
+            "test, Holm over the pairs). Null if the number of comparisons depended on outcomes",
             essential=False,
         ),
         p_value(
@@ -169,9 +168,9 @@ class Leaderboard(Result):
         count(
             "more_comparisons",
             "number of further comparisons (ties included), each in a new cluster, that give the joint test 50 % "
-            "power if the true difference equals the observed difference. Null if the pair is "
-            f"decided or not tested, if the data would have to grow by a factor above {MOST_GAIN:.0f}, if a cluster "
-            f"has several comparisons of the pair, or if there are more than {MOST_PAIRS:,} pairs",
+            "power if the true difference equals the observed difference. Null for four reasons: the pair is "
+            f"decided or not tested; the data would have to grow by a factor above {MOST_GAIN:.0f}; a cluster has "
+            f"several comparisons of the pair; there are more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,
@@ -212,8 +211,8 @@ class Leaderboard(Result):
         label("successor", "the system that leads after the smallest set of comparisons is removed (see `removals`)"),
         count(
             "removals",
-            "number of comparisons in the smallest set found whose removal changes the leader; null if the data do not "
-            f"bound the strength of the leader, or if there are more than {MOST_PAIRS:,} pairs",
+            "number of comparisons in the smallest set found whose removal changes the leader. Null if the data do "
+            f"not bound the strength of the leader, or if there are more than {MOST_PAIRS:,} pairs",
         ),
         essential=False,
     )
@@ -265,12 +264,12 @@ class Leaderboard(Result):
         share(
             "saving",
             "proportion of human comparisons that the metric replaces: 1 - variance of strengths with correction / "
-            "variance without correction; null if a strength is not finite without the correction",
+            "variance without correction. Null if a strength is not finite without the correction",
         ),
         p_value(
             "p_random",
             "p-value of the test that the human comparisons are a random part of all comparisons, as the correction "
-            "assumes; null if the study drew the human comparisons at random, or if their probabilities are known",
+            "assumes. Null if the study drew the human comparisons at random, or if their probabilities are known",
             "p, random part",
         ),
         label("reason", "why there is no correction; otherwise empty"),

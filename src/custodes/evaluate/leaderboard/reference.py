@@ -62,8 +62,9 @@ def _reference(verdict_rows: pl.DataFrame) -> str | None:
 
 
 def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study: Study) -> pl.DataFrame:
-    """Return a row per verdict with system, cluster, weight, `won` (1, .5 or 0), `graded` (probability of winning) and
-    `longer` (length minus length of the reference, in characters)."""
+    """Return a row per verdict with system, cluster, weight, `won`, `graded` and `longer`. `won` is 1, .5 or 0.
+    `graded` is the probability of winning. `longer` is the length minus the length of the reference, in characters.
+    """
     is_system_a_expression = pl.col("system_b") == reference_system
     item_table = study.items.item_rows(verdict_rows["item"])
     cluster_series, weight_series = item_table["cluster"], item_table["weight"].fill_null(1.0)

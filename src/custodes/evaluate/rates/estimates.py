@@ -162,7 +162,7 @@ class JudgeRates:
         Number of outputs whose rate is estimated, and number of these outputs with a human label.
     n_both_labels, n_unjudged, n_left_out : int
         Number of outputs with both labels; number of outputs without a label of the judge that are included in `n`;
-        number of outputs without a label of the judge that are not included in `n`.
+        number of such outputs that are not included in `n`.
     rarer : float
         Number of human labels with the less frequent label.
     judge_n, human_n : float

@@ -137,15 +137,15 @@ class Rates(Result):
         ),
         p_value(
             "p_tpr",
-            "p-value of the test of equal TPR, adjusted for all metrics, pairs and both error rates (Bonferroni); null "
-            "if a system has fewer than 10 human labels that are positive",
+            "p-value of the test of equal TPR, adjusted for all metrics, pairs and both error rates (Bonferroni). "
+            "Null if a system has fewer than 10 human labels that are positive",
             "p of TPR",
             essential=False,
         ),
         p_value(
             "p_tnr",
-            "p-value of the test of equal TNR, adjusted for all metrics, pairs and both error rates (Bonferroni); null "
-            "if a system has fewer than 10 human labels that are negative",
+            "p-value of the test of equal TNR, adjusted for all metrics, pairs and both error rates (Bonferroni). "
+            "Null if a system has fewer than 10 human labels that are negative",
             "p of TNR",
             essential=False,
         ),

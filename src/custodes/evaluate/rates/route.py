@@ -64,9 +64,9 @@ class Route(Result):
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
         score(
             "e_value",
-            "with `threshold`: largest value of an e-process (evidence that may be read after each label) that the "
-            "disagreement exceeds the acceptable value, from the human labels of accepted judgements in the order of "
-            "the rows",
+            "with `threshold`: largest value of an e-process for the hypothesis that the disagreement exceeds the "
+            "acceptable value. An e-process is evidence that may be read after each label. It uses the human labels "
+            "of accepted judgements in the order of the rows",
         ),
         flag(
             "alarm",
@@ -90,8 +90,11 @@ class Route(Result):
 @question(
     "custodes route labels.csv --disagreement 0.1 --table outputs -o routed.csv",
     metric="Name of the judge whose labels may be accepted (default: the only metric that gives labels).",
-    signal="Measure of the judge's confidence: a metric with scores, a column, repeats (agreement of repeated labels) "
-    "or judges (agreement of judges); default: the first available.",
+    signal=(
+        "Measure of the judge's confidence: a metric with scores, a column, `repeats` or `judges`. `repeats` is the "
+        "agreement of repeated labels, and `judges` is the agreement of judges. The default is the first available "
+        "measure."
+    ),
     disagreement="Largest acceptable disagreement of accepted judgements with human labels.",
     threshold="Accept judgements of at least this confidence, and test whether their disagreement with human labels "
     "rises above the acceptable disagreement (default: search for a threshold).",

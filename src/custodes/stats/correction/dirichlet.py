@@ -107,7 +107,7 @@ def _margin_quantile(tables: Floats, probability: float, mean: Floats, sd: Float
 def _margin_distribution(tables: Floats, margin: Floats) -> tuple[Floats, Floats]:
     """Return P(p_win - p_loss <= x) and the density at x, for tables (n, 3) and x (n,).
 
-    With w wins, t ties and l losses, p_win - p_loss = u (2 b - 1), where u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and b ~
+    With w wins, t ties and l losses, p_win - p_loss = u (2 b - 1). Here u = 1 - p_tie ~ Beta(w + l + 2, t + 1) and b ~
     Beta(w + 1, l + 1) are independent. The integral is computed only over u > |x|, because for u < |x| the conditional
     probability is 0 or 1.
     """

@@ -125,8 +125,8 @@ def margin_of(outcome_counts: NDArray[Any]) -> Floats:
 class PairItems:
     """Input of an estimator that uses all pairs of systems jointly.
 
-    `human` (..., pairs, items) holds the human preferences 1, 0, -1 or `ABSENT`, `systems` (pairs, 2) the two systems
-    of each pair, and `units` (items,) the cluster of each item.
+    `human` (..., pairs, items) holds the human preferences 1, 0, -1 or `ABSENT`. `systems` (pairs, 2) holds the two
+    systems of each pair. `units` (items,) holds the cluster of each item.
     """
 
     human: NDArray[np.int8]

@@ -15,8 +15,9 @@ _NOISE = 1e-12  # smaller variances of the labels -1, 0, 1 are rounding errors
 
 
 def ppi_margin(counts: Counts) -> tuple[Floats, Floats, Floats]:
-    """Return the PPI++ estimate of the margin for tables (...), not clipped to [-1, 1], its standard error, and the
-    degrees of freedom of its t quantiles (inf: normal), all (...).
+    """Return the PPI++ estimate of the margin for tables (...), its standard error, and the degrees of freedom of its
+    t quantiles, all (...). The estimate is not clipped to [-1, 1]. Infinite degrees of freedom mean the normal
+    distribution.
 
     Labels are +1, 0, -1. The metric's labels of all items predict the human labels with the power-tuning weight lambda,
     and the paired items correct the bias of this prediction (rectifier). Without metric-only items, the estimate is the

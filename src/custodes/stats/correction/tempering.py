@@ -87,9 +87,9 @@ def agreement(draws: Floats) -> tuple[float, float]:
 class Populations:
     """Populations of draws for one table.
 
-    `at` (4, 3, populations, size) are the log probabilities of q and of each nu[., r], `p` (3, populations, size) the
-    human probabilities, `log_weights` (populations, size) the log ratios of posterior and proposal, and `log_evidence`
-    (populations,) the log evidence.
+    `at` (4, 3, populations, size) are the log probabilities of q and of each nu[., r]. `p` (3, populations, size) are
+    the human probabilities. `log_weights` (populations, size) are the log ratios of posterior and proposal.
+    `log_evidence` (populations,) is the log evidence.
     """
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
@@ -193,9 +193,9 @@ class Populations:
 def class_pseudo_counts(counts: Counts) -> Floats:
     """Return the pseudo-counts (..., 3, 1) of the human classes in the proposal.
 
-    The effective number of draws is reliable if the fourth moment of the weights is finite. The fourth moment is finite
-    if 9 c < n + 4 h + 4, where c is the pseudo-count, n the number of paired items of the class, and h the number of
-    items of the class with only human ratings. The result is nearly the largest such c, and at most 1.
+    The effective number of draws is reliable if the fourth moment of the weights is finite. The fourth moment is
+    finite if 9 c < n + 4 h + 4. Here c is the pseudo-count, n the number of paired items of the class, and h the
+    number of items of the class with only human ratings. The result is nearly the largest such c, and at most 1.
     """
     weighted_n_items = counts.paired.sum(axis=-1) + 4 * counts.human_only
     return np.asarray(np.minimum((weighted_n_items + 3.5) / 9, 1.0)[..., np.newaxis])

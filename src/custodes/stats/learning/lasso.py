@@ -1,7 +1,7 @@
 """Lasso path: weights of columns at each penalty, and held-out errors.
 
 The path is computed here for two reasons. On HANNA with 197 columns, scikit-learn's coordinate descent takes 5 to 80
-times as long, which adds one to two minutes to `ceiling`. scikit-learn's least-angle regression stops too early on some
+times as long and adds one to two minutes to `ceiling`. scikit-learn's least-angle regression stops too early on some
 folds, so that the errors differ in the third digit.
 """
 

@@ -51,8 +51,8 @@ def pair_sums(
     Returns
     -------
     :
-        The sums (q, rows) of each of the rows over its pairs with all outputs; the sums (q, n) of each output over its
-        pairs with the rows; and the sums (labels, q, rows) of each of the rows over the outputs with the same label.
+        The sums (q, rows) of each row over its pairs with all outputs; the sums (q, n) of each output over its pairs
+        with the rows; and the sums (labels, q, rows) of each row over the outputs with the same label.
 
     Examples
     --------

@@ -2,9 +2,9 @@
 
 Columns are standardised on the training part: they are clipped at three standard deviations, and missing values are
 replaced by the mean. The sweep operator (Beaton 1964) is applied to the products of columns. The operator gives the
-weights of the columns in the model, and the change of all weights if a column is added or removed. scikit-learn's
-SequentialFeatureSelector refits every candidate in every fold: for the nested path of one aspect of HANNA, it takes
-four minutes instead of one second.
+weights of the columns in the model. It also gives the change of all weights if a column is added or removed.
+scikit-learn's SequentialFeatureSelector refits every candidate in every fold. For the nested path of one aspect of
+HANNA, it takes four minutes instead of one second.
 """
 
 from __future__ import annotations

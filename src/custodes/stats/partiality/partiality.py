@@ -4,8 +4,8 @@ The score of a fair metric depends only on the quality of an output, through one
 that wrote the output. If the metric's system means are plotted over the human means, the points then lie on one curve.
 A system above the curve of the other systems is favoured, and a system below this curve is disfavoured.
 
-A distance from the curve can have four other causes: errors of human means, curvature of the link, favoritism for
-another system, and misfit of fair systems to a quadratic curve (because of another link, or other distributions of
+A distance from the curve can have four other causes: errors of human means; curvature of the link; favoritism for
+another system; fair systems that do not follow a quadratic curve (because of another link, or other distributions of
 quality). The misfit is estimated from the remaining systems. A system is flagged only if its distance is larger than
 expected of a fair system. Error rates are in docs/explanation/statistics/favoritism-and-partiality.md.
 """

@@ -55,8 +55,8 @@ test for eight systems."""
 class Effects(NamedTuple):
     """Two-way fit (item + system).
 
-    `effects` (..., systems) are the system effects, `residuals` (..., items, systems) the residuals, and `influence`
-    (..., items, systems) the contributions of each item to the errors of the system effects.
+    `effects` (..., systems) are the system effects. `residuals` (..., items, systems) are the residuals. `influence`
+    (..., items, systems) are the contributions of each item to the errors of the system effects.
     """
 
     effects: Floats

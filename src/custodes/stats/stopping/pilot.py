@@ -150,8 +150,8 @@ def _logits(
 def overlap(systems: Ints, unit: Ints, residuals: Floats, second_system_sign: int) -> float:
     """Return the variance inflation of system effects relative to independent annotations; it is at least 1.
 
-    For each annotation, `systems` (n, 2) are its two systems, `unit` (n,) the cluster of its item, `residuals` (n,) the
-    residual, and `second_system_sign` the sign of the second system in the model.
+    For each annotation, `systems` (n, 2) are its two systems, `unit` (n,) is the cluster of its item, and `residuals`
+    (n,) is the residual. `second_system_sign` is the sign of the second system in the model.
     """
     cell_codes = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
     _, cell_of_entry = np.unique(cell_codes, return_inverse=True)

@@ -45,8 +45,9 @@ def analyse_tables(
     items: PairItems | None,
     is_analysed_pair: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
-    """Analyse tables and return three arrays. The arrays are the decisions 1, 0 or -1 (...), whether more annotations
-    are needed (...), and the outcome proportions (..., 3), which are NaN if the estimator gives only a margin.
+    """Analyse tables and return three arrays. The decisions are 1, 0 or -1 (...). The second array says whether more
+    annotations are needed (...). The third has the outcome proportions (..., 3), which are NaN if the estimator gives
+    only a margin.
 
     `n_at_last_analysis` (...) is the number of annotations of each table at its last interim analysis. `items` are all
     annotations, and `is_analysed_pair` is a mask of the pairs to analyse. An estimator that needs items gets `items`.

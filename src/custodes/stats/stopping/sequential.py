@@ -201,9 +201,9 @@ def predictive_probability(
 ) -> Floats:
     """Return the probability (...) that an undecided pair will be decided at its last analysis.
 
-    `margin` and `sd` (...) are the current margin and its standard error, `information_share` (...) is the current
-    number of annotations as a proportion of the number at the last analysis, and `bound` is the |z| that the last
-    analysis requires. The probability is a normal approximation: the standard error at the last analysis will be sd *
+    `margin` and `sd` (...) are the current margin and its standard error. `information_share` (...) is the current
+    number of annotations as a proportion of the number at the last analysis. `bound` is the |z| that the last analysis
+    requires. The probability is a normal approximation: the standard error at the last analysis will be sd *
     sqrt(share), and the margin at the last analysis varies around the current margin with the remaining variance. At a
     share of 1, the probability is 0 or 1.
 

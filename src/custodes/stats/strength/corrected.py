@@ -168,8 +168,8 @@ def _control_weights(scores: Any, control_scores: Any, inverse_information: Floa
     """Return the weight (units,), from 0 to 1, of the control variate for each unit.
 
     `scores` and `control_scores` (units, p) are sparse; `inverse_information` has shape (systems, p). The weight
-    minimises the variance of the strengths in the remaining folds of units. The weight is multiplied by 1 - 1 / t^2 (at
-    least 0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
+    minimises the variance of the strengths in the remaining folds of units. The weight is multiplied by 1 - 1 / t^2
+    (at least 0), where t is the weight divided by its standard error. An uninformative metric is therefore not used.
     """
     n_units = scores.shape[0]
     inverse_information_gram = inverse_information.T @ inverse_information

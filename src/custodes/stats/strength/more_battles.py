@@ -30,10 +30,10 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
     pairs. Only battles of the pair are added, each in a new cluster. More clusters give more degrees of freedom. The
-    result is NaN for decided pairs, for pairs that need more than `MOST_GAIN` times their present information, and for
-    pairs with a system whose strength is finite only because of a penalty. The result is also NaN for pairs with
-    several battles in one cluster, because the similarity of these battles is not known well enough. All results are
-    NaN without resamples, with more than `MOST_PAIRS` pairs, or with too few clusters for a test.
+    result is NaN for decided pairs and for pairs that need more than `MOST_GAIN` times their present information. It
+    is also NaN for pairs with a system whose strength is finite only because of a penalty. The result is also NaN for
+    pairs with several battles in one cluster, because the similarity of these battles is not known well enough. All
+    results are NaN without resamples, with more than `MOST_PAIRS` pairs, or with too few clusters for a test.
     """
     from scipy.sparse import diags_array
     from scipy.special import expit, ndtr, stdtrit

@@ -34,9 +34,9 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
 
     The comparisons with the largest influence on the difference between the leader and a candidate are removed in
     steps. Each step removes half of the number that a linear approximation requires, or half of all comparisons that
-    favour the leader if even their sum is too small, and then the model is refitted. The true minimum may be lower than
-    the number found. The result is None if the leader's strength is finite only because of a penalty, if the leader's
-    component has no other system, or if there are more than `MOST_PAIRS` pairs.
+    favour the leader if even their sum is too small, and then the model is refitted. The true minimum may be lower
+    than the number found. The result is None in three cases. The leader's strength is finite only because of a
+    penalty, the leader's component has no other system, or there are more than `MOST_PAIRS` pairs.
 
     References
     ----------
