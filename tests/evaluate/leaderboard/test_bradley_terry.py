@@ -38,7 +38,8 @@ def test_orders_are_unbalanced_by_a_chi_squared_test_over_clusters() -> None:
     found = []
     expected = (
         "annotators saw one system of a pair first more often than the other system, and the metric saw outputs in "
-        "other orders than the annotators. The effect of the order can therefore neither be adjusted for nor averaged out"
+        "other orders than the annotators. The effect of the order can therefore neither be adjusted for nor averaged "
+        "out"
     )
     for seed in range(60):
         rng = np.random.default_rng(seed)
