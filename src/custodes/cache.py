@@ -147,12 +147,12 @@ class Cache(AbstractContextManager["Cache"]):
             connection.execute("INSERT OR IGNORE INTO reply VALUES (?, ?)", (key, reply))
             connection.execute("INSERT OR IGNORE INTO request VALUES (?, ?)", (key, request))
 
-    def _rows(self, table: str, keys: Sequence[str]) -> list[Any]:
+    def _rows(self, table_name: str, keys: Sequence[str]) -> list[Any]:
         if not self._exists():
             return []
         with self._transaction() as connection:
             return connection.execute(
-                f"SELECT * FROM {table} WHERE key IN (SELECT value FROM json_each(?))", [json.dumps(sorted(keys))]
+                f"SELECT * FROM {table_name} WHERE key IN (SELECT value FROM json_each(?))", [json.dumps(sorted(keys))]
             ).fetchall()
 
     def __exit__(self, *error: object) -> None:

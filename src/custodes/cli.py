@@ -134,10 +134,10 @@ def _replace_stream_dashes(argv: Sequence[str]) -> list[str]:
     After `-o`, the stream is standard output, otherwise standard input. The argument is replaced because the parser
     would read `-` as an option."""
     arguments = [re.sub("^(-o|--output)=-$", rf"\1={STANDARD_OUTPUT}", argument) for argument in argv]
-    for position, argument in enumerate(argv):
+    for argument_index, argument in enumerate(argv):
         if argument == "-":
-            is_output = position > 0 and argv[position - 1] in ("-o", "--output")
-            arguments[position] = STANDARD_OUTPUT if is_output else STANDARD_INPUT
+            is_output = argument_index > 0 and argv[argument_index - 1] in ("-o", "--output")
+            arguments[argument_index] = STANDARD_OUTPUT if is_output else STANDARD_INPUT
     return arguments
 
 

@@ -189,13 +189,16 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
         )
         if requirement.name == NAME or not is_required_with_extra or (is_required_without_extra and extra):
             continue
-        version = next((distribution.version for distribution in metadata.distributions(name=requirement.name)), None)
+        installed_version = next(
+            (distribution.version for distribution in metadata.distributions(name=requirement.name)), None
+        )
         package_rows.append(
             {
                 "package": requirement.name,
                 "needed": str(requirement.specifier) or "any",
-                "version": version,
-                "fits": version is not None and requirement.specifier.contains(version, prereleases=True),
+                "version": installed_version,
+                "fits": installed_version is not None
+                and requirement.specifier.contains(installed_version, prereleases=True),
             }
         )
     return package_rows

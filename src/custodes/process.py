@@ -102,13 +102,13 @@ def _call_allocator(function: str, *numbers: int) -> None:
         getattr(ctypes.CDLL(None), function)(*numbers)
 
 
-def allow_open_files(number: int) -> None:
+def allow_open_files(max_open_files: int) -> None:
     """Raise the limit of open files and connections to this number, or as far as the system allows."""
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
         import resource
 
         soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-        new_limit = number if hard_limit == resource.RLIM_INFINITY else min(number, hard_limit)
+        new_limit = max_open_files if hard_limit == resource.RLIM_INFINITY else min(max_open_files, hard_limit)
         if soft_limit != resource.RLIM_INFINITY and soft_limit < new_limit:
             resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
 

@@ -100,7 +100,9 @@ def effort(
     """
     check_one_of("question", question, PASSES)
     options = options or {}
-    draws_of_option = {option_name: int(options.get(option_name) or 0) for option_name in ("resamples", "replications")}
+    n_draws_of_option = {
+        option_name: int(options.get(option_name) or 0) for option_name in ("resamples", "replications")
+    }
     size_of_dimension, n_rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
     if isinstance(study, OutcomeCounts):
         size_of_dimension |= {"systems": len(study.systems), "metrics": len(set(study.raters) - {HUMAN})}
@@ -111,24 +113,24 @@ def effort(
         study = study.select(**selection, one_side=True)
         n_rows = study.ratings.frame.height + study.preferences.frame.height
         labels_by_dimension = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
-        n_labels = [len(labels) for labels in labels_by_dimension]
-        size_of_dimension = dict(zip(size_of_dimension, n_labels, strict=True))
+        label_counts = [len(labels) for labels in labels_by_dimension]
+        size_of_dimension = dict(zip(size_of_dimension, label_counts, strict=True))
     n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
     n_draws = (
-        draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
-        + REPLAY * draws_of_option["replications"] * n_pairs
+        n_draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
+        + REPLAY * n_draws_of_option["replications"] * n_pairs
     ) * (max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"]))
     cpu_seconds, megabytes = (
         fixed_cost + cost_per_row * n_rows + cost_per_draw * n_draws
         for fixed_cost, cost_per_row, cost_per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
-    if draws_of_option["resamples"]:
+    if n_draws_of_option["resamples"]:
         megabytes = max(
-            megabytes, 8e-6 * count_resample_values(draws_of_option["resamples"], size_of_dimension["items"] / 8)
+            megabytes, 8e-6 * count_resample_values(n_draws_of_option["resamples"], size_of_dimension["items"] / 8)
         )
     return Effort(
         question=question,
         seconds=cpu_seconds * PASSES[question],
         megabytes=megabytes,
-        sizes=size_of_dimension | draws_of_option,
+        sizes=size_of_dimension | n_draws_of_option,
     )

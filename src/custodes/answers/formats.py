@@ -66,12 +66,12 @@ def markdown(views: Iterable[View]) -> str:
 
 
 def _markdown_table(view: View) -> str:
-    cells_of_rows = [
+    row_cell_tuples = [
         tuple(map(_escape_markdown, view.labels)),
         tuple("---:" if is_number_column else "---" for is_number_column in view.numeric),
         *_bold(view, _escape_markdown, "**{}**"),
     ]
-    row_texts = [f"| {' | '.join(cells_of_row)} |" for cells_of_row in cells_of_rows if cells_of_row]
+    row_texts = [f"| {' | '.join(row_cells)} |" for row_cells in row_cell_tuples if row_cells]
     title_text = f"**{_escape_markdown(view.title)}**\n"
     return "\n".join(filter(None, [title_text, *row_texts, view.more and f"\n{_escape_markdown(view.more)}"]))
 
@@ -83,9 +83,9 @@ def latex(views: Iterable[View]) -> str:
 
 def _latex_table(view: View) -> str:
     row_texts = [
-        _latex_row(cells_of_row)
-        for cells_of_row in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
-        if cells_of_row
+        _latex_row(row_cells)
+        for row_cells in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
+        if row_cells
     ]
     column_formats = "".join("r" if is_number_column else "l" for is_number_column in view.numeric)
     return "\n".join(
@@ -147,12 +147,12 @@ def page(title: str, body: str) -> str:
 def _bold(view: View, escape_cell: Callable[[str], str], bold_format: str) -> Iterator[tuple[str, ...]]:
     """The rows of a view, with each cell converted by `escape_cell`, and the best values in the format
     `bold_format`."""
-    for row_index, cells_of_row in enumerate(view.rows):
+    for row_index, row_cells in enumerate(view.rows):
         yield tuple(
             bold_format.format(escape_cell(cell_text))
             if (row_index, column_index) in view.best
             else escape_cell(cell_text)
-            for column_index, cell_text in enumerate(cells_of_row)
+            for column_index, cell_text in enumerate(row_cells)
         )
 
 
@@ -278,12 +278,12 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
     is_long_column = [
         any(len(str(label_text)) > LONG_TEXT for label_text in table_rows[column.name]) for column in label_columns
     ]
-    column_formats = "".join(r"p{.75\columnwidth}" if is_long else "l" for is_long in is_long_column)
+    column_formats_text = "".join(r"p{.75\columnwidth}" if is_long else "l" for is_long in is_long_column)
     return "\n".join(
         [
             *comment_lines,
             r"{\small\setlength{\tabcolsep}{4pt}%",
-            rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
+            rf"\begin{{tabular}}{{@{{}}{column_formats_text}{'r' * len(estimate_columns)}@{{}}}}",
             r"\toprule",
             *body_lines,
             r"\bottomrule",

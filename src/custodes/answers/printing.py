@@ -63,13 +63,13 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
     """A view as one table, or as several tables if one is too wide. Each table begins with the label columns."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
-    cell_rows = [[escape_controls(cell) for cell in cells_of_row] for cells_of_row in view.rows]
+    cell_rows = [[escape_controls(cell) for cell in row_cells] for row_cells in view.rows]
     column_headers = [
         column_name.replace("_", "\n").replace(" (", "\n(") if len(column_name) > LONG_HEADER else column_name
         for column_name in map(escape_controls, view.header)
     ]
     column_widths = [
-        max(map(cell_len, [*header.split("\n"), *(cells_of_row[column_position] for cells_of_row in cell_rows)])) + GAP
+        max(map(cell_len, [*header.split("\n"), *(row_cells[column_position] for row_cells in cell_rows)])) + GAP
         for column_position, header in enumerate(column_headers)
     ]
     n_label_columns = list(view.numeric).index(True) if True in view.numeric else len(column_headers)
@@ -94,8 +94,8 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
                 justify="right" if view.numeric[column_position] else "left",
                 overflow="fold",
             )
-        for cells_of_row in cell_rows:
-            console_table.add_row(*(Text(cells_of_row[column_position]) for column_position in column_indices))
+        for row_cells in cell_rows:
+            console_table.add_row(*(Text(row_cells[column_position]) for column_position in column_indices))
         yield from (console_table, Text(""))
     if view.more:
         yield Text("\n".join([*map(escape_controls, view.more.splitlines()), ""]), style="dim")

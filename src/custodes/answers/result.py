@@ -194,13 +194,15 @@ class Result:
         }
 
     @classmethod
-    def from_parts(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:
+    def from_parts(
+        cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **other_fields: Any
+    ) -> Self:
         """The result with the concatenated tables of all parts, and with each note once."""
         joined_frame_of_table: dict[str, Any] = {
             table_name: pl.concat([frame_of_table[table_name] for frame_of_table in parts])
             for table_name in cls.table_declarations()
         }
-        return cls(notes=tuple(dict.fromkeys(notes)), **joined_frame_of_table, **more)
+        return cls(notes=tuple(dict.fromkeys(notes)), **joined_frame_of_table, **other_fields)
 
     def to_markdown(self, table: str | None = None) -> str:
         """The essential tables (or the named table with all columns) in Markdown.

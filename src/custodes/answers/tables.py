@@ -253,9 +253,9 @@ class Table:
         return next(column for column in self.columns if column.name == name)
 
 
-def table(doc: str, *columns: Column, **more: Any) -> Any:
-    """Declare a field of a result as a table. `more` has values of fields of `Table`."""
-    return field(metadata={TABLE: Table(doc=doc, columns=columns, **more)})
+def table(doc: str, *columns: Column, **other_fields: Any) -> Any:
+    """Declare a field of a result as a table. `other_fields` has values of fields of `Table`."""
+    return field(metadata={TABLE: Table(doc=doc, columns=columns, **other_fields)})
 
 
 def _single(value_or_values: Any) -> bool:

@@ -264,13 +264,14 @@ def letter_ranges(row_letters: str | None) -> str:
     number_prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
     alphabet_positions = [ord(letter[0]) - ord("a") + 26 * int(letter[1:] or 0) for letter in letters]
     # In a run of consecutive letters, the position in the alphabet minus the position in the text is constant.
-    runs = [
+    letter_runs = [
         [letters[index] for index in run_indices]
         for _, run_indices in groupby(range(len(letters)), key=lambda index: alphabet_positions[index] - index)
     ]
-    has_range = any(len(run_letters) >= 4 for run_letters in runs)
+    has_range = any(len(run_letters) >= 4 for run_letters in letter_runs)
     run_texts = [
-        f"{run_letters[0]}–{run_letters[-1]}" if len(run_letters) >= 4 else "".join(run_letters) for run_letters in runs
+        f"{run_letters[0]}–{run_letters[-1]}" if len(run_letters) >= 4 else "".join(run_letters)
+        for run_letters in letter_runs
     ]
     return number_prefix + (" " if has_range else "").join(run_texts)
 

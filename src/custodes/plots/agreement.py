@@ -86,11 +86,13 @@ def agreement_intervals(
     'Kendall τ-b within items (fluency)'
     """
     statistic_label = STATISTICS[check_one_of("agreement_intervals: statistic", statistic, STATISTICS)].label
-    rows, aspect = select_rows(add_chance_levels(result.metrics, result.standing), "agreement_intervals", aspect=aspect)
+    metric_rows, aspect = select_rows(
+        add_chance_levels(result.metrics, result.standing), "agreement_intervals", aspect=aspect
+    )
     return theme.apply_theme(
         intervals(
             theme.embed_rows(
-                rows.select(
+                metric_rows.select(
                     "metric",
                     value=statistic,
                     **{

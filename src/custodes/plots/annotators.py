@@ -56,22 +56,26 @@ def annotator_competence(
     >>> annotator_competence(cu.annotators(made.study, resamples=20)).to_dict()["title"]
     'Competence of annotators'
     """
-    rows = (
+    annotator_rows = (
         result.annotators.drop_nulls("competence")
         .with_columns(flag_names=pl.col("flags").list.join(", "))
         .drop("flags")
     )
-    if rows.is_empty():
+    if annotator_rows.is_empty():
         raise OptionError(
             "annotator_competence: no annotator has an estimate of competence; see the notes and the column reason"
         )
-    rows, answer_type, aspect = select_rows(
-        rows, "annotator_competence", answer_type=answer_type or rows["answer_type"][0], aspect=aspect
+    annotator_rows, answer_type, aspect = select_rows(
+        annotator_rows,
+        "annotator_competence",
+        answer_type=answer_type or annotator_rows["answer_type"][0],
+        aspect=aspect,
     )
     return theme.apply_theme(
         _competence(
-            theme.embed_rows(rows),
-            n_omitted_annotators=result.annotators.filter(answer_type=answer_type, aspect=aspect).height - rows.height,
+            theme.embed_rows(annotator_rows),
+            n_omitted_annotators=result.annotators.filter(answer_type=answer_type, aspect=aspect).height
+            - annotator_rows.height,
         ),
         title=title_with_aspect("Competence of annotators", aspect),
         width=width,

@@ -256,7 +256,7 @@ def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) 
     colour_channel = alt.Color("rater:N", legend=None)
     tooltips = theme.column_tooltips(Ceiling.table_declarations()["lasso"], "rater", "alpha", "weight")
     line_chart, label_chart = (
-        alt.Chart(theme.embed_rows(rows)) for rows in (lasso_rows, _labelled_path_ends(lasso_rows))
+        alt.Chart(theme.embed_rows(chart_rows)) for chart_rows in (lasso_rows, _labelled_path_ends(lasso_rows))
     )
     is_metric_expression, is_human_expression = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
     label_channels = {"x": alt.value("width"), "y": alt.Y("label_y:Q"), "text": alt.Text("rater:N")}

@@ -52,7 +52,10 @@ def draw_selection(
     The title may contain the selected values, as in 'Calibration of {rater}'; the aspect or target is appended.
     `size` has the width or the height of the chart.
     """
-    rows, *values = select_rows(frame, function_name, **value_of_column)
-    selection = dict(zip(value_of_column, values, strict=True))
-    full_title = title_with_aspect(title.format_map(selection), selection.get("aspect") or selection.get("target", ""))
-    return theme.apply_theme(draw(theme.embed_rows(rows)), title=full_title, **(size or {}))
+    selected_rows, *selected_values = select_rows(frame, function_name, **value_of_column)
+    selected_value_of_column = dict(zip(value_of_column, selected_values, strict=True))
+    full_title = title_with_aspect(
+        title.format_map(selected_value_of_column),
+        selected_value_of_column.get("aspect") or selected_value_of_column.get("target", ""),
+    )
+    return theme.apply_theme(draw(theme.embed_rows(selected_rows)), title=full_title, **(size or {}))

@@ -147,12 +147,12 @@ def combination_weights(
     >>> combination_weights(made).to_dict()["title"]
     'Weights of the combined metric (fluency)'
     """
-    rows, target = select_rows(result.weights, "combination_weights", target=target)
-    rows = weight_rows(rows)
+    metric_weight_rows, target = select_rows(result.weights, "combination_weights", target=target)
+    metric_weight_rows = weight_rows(metric_weight_rows)
     return theme.apply_theme(
         weights(
-            theme.embed_rows(rows),
-            has_intervals=rows["low"].count() > 0,
+            theme.embed_rows(metric_weight_rows),
+            has_intervals=metric_weight_rows["low"].count() > 0,
             axis_title=(IMPORTANCE if METHODS[result.model.method].family == "importances" else WEIGHT),
         ),
         title=title_with_aspect("Weights of the combined metric", target),
@@ -196,11 +196,11 @@ def weights(data: Any, *, has_intervals: bool, axis_title: str = WEIGHT) -> Any:
 def weight_rows(table: pl.DataFrame) -> pl.DataFrame:
     """The largest weights of each target, and one row for all smaller weights. The columns are target, metric, value,
     low, high, place and rest; rest is a text on the size of the smaller weights."""
-    rows = table.select(
+    renamed_rows = table.select(
         *("target", "metric"), value="weight", low="weight_low", high="weight_high", rest=pl.lit(None, pl.String)
     )
-    shown_and_other_rows = [rows.head(0)]
-    for (target,), target_rows in rows.group_by("target", maintain_order=True):
+    shown_and_other_rows = [renamed_rows.head(0)]
+    for (target,), target_rows in renamed_rows.group_by("target", maintain_order=True):
         ordered_rows = target_rows.sort(pl.col("value").abs(), descending=True, maintain_order=True)
         shown_rows = ordered_rows.filter(pl.col("value") != 0).head(MOST)
         omitted_abs_weights = ordered_rows["value"].slice(shown_rows.height).abs()

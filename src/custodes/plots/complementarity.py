@@ -273,16 +273,16 @@ def judges_map(
     >>> judges_map(result).to_dict()["title"]
     'Map of the raters'
     """
-    rows = result.coordinates.drop_nulls("x")
-    if rows.is_empty():
+    coordinate_rows = result.coordinates.drop_nulls("x")
+    if coordinate_rows.is_empty():
         raise InputError(
             "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates; see the "
             "table left_out of the result"
         )
     named_raters = [named] if isinstance(named, str) else list(named)
     for rater_name in named_raters:
-        select_rows(rows, "judges_map", rater=rater_name)
-    point_coordinates = rows.select("x", "y").to_numpy()
+        select_rows(coordinate_rows, "judges_map", rater=rater_name)
+    point_coordinates = coordinate_rows.select("x", "y").to_numpy()
     min_coordinates, max_coordinates = point_coordinates.min(axis=0), point_coordinates.max(axis=0)
     units_per_pixel = (max_coordinates - min_coordinates).max() / (width - 2 * MARGIN) or 1.0
     plot_size = np.array([width, max(width / 3, (max_coordinates - min_coordinates)[1] / units_per_pixel + 2 * MARGIN)])
@@ -307,11 +307,11 @@ def judges_map(
     )
     base_chart = alt.Chart(
         theme.embed_rows(
-            rows.with_columns(
+            coordinate_rows.with_columns(
                 **labels.columns(
                     (point_coordinates - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
-                    rows["rater"].to_list(),
-                    _raters_to_label(result, rows, named_raters),
+                    coordinate_rows["rater"].to_list(),
+                    _raters_to_label(result, coordinate_rows, named_raters),
                     height=plot_size[1],
                     width=width,
                 )
@@ -332,7 +332,7 @@ def judges_map(
     )
     metric_chart, human_chart = (point_chart.transform_filter(f"datum.kind === '{kind}'") for kind in KINDS[::-1])
     metric_mark_options: dict[str, Any] = (
-        {"opacity": 0.85, "size": 70} if rows.height <= NAMED else {"opacity": 0.6, "size": 40}
+        {"opacity": 0.85, "size": 70} if coordinate_rows.height <= NAMED else {"opacity": 0.6, "size": 40}
     )
     return theme.apply_theme(
         alt.layer(
@@ -347,16 +347,16 @@ def judges_map(
     )
 
 
-def _raters_to_label(result: Complementarity, rows: pl.DataFrame, named_raters: Sequence[str]) -> list[int]:
+def _raters_to_label(result: Complementarity, coordinate_rows: pl.DataFrame, named_raters: Sequence[str]) -> list[int]:
     """Row numbers of the raters to label: all raters if there are few. Otherwise, human raters are labelled, and
     metrics that are named, extreme, or closest to human raters."""
-    if rows.height <= NAMED:
-        return list(range(rows.height))
-    rater_names, is_metric_row = rows["rater"].to_list(), rows["kind"].to_numpy() == "metric"
+    if coordinate_rows.height <= NAMED:
+        return list(range(coordinate_rows.height))
+    rater_names, is_metric_row = coordinate_rows["rater"].to_list(), coordinate_rows["kind"].to_numpy() == "metric"
     metric_rows = result.raters.filter(pl.col("rater").is_in(rater_names), kind="metric").drop_nulls("with_humans")
     closest_metric_names = metric_rows.sort("with_humans", maintain_order=True)["rater"].head(NEAREST)
     x_extreme_indices, y_extreme_indices = (
-        labels.extremes(np.where(is_metric_row, rows[axis].to_numpy(), np.nan), 1) for axis in "xy"
+        labels.extremes(np.where(is_metric_row, coordinate_rows[axis].to_numpy(), np.nan), 1) for axis in "xy"
     )
     return list(
         dict.fromkeys(

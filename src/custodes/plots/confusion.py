@@ -60,13 +60,13 @@ def confusion_matrix(
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = confusion_matrix(result, "judge", "Aster", "Fir", aspect="fluency")
     """
-    rows, aspect, metric = select_rows(result.pairs, "confusion_matrix", aspect=aspect, metric=metric)
-    rows = rows.select("system_a", "system_b", *CELLS)
-    rows_of_both_orders = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
-    system_names = rows_of_both_orders["system_a"].unique(maintain_order=True).to_list()
+    metric_pair_rows, aspect, metric = select_rows(result.pairs, "confusion_matrix", aspect=aspect, metric=metric)
+    metric_pair_rows = metric_pair_rows.select("system_a", "system_b", *CELLS)
+    both_order_rows = pl.concat([metric_pair_rows, metric_pair_rows.rename(_TURNED).select(metric_pair_rows.columns)])
+    system_names = both_order_rows["system_a"].unique(maintain_order=True).to_list()
     for system_name in (system_a, system_b):
         check_one_of("confusion_matrix: system", system_name, system_names)
-    pair_rows = rows_of_both_orders.filter(system_a=system_a, system_b=system_b)
+    pair_rows = both_order_rows.filter(system_a=system_a, system_b=system_b)
     if not pair_rows.height:
         raise OptionError(
             f"confusion_matrix: {system_a!r} and {system_b!r} are not a pair of systems in the result; give a "

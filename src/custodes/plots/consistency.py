@@ -69,13 +69,17 @@ def judge_faults(
     >>> judge_faults(made).to_dict()["title"]
     'First-position margin, in points'
     """
-    rows = result.findings.filter(pl.col("estimate").is_not_null())
-    if rows.is_empty():
+    finding_rows = result.findings.filter(pl.col("estimate").is_not_null())
+    if finding_rows.is_empty():
         raise OptionError("judge_faults: no test has an estimate; see the column reason of the table findings")
-    rows, kind, aspect = select_rows(rows, "judge_faults", kind=kind or rows["kind"][0], aspect=aspect)
+    finding_rows, kind, aspect = select_rows(
+        finding_rows, "judge_faults", kind=kind or finding_rows["kind"][0], aspect=aspect
+    )
     axis_title = AXES.get(kind, FAILURES)
     return theme.apply_theme(
-        faults(theme.embed_rows(rows), axis_title=axis_title), title=title_with_aspect(axis_title, aspect), width=width
+        faults(theme.embed_rows(finding_rows), axis_title=axis_title),
+        title=title_with_aspect(axis_title, aspect),
+        width=width,
     )
 
 

@@ -72,11 +72,11 @@ def correction_margins(
     >>> len(correction_margins(result, "learned").to_dict()["layer"])
     7
     """
-    rows, aspect, metric = select_rows(
+    pair_rows, aspect, metric = select_rows(
         margin_rows(result, estimator=estimator), "correction_margins", aspect=aspect, metric=metric
     )
     return theme.apply_theme(
-        margins(theme.embed_rows(rows)),
+        margins(theme.embed_rows(pair_rows)),
         width=width,
         title=title_with_aspect(f"Margins by human ratings and {metric}", aspect),
     )
@@ -92,18 +92,16 @@ def margin_rows(result: Correction, *, estimator: str | None = None) -> pl.DataF
         estimator = next(
             (pair_estimator for pair_estimator in result.pairs["estimator"] if pair_estimator not in BESIDE), BESIDE[-1]
         )
-    rows: pl.DataFrame = select_rows(result.pairs, "correction_margins", estimator=estimator)[0]
+    estimator_rows: pl.DataFrame = select_rows(result.pairs, "correction_margins", estimator=estimator)[0]
     for estimator_name in BESIDE:
-        columns_of_estimator = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
-            f"_{estimator_name}"
-        )
-        rows = rows.join(
-            result.pairs.filter(estimator=estimator_name).select(*KEYS, columns_of_estimator),
+        estimator_columns = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(f"_{estimator_name}")
+        estimator_rows = estimator_rows.join(
+            result.pairs.filter(estimator=estimator_name).select(*KEYS, estimator_columns),
             on=KEYS,
             how="left",
             maintain_order="left",
         )
-    return rows.with_columns(
+    return estimator_rows.with_columns(
         pair=pl.format("{} – {}", "system_a", "system_b"),
         changed=pl.when(pl.col("decision") != pl.col("decision_naive")).then(pl.lit(CHANGED)),
     )

@@ -253,9 +253,9 @@ def favoritism_and_accuracy(
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = favoritism_and_accuracy(result, aspect="fluency")
     """
-    rows, aspect = select_rows(result.metrics, "favoritism_and_accuracy", aspect=aspect)
+    metric_rows, aspect = select_rows(result.metrics, "favoritism_and_accuracy", aspect=aspect)
     return theme.apply_theme(
-        accuracy_scatter(theme.embed_rows(point_rows(rows, {}, width=width))),
+        accuracy_scatter(theme.embed_rows(point_rows(metric_rows, {}, width=width))),
         title=title_with_aspect("Favoritism and accuracy", aspect),
         width=width,
     )
@@ -269,11 +269,11 @@ def point_rows(
     If there are few metrics, all are labelled. Otherwise the extremes of both axes and the named metrics (by
     aspect) are labelled. `width` is the argument of `labels.columns`.
     """
-    defined_metrics = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
+    defined_metric_rows = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
     aspect_tables = [
-        defined_metrics.head(0).with_columns(pl.lit(None).alias(column_name) for column_name in labels.COLUMNS)
+        defined_metric_rows.head(0).with_columns(pl.lit(None).alias(column_name) for column_name in labels.COLUMNS)
     ]
-    for (aspect,), aspect_rows in defined_metrics.group_by("aspect", maintain_order=True):
+    for (aspect,), aspect_rows in defined_metric_rows.group_by("aspect", maintain_order=True):
         sample_accuracies, mean_abs_favi_scores = (
             aspect_rows[column_name].to_numpy() for column_name in ("sample_accuracy", "mean_abs_favi")
         )

@@ -49,12 +49,12 @@ def favoritism_of_pairs(
     >>> len(favoritism_of_pairs(result, aspect="fluency").to_dict()["vconcat"])
     2
     """
-    rows, aspect = select_rows(result.pairs, "favoritism_of_pairs", aspect=aspect)
+    aspect_pair_rows, aspect = select_rows(result.pairs, "favoritism_of_pairs", aspect=aspect)
     correlation_text_of_accuracy = {
         row["accuracy"]: "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
         for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
     }
-    pair_rows = rows.drop_nulls(["favi", "sign_agrees"]).select(
+    pair_rows = aspect_pair_rows.drop_nulls(["favi", "sign_agrees"]).select(
         *("metric", "system_a", "system_b", "favi", "sample_accuracy"),
         size=pl.col("favi").abs(),
         signs=pl.when("sign_agrees").then(pl.lit("same")).otherwise(pl.lit("opposite")),

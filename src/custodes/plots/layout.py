@@ -46,20 +46,25 @@ def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]
         [node for node, node_layer in enumerate(layer_of_node_or_bend) if node_layer == layer_index]
         for layer_index in range(max(layer_of_node_or_bend, default=-1) + 1)
     ]
-    lower_neighbours, upper_neighbours = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    lower_neighbours_of_node, upper_neighbours_of_node = (
+        defaultdict[int, list[int]](list),
+        defaultdict[int, list[int]](list),
+    )
     for node_chain in node_chains:
         for upper_node, lower_node in pairwise(node_chain):
-            lower_neighbours[upper_node].append(lower_node)
-            upper_neighbours[lower_node].append(upper_node)
+            lower_neighbours_of_node[upper_node].append(lower_node)
+            upper_neighbours_of_node[lower_node].append(upper_node)
     x_of_node: dict[int, float] = {}
     for layer_nodes in nodes_of_layer:
         x_of_node |= _centred_positions(layer_nodes, n_nodes)
     for sweep_index in range(SWEEPS):
         is_downward = sweep_index % 2 == 0
-        neighbours = upper_neighbours if is_downward else lower_neighbours
+        neighbours_of_node = upper_neighbours_of_node if is_downward else lower_neighbours_of_node
         for layer_nodes in nodes_of_layer if is_downward else reversed(nodes_of_layer):
             # A node without neighbours keeps its position.
-            layer_nodes.sort(key=lambda node: np.mean([x_of_node[other] for other in neighbours[node] or [node]]))
+            layer_nodes.sort(
+                key=lambda node: np.mean([x_of_node[neighbour] for neighbour in neighbours_of_node[node] or [node]])
+            )
             x_of_node |= _centred_positions(layer_nodes, n_nodes)
     return Layout(
         x=np.array([x_of_node[node] for node in range(n_nodes)], dtype=np.float64),

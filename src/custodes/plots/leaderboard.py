@@ -67,17 +67,17 @@ def leaderboard_strengths(
     >>> leaderboard_strengths(result).to_dict()["title"]
     'Strengths (fluency)'
     """
-    rows, aspect = select_rows(
+    system_rows, aspect = select_rows(
         main_rows(result, result.systems) if rater is None else result.systems, "leaderboard_strengths", aspect=aspect
     )
     if rater is not None:
-        rows = pl.concat(
+        system_rows = pl.concat(
             [
-                select_rows(rows, "leaderboard_strengths", rater=rater_name)[0]
+                select_rows(system_rows, "leaderboard_strengths", rater=rater_name)[0]
                 for rater_name in ([rater] if isinstance(rater, str) else rater)
             ]
         )
-    rater_names = rows["rater"].unique(maintain_order=True).to_list()
+    rater_names = system_rows["rater"].unique(maintain_order=True).to_list()
 
     def draw(panel_rows: pl.DataFrame, **properties: Any) -> Any:
         return strengths(theme.embed_rows(panel_rows), raters=rater_names, value=value).properties(
@@ -85,11 +85,11 @@ def leaderboard_strengths(
         )
 
     panel_charts = [
-        draw(rows.filter(part=component_number), title=f"{PART} {component_number}")
-        for component_number in panels(rows)
+        draw(system_rows.filter(part=component_number), title=f"{PART} {component_number}")
+        for component_number in panels(system_rows)
     ]
     return theme.apply_theme(
-        alt.vconcat(*panel_charts) if len(panel_charts) > 1 else draw(rows),
+        alt.vconcat(*panel_charts) if len(panel_charts) > 1 else draw(system_rows),
         title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect),
     )
 
@@ -190,10 +190,12 @@ def win_rate_map(result: Leaderboard, *, rater: str | None = None, aspect: str |
     >>> len(win_rate_map(result).to_dict()["layer"])
     2
     """
-    rows, aspect = select_rows(result.pairs, "win_rate_map", aspect=aspect)
-    rows, rater = select_rows(rows, "win_rate_map", rater=rater or rows["rater"][0])
+    pair_rows, aspect = select_rows(result.pairs, "win_rate_map", aspect=aspect)
+    pair_rows, rater = select_rows(pair_rows, "win_rate_map", rater=rater or pair_rows["rater"][0])
     return theme.apply_theme(
-        heat_map(theme.embed_rows(rows), n_systems=pl.concat([rows["system_a"], rows["system_b"]]).n_unique()),
+        heat_map(
+            theme.embed_rows(pair_rows), n_systems=pl.concat([pair_rows["system_a"], pair_rows["system_b"]]).n_unique()
+        ),
         title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect),
     )
 

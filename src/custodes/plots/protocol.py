@@ -57,11 +57,11 @@ def budget_curve(result: Protocol, *, aspect: str | None = None, width: int = th
     >>> len(budget_curve(result).to_dict()["vconcat"])
     2
     """
-    rows, aspect = select_rows(result.curve, "budget_curve", aspect=aspect)
-    data = theme.embed_rows(rows)
+    curve_rows, aspect = select_rows(result.curve, "budget_curve", aspect=aspect)
+    data = theme.embed_rows(curve_rows)
     return theme.apply_theme(
         alt.vconcat(
-            *[curve(data, measure, line_labels=line_names(rows)).properties(width=width) for measure in MEASURES]
+            *[curve(data, measure, line_labels=line_names(curve_rows)).properties(width=width) for measure in MEASURES]
         ),
         title=title_with_aspect("Decisions by number of annotations", aspect),
     )
@@ -104,9 +104,9 @@ def annotations_and_kld(
     >>> annotations_and_kld(result).to_dict()["title"]
     'Annotations and divergence (fluency)'
     """
-    rows, aspect = select_rows(result.protocol, "annotations_and_kld", aspect=aspect)
+    protocol_rows, aspect = select_rows(result.protocol, "annotations_and_kld", aspect=aspect)
     is_naive = pl.col("estimator") == NAIVE.name
-    point_rows = rows.filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0)).select(
+    point_rows = protocol_rows.filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0)).select(
         pl.col("metric").replace(NONE, ALONE),
         "kld_mode",
         share=pl.when(is_naive).then(0.0).otherwise("share"),

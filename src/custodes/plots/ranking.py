@@ -89,11 +89,11 @@ def ranking_graphs(
     >>> len(chart.to_dict()["hconcat"])
     2
     """
-    decisions_of_aspect, aspect = select_rows(result.decisions, "ranking_graphs", aspect=aspect)
-    select_rows(decisions_of_aspect.with_columns(metric="rater"), "ranking_graphs", metric=metric)
-    chart_rows, draw, size_options = graph_rows(decisions_of_aspect), picture, {"width": (width - 30) // 2}
-    if has_too_many_systems(decisions_of_aspect):
-        chart_rows, draw, size_options = table_rows(decisions_of_aspect), table, {}
+    aspect_decision_rows, aspect = select_rows(result.decisions, "ranking_graphs", aspect=aspect)
+    select_rows(aspect_decision_rows.with_columns(metric="rater"), "ranking_graphs", metric=metric)
+    chart_rows, draw, size_options = graph_rows(aspect_decision_rows), picture, {"width": (width - 30) // 2}
+    if has_too_many_systems(aspect_decision_rows):
+        chart_rows, draw, size_options = table_rows(aspect_decision_rows), table, {}
     return theme.apply_theme(
         alt.hconcat(
             *[
@@ -117,16 +117,16 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     Systems are ordered by wins minus losses by human ratings, then by name.
     """
     human_rows = decisions.filter(rater=HUMAN)
-    sign = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
+    sign_expression = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
     system_points = (
         pl.concat(
-            human_rows.select("aspect", system=column_name, points=side_sign * sign)
+            human_rows.select("aspect", system=column_name, points=side_sign * sign_expression)
             for column_name, side_sign in (("system_a", 1), ("system_b", -1))
         )
         .group_by("aspect", "system")
         .sum()
     )
-    rank_rows = system_points.sort("aspect", -pl.col("points"), "system").select(
+    human_rank_rows = system_points.sort("aspect", -pl.col("points"), "system").select(
         "aspect", "system", place=pl.int_range(pl.len()).over("aspect")
     )
     agreement_expression = (
@@ -146,14 +146,14 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     )
     for side in ("a", "b"):
         decision_rows = decision_rows.join(
-            rank_rows.rename({"system": f"system_{side}", "place": f"place_{side}"}),
+            human_rank_rows.rename({"system": f"system_{side}", "place": f"place_{side}"}),
             on=["aspect", f"system_{side}"],
             how="left",
             maintain_order="left",
         )
     return decision_rows.select(
         *("aspect", "rater", "system_a", "system_b", "decision"),
-        pl.col("place_a", "place_b").fill_null(rank_rows.height),
+        pl.col("place_a", "place_b").fill_null(human_rank_rows.height),
         reading=agreement_expression,
     )
 
@@ -239,7 +239,7 @@ def _graph(
             human_win_matrix[np.ix_(members_of_node[first_node], members_of_node[second_node])].any()
             for first_node, second_node in ((winner, loser), (loser, winner))
         )
-        reading = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
+        edge_reading = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
         line_label = f"{node_labels[winner]} > {node_labels[loser]}"
         line_y_positions = [
             node_y_positions[winner],
@@ -247,7 +247,7 @@ def _graph(
             node_y_positions[loser],
         ]
         for point_index, ((x, _), y) in enumerate(zip(line_points, line_y_positions, strict=True)):
-            yield ("edge", "", line_label, reading, x / half_width, float(y), float(point_index))
+            yield ("edge", "", line_label, edge_reading, x / half_width, float(y), float(point_index))
 
 
 def picture(data: Any) -> Any:

@@ -49,11 +49,11 @@ def rates(result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_W
     >>> rates(result).to_dict()["title"]
     'Rate of >=4 (fluency)'
     """
-    rows, aspect = select_rows(result.rates, "rates", aspect=aspect)
+    rate_rows, aspect = select_rows(result.rates, "rates", aspect=aspect)
     return theme.apply_theme(
-        rate_dots(theme.embed_rows(rates_by_source(rows))),
+        rate_dots(theme.embed_rows(rates_by_source(rate_rows))),
         title=title_with_aspect(
-            (f"Rate of {rows['label'][0]}" if rows["label"].n_unique() == 1 else "Rate of each label"), aspect
+            (f"Rate of {rate_rows['label'][0]}" if rate_rows["label"].n_unique() == 1 else "Rate of each label"), aspect
         ),
         width=width,
     )
@@ -147,10 +147,12 @@ def error_rates_by_slice(
     """
     if result.slices.is_empty():
         raise OptionError("error_rates_by_slice: the result has no slices; compute it with by=COLUMN")
-    rows, aspect, metric = select_rows(result.slices, "error_rates_by_slice", aspect=aspect, metric=metric)
+    slice_rows, aspect, metric = select_rows(result.slices, "error_rates_by_slice", aspect=aspect, metric=metric)
     return theme.apply_theme(
         slice_dots(
-            theme.embed_rows(_repeat_rows(rows, TPR_AND_TNR, "aspect", "metric", "slice").rename({"name": "measure"}))
+            theme.embed_rows(
+                _repeat_rows(slice_rows, TPR_AND_TNR, "aspect", "metric", "slice").rename({"name": "measure"})
+            )
         ),
         title=title_with_aspect(f"TPR and TNR of {metric} by slice", aspect),
         width=width,

@@ -54,9 +54,9 @@ def trade_off_curve(result: Combine, *, target: str | None = None, width: int = 
     """
     if result.trade_off.is_empty():
         raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
-    rows, target = select_rows(result.trade_off, "trade_off_curve", target=target)
+    penalty_rows, target = select_rows(result.trade_off, "trade_off_curve", target=target)
     return theme.apply_theme(
-        trade_off(theme.embed_rows(trade_off_rows(rows)), objective=result.model.objective),
+        trade_off(theme.embed_rows(trade_off_rows(penalty_rows)), objective=result.model.objective),
         title=title_with_aspect("Agreement by largest partiality", target),
         width=width,
     )

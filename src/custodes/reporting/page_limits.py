@@ -85,12 +85,12 @@ class PageLimits:
 
     def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
-        limit_texts = {
+        n_omitted_of_limit_text = {
             f"pairs of the {len(self.systems)} leading systems (of {self.n_systems})": self.n_systems
             - len(self.systems),
             f"the {len(self.metrics)} leading metrics (of {self.n_metrics})": len(self.without),
         }
-        limits_text = " and ".join(text for text, n_omitted in limit_texts.items() if n_omitted)
+        limits_text = " and ".join(text for text, n_omitted in n_omitted_of_limit_text.items() if n_omitted)
         return limits_text and (
             "To keep the page small enough for a browser, the tables and figures below are limited to "
             f"{limits_text}. Notes refer to all systems and metrics. For the complete tables, run the same command "
@@ -102,15 +102,15 @@ def _leading_labels(results: Mapping[str, Result], question: str, table_name: st
     """Labels of systems or metrics, from one column of one table, ordered by their best rank in any aspect."""
     if question not in results:
         return ()
-    rows = results[question].to_frame(table_name)
-    if "rater" in rows.columns:
-        rows = rows.filter(rater=HUMAN).sort("rank", nulls_last=True, maintain_order=True)
+    question_rows = results[question].to_frame(table_name)
+    if "rater" in question_rows.columns:
+        question_rows = question_rows.filter(rater=HUMAN).sort("rank", nulls_last=True, maintain_order=True)
     labels_by_aspect: Sequence[Sequence[str]] = [
-        aspect_rows[column_name].to_list() for _, aspect_rows in rows.group_by("aspect", maintain_order=True)
+        aspect_rows[column_name].to_list() for _, aspect_rows in question_rows.group_by("aspect", maintain_order=True)
     ]
     return tuple(
         dict.fromkeys(
-            label for labels_of_rank in zip_longest(*labels_by_aspect) for label in labels_of_rank if label is not None
+            label for rank_labels in zip_longest(*labels_by_aspect) for label in rank_labels if label is not None
         )
     )
 

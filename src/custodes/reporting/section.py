@@ -198,10 +198,10 @@ class Context:
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order of the study; there are none in a study with annotators only."""
-        rows = self.first_table("agreement.metrics", "rates.judges", "leaderboard.systems")
-        if "metric" not in rows.columns and self.has_people:
+        rater_rows = self.first_table("agreement.metrics", "rates.judges", "leaderboard.systems")
+        if "metric" not in rater_rows.columns and self.has_people:
             return ()
-        return tuple(rows["metric" if "metric" in rows.columns else "rater"].unique(maintain_order=True))
+        return tuple(rater_rows["metric" if "metric" in rater_rows.columns else "rater"].unique(maintain_order=True))
 
     @cached_property
     def has_people(self) -> bool:
@@ -226,11 +226,11 @@ class Context:
 
         Without such a recommendation, this is the best metric of the first aspect.
         """
-        best_of_first_aspect = self.best.get(self.aspects[0], "")
+        first_aspect_metric = self.best.get(self.aspects[0], "")
         if len(self.aspects) < 2 or not self.best:
-            return best_of_first_aspect
-        results_of_aspects = [AspectResults((self.whole or self).results, aspect) for aspect in self.aspects]
-        return candidate(results_of_aspects) or best_of_first_aspect
+            return first_aspect_metric
+        aspect_results_list = [AspectResults((self.whole or self).results, aspect) for aspect in self.aspects]
+        return candidate(aspect_results_list) or first_aspect_metric
 
     @cached_property
     def leaders(self) -> dict[str, list[str]]:

@@ -130,17 +130,17 @@ def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple
 
 def _cell(row: Mapping[str, Any], column: Column, digits: int) -> dict[str, Any]:
     """The text of a cell, and the value by which the page sorts it."""
-    value = row[column.name]
-    if value is None:
+    cell_value = row[column.name]
+    if cell_value is None:
         return {"text": UNDEFINED if column.is_number else "", "value": ""}
     if column.kind in TEXT_OF_KIND:
-        text = TEXT_OF_KIND[column.kind](value)
-        return {"text": text, "value": value if column.kind in ("letters", "p") else text}
+        cell_text = TEXT_OF_KIND[column.kind](cell_value)
+        return {"text": cell_text, "value": cell_value if column.kind in ("letters", "p") else cell_text}
     format_number = {"percent": percent, "int": _format_whole_number}.get(SHOWN[column.kind], number)
-    text = estimate_text(value, *column.bounds(row), digits=digits, write=format_number)
+    cell_text = estimate_text(cell_value, *column.bounds(row), digits=digits, write=format_number)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        text += f" ± {format_number(sd, digits=digits)}"
-    return {"text": text, "value": value}
+        cell_text += f" ± {format_number(sd, digits=digits)}"
+    return {"text": cell_text, "value": cell_value}
 
 
 def _format_whole_number(value: float | None, *, digits: int = 0) -> str:

@@ -70,20 +70,20 @@ def last_interim_analyses(study: Study) -> pl.DataFrame:
         .group_by("system_a", "system_b")
         .agg(pl.col("refused").sum())
     )
-    rows = last_looks(study.looks).rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
+    analysis_rows = last_looks(study.looks).rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
     for joined_rows in (current_margin_rows, refusal_count_rows):
-        rows = rows.join(joined_rows, on=["system_a", "system_b"], how="left", maintain_order="left")
-    net_wins, n_refused = pl.col("wins") - pl.col("losses"), pl.col("refused")
-    return rows.with_columns(
-        n_refused.fill_null(0).cast(pl.Int64),
+        analysis_rows = analysis_rows.join(joined_rows, on=["system_a", "system_b"], how="left", maintain_order="left")
+    net_wins_expression, n_refused_expression = pl.col("wins") - pl.col("losses"), pl.col("refused")
+    return analysis_rows.with_columns(
+        n_refused_expression.fill_null(0).cast(pl.Int64),
         said=pl.when(pl.col("decision") > 0)
         .then("system_a")
         .when(pl.col("decision") < 0)
         .then("system_b")
         .otherwise(pl.lit("=")),
     ).with_columns(
-        least=(net_wins - n_refused) / (pl.col("n") + n_refused),
-        most=(net_wins + n_refused) / (pl.col("n") + n_refused),
+        least=(net_wins_expression - n_refused_expression) / (pl.col("n") + n_refused_expression),
+        most=(net_wins_expression + n_refused_expression) / (pl.col("n") + n_refused_expression),
     )
 
 
@@ -93,8 +93,8 @@ def looks_sentences(look_rows: pl.DataFrame) -> list[str]:
     if decided_rows.is_empty():
         return []
     is_unsupported_now = pl.col("margin_now").fill_null(0) * pl.col("decision") <= 0
-    margin_if_refusals_oppose = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
-    is_uncertain = (margin_if_refusals_oppose * pl.col("decision") <= 0) & (pl.col("refused") > 0)
+    opposed_margin_expression = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
+    is_uncertain = (opposed_margin_expression * pl.col("decision") <= 0) & (pl.col("refused") > 0)
     sentences = [INFLATED]
     for is_affected, sentence_start in (
         (
@@ -144,9 +144,9 @@ def _remove_file_name(file_names: Sequence[str], message: str) -> str:
 
 def _build(context: Context) -> Mapping[str, Any]:
     study = context.study.select(**selection_arguments(context.options), one_side=True)
-    rows = context.table("annotators.annotators")
+    annotator_rows = context.table("annotators.annotators")
     # A slot, which several annotators share, is tested only for a reversed scale. Empty flags would look like a pass.
-    has_flags = rows["is_person"].any() or rows["flags"].list.len().sum()
+    has_flags = annotator_rows["is_person"].any() or annotator_rows["flags"].list.len().sum()
     html_tables = [
         result_table_html(
             context,
@@ -158,9 +158,9 @@ def _build(context: Context) -> Mapping[str, Any]:
     ]
     look_rows = last_interim_analyses(study)
     if look_rows.height:
-        columns = [column for column in LOOKS if column.name != "refused" or look_rows["refused"].sum()]
+        look_columns = [column for column in LOOKS if column.name != "refused" or look_rows["refused"].sum()]
         html_tables.append(
-            table_html(look_rows, columns, id="annotators-looks-table", caption="Interim analyses", by=None)
+            table_html(look_rows, look_columns, id="annotators-looks-table", caption="Interim analyses", by=None)
         )
     file_names = study.name.split(" + ")
     sentences = [sentence(_remove_file_name(file_names, note.message)) for note in study.notes if note.rule in REPORTED]

@@ -147,7 +147,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 def _predictions(result: Ceiling) -> pl.DataFrame:
     """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words."""
     prediction_rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
-    predictions_and_bounds = pl.concat(
+    prediction_and_bound_rows = pl.concat(
         [
             prediction_rows,
             *[
@@ -168,7 +168,7 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
             for target_rank, target in enumerate(prediction_rows["target"].unique(maintain_order=True))
         }
     )
-    return predictions_and_bounds.sort(target_rank_expression, "order", maintain_order=True)
+    return prediction_and_bound_rows.sort(target_rank_expression, "order", maintain_order=True)
 
 
 def sentences(result: Ceiling) -> list[str]:
@@ -178,8 +178,8 @@ def sentences(result: Ceiling) -> list[str]:
         gap_rows = result.gaps.filter(features_a=features, features_b="metrics").drop_nulls("difference_low")
         is_better, is_worse = pl.col("difference_low") > 0, pl.col("difference_high") < 0
         sentence_texts += [
-            f"{text}: {_join_differences(gap_rows.filter(condition))}."
-            for text, condition in ((better_text, is_better), (worse_text, is_worse))
+            f"{sentence_start}: {_join_differences(gap_rows.filter(condition))}."
+            for sentence_start, condition in ((better_text, is_better), (worse_text, is_worse))
             if gap_rows.filter(condition).height
         ]
         if inconclusive_targets := gap_rows.filter(~is_better & ~is_worse)["target"].to_list():
@@ -245,30 +245,31 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
     """For each aspect, a text on the agreement of predictions from all metrics and the bound of a perfect predictor."""
     bound_row_of_aspect = {row["target"]: row for row in result.annotators.iter_rows(named=True)}
     row_of_aspect_and_features = {
-        (row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)
+        (prediction_row["target"], prediction_row["features"]): prediction_row
+        for prediction_row in result.prediction.iter_rows(named=True)
     }
     aspects_and_texts = []
-    for row in result.prediction.filter(features="metrics").drop_nulls("kendall").iter_rows(named=True):
-        aspect = row["target"]
-        text = (
+    for metric_row in result.prediction.filter(features="metrics").drop_nulls("kendall").iter_rows(named=True):
+        aspect = metric_row["target"]
+        aspect_text = (
             f"{f'On {aspect}, all' if aspect else 'All'} metrics together predict human ratings with τ-b "
-            f"{estimate_with_interval(row, 'kendall')} over held-out outputs."
+            f"{estimate_with_interval(metric_row, 'kendall')} over held-out outputs."
         )
         bound_row = bound_row_of_aspect.get(aspect, {"attainable": None, "split_half": None})
         if bound_row["attainable"] is None:
             if bound_row["split_half"] is not None and bound_row["split_half"] <= 0:
-                text += (
+                aspect_text += (
                     " Two halves of the annotators do not agree with each other, so it cannot be estimated how well "
                     "a perfect predictor would agree with the annotators."
                 )
-        elif _is_above_bound(row, bound_row):
-            text += (
+        elif _is_above_bound(metric_row, bound_row):
+            aspect_text += (
                 f" This τ-b exceeds {estimate_with_interval(bound_row, 'attainable')}, the bound of a perfect "
                 f"predictor if the errors of the {bound_row['annotators']} annotators are independent. So the errors "
                 "are not independent, and the bound cannot be estimated."
             )
         else:
-            text += (
+            aspect_text += (
                 f" A perfect predictor could reach τ-b {estimate_with_interval(bound_row, 'attainable')} if the errors "
                 f"of the {bound_row['annotators']} annotators are independent."
             )
@@ -276,13 +277,15 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
                 _is_above_bound(row_of_aspect_and_features.get((aspect, features)), bound_row)
                 for features in ("humans", "both")
             ):
-                text += (
+                aspect_text += (
                     " Predictions that use the other human aspects exceed this bound. So the errors are not "
                     "independent, and the bound cannot be estimated."
                 )
-            elif row["kendall"] >= bound_row["attainable"]:
-                text += " The metrics reach this bound, so these data do not show that better metrics are possible."
-        aspects_and_texts.append((aspect, text))
+            elif metric_row["kendall"] >= bound_row["attainable"]:
+                aspect_text += (
+                    " The metrics reach this bound, so these data do not show that better metrics are possible."
+                )
+        aspects_and_texts.append((aspect, aspect_text))
     return aspects_and_texts
 
 

@@ -21,17 +21,17 @@ def _build(context: Context) -> Mapping[str, str]:
     }
     html_of_table = {}
     for table_name, (caption, leading_columns, grouping_column) in layout_of_table.items():
-        rows = context.table(f"check.{table_name}")
-        rows = merge_aspects(rows) if table_name == "problems" else rows
+        table_rows = context.table(f"check.{table_name}")
+        table_rows = merge_aspects(table_rows) if table_name == "problems" else table_rows
         html_of_table[table_name] = (
             table_html(
-                rows,
+                table_rows,
                 [*leading_columns, *context.table_declaration(f"check.{table_name}").columns],
                 id=table_name,
                 caption=caption,
                 by=grouping_column,
             )
-            if rows.height
+            if table_rows.height
             else ""
         )
     return html_of_table

@@ -113,18 +113,18 @@ def first_method(result: Combine) -> str:
 
 def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison` with the difference from the single metric, favoritism and partiality, best first."""
-    differences = result.differences
+    difference_rows = result.differences
     # Differences from the single metric; if it is the first method of a pair, the sign is changed.
     gain_over_single_rows = pl.concat(
         [
-            differences.filter(method_b=SINGLE).select(
+            difference_rows.filter(method_b=SINGLE).select(
                 "target",
                 method="method_a",
                 lead="difference",
                 lead_low="difference_low",
                 lead_high="difference_high",
             ),
-            differences.filter(method_a=SINGLE).select(
+            difference_rows.filter(method_a=SINGLE).select(
                 "target",
                 method="method_b",
                 lead=-pl.col("difference"),
@@ -133,10 +133,10 @@ def comparison_rows(result: Combine) -> pl.DataFrame:
             ),
         ]
     )
-    rows = result.comparison
+    method_rows = result.comparison
     for joined_rows in (gain_over_single_rows, result.favoritism, result.partiality):
-        rows = rows.join(joined_rows, on=["target", "method"], how="left", maintain_order="left")
-    return rows.with_columns(
+        method_rows = method_rows.join(joined_rows, on=["target", "method"], how="left", maintain_order="left")
+    return method_rows.with_columns(
         what=pl.col("method").replace({method_name: method.label for method_name, method in METHODS.items()})
     ).sort(pl.col("target").rle_id(), "kendall", descending=[False, True], nulls_last=True, maintain_order=True)
 
@@ -159,7 +159,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
             .drop_nulls("gain")
             .iter_rows(named=True)
         )
-        text = (
+        target_text = (
             f"{f'On {target}, ' if target else 'Here '}{combined_row['what']} reaches τ-b "
             f"{estimate_with_interval(combined_row, 'kendall')} over "
             "held-out outputs. The single metric with the highest τ-b on the training items reaches "
@@ -167,10 +167,10 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
         )
         if row_of_method:
             other_methods = [f"{row['what']} (τ-b {number(row['kendall'])})" for row in row_of_method.values()]
-            text += (
+            target_text += (
                 f" For these combinations, the gain over the best single metric is not tested: {names(other_methods)}."
             )
-        targets_and_texts.append((str(target), text))
+        targets_and_texts.append((str(target), target_text))
     return targets_and_texts
 
 

@@ -115,11 +115,12 @@ def sentences(result: Complementarity) -> list[str]:
         )
     sufficient_component_rows = result.components.filter(pl.col("cumulative") >= SHARE - 1e-9)
     if sufficient_component_rows.height:
-        row = sufficient_component_rows.row(0, named=True)
+        component_row = sufficient_component_rows.row(0, named=True)
         sentence_texts.append(
-            f"{plural(row['component'], 'principal component')} explain{'s' if row['component'] == 1 else ''} "
-            f"{percent(row['cumulative'])} of the differences of raters from their common ranking. If all rankings "
-            f"were random, the expected proportion would be {percent(row['null_cumulative'])}."
+            f"{plural(component_row['component'], 'principal component')} "
+            f"explain{'s' if component_row['component'] == 1 else ''} {percent(component_row['cumulative'])} of the "
+            "differences of raters from their common ranking. If all rankings were random, the expected proportion "
+            f"would be {percent(component_row['null_cumulative'])}."
         )
     return sentence_texts
 

@@ -75,11 +75,11 @@ def _repeat_for_aspects(context: Context, table_name: str) -> pl.DataFrame:
 
     The page displays the rows of one aspect at a time.
     """
-    rows = context.results["consistency"].to_frame(table_name)
-    rows_without_aspect = rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
+    table_rows = context.results["consistency"].to_frame(table_name)
+    rows_without_aspect = table_rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
     return pl.concat(
         [
-            rows.filter(pl.col("aspect").is_in(list(context.aspects))),
+            table_rows.filter(pl.col("aspect").is_in(list(context.aspects))),
             *[rows_without_aspect.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects],
         ]
     )
@@ -145,13 +145,13 @@ def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of tests, then the other tables that have rows."""
     html_tables = []
     for table_name, caption in SHOWN:
-        rows = ROWS_OF_TABLE.get(table_name, pl.DataFrame.clone)(_repeat_for_aspects(context, table_name))
+        table_rows = ROWS_OF_TABLE.get(table_name, pl.DataFrame.clone)(_repeat_for_aspects(context, table_name))
         html_tables.append(
             result_table_html(
                 context,
                 f"consistency.{table_name}",
                 caption,
-                rows=rows,
+                rows=table_rows,
                 notes=context.notes("consistency", *NOTES.get(table_name, ("none",))),
             )
         )

@@ -54,23 +54,23 @@ def _columns() -> tuple[Column, ...]:
 def _corrected_rows(context: Context) -> pl.DataFrame:
     """The rows to display, one for each aspect, metric and pair."""
     result: Any = context.results["correction"]
-    rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
+    pair_rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
     column_names = [column_name for column in _columns() for column_name in column.names]
-    return rows.select(*dict.fromkeys(["aspect", "metric", "pair", *column_names, *MARGINS, CHANGED, ALL]))
+    return pair_rows.select(*dict.fromkeys(["aspect", "metric", "pair", *column_names, *MARGINS, CHANGED, ALL]))
 
 
 def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
     """The best metric of every aspect, then metrics not significantly worse than the best one, up to
     `MOST_CORRECTED`."""
-    ranked_metrics = [metric for metrics_of_rank in zip_longest(*leaders) for metric in metrics_of_rank if metric]
+    ranked_metrics = [metric for rank_metrics in zip_longest(*leaders) for metric in rank_metrics if metric]
     return list(dict.fromkeys([*best, *ranked_metrics]))[: max(MOST_CORRECTED, len(set(best)))]
 
 
 def _ask(context: Context) -> Correction:
-    metrics = corrected_metrics(list(context.best.values()), list(context.leaders.values()))
-    if not metrics:
+    metric_names = corrected_metrics(list(context.best.values()), list(context.leaders.values()))
+    if not metric_names:
         raise InputError("no metric can be ranked by agreement, so no metric is corrected")
-    return context.ask(correction, metrics=metrics)
+    return context.ask(correction, metrics=metric_names)
 
 
 def _figures(context: Context) -> Sequence[Figure]:

@@ -44,9 +44,9 @@ def _human_rows(context: Context) -> pl.DataFrame:
 
     The column `rater` has the displayed names.
     """
-    rows = context.table("leaderboard.systems")
+    system_rows = context.table("leaderboard.systems")
     result: Any = context.results["leaderboard"]
-    corrected_rows = rows.join(
+    corrected_rows = system_rows.join(
         best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric")),
         on=["aspect", "rater"],
         how="semi",
@@ -55,21 +55,21 @@ def _human_rows(context: Context) -> pl.DataFrame:
     return _add_panel_column(
         pl.concat(
             [
-                rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE)),
+                system_rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE)),
                 corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE)),
             ]
         )
     )
 
 
-def _add_panel_column(rows: pl.DataFrame) -> pl.DataFrame:
+def _add_panel_column(strength_rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the column `panel`, which is the connected component of each row's system."""
-    return rows.with_columns(panel=pl.col("part").cast(pl.String))
+    return strength_rows.with_columns(panel=pl.col("part").cast(pl.String))
 
 
-def _panel_figures(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
+def _panel_figures(strength_rows: pl.DataFrame, figure: Figure) -> list[Figure]:
     """The figure, once for each connected component of the systems, or once if all systems are connected."""
-    component_numbers = panels(rows)
+    component_numbers = panels(strength_rows)
     if len(component_numbers) < 2:
         return [figure]
     return [
@@ -93,10 +93,10 @@ def _metric_rows(context: Context) -> pl.DataFrame:
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    rows = context.table("leaderboard-shown")
-    rater_names = [rater_name for rater_name in (PEOPLE, CORRECTED_PEOPLE) if rater_name in rows["rater"]]
+    human_rows = context.table("leaderboard-shown")
+    rater_names = [rater_name for rater_name in (PEOPLE, CORRECTED_PEOPLE) if rater_name in human_rows["rater"]]
     metric_rows = context.table("leaderboard-by-metric")
-    n_systems = rows["system"].n_unique()
+    n_systems = human_rows["system"].n_unique()
     has_corrected_ratings = CORRECTED_PEOPLE in rater_names  # corrected ratings have strengths, but no win rates
     aspect_suffix = context.aspect_suffix
     caption_text = (
@@ -104,7 +104,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         "the interval is unknown."
     )
     human_figures = _panel_figures(
-        rows,
+        human_rows,
         Figure(
             id="leaderboard-strengths",
             title=("Strengths" if has_corrected_ratings else "Win rates") + " by human ratings" + aspect_suffix,

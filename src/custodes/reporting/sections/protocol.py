@@ -67,22 +67,22 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _build(context: Context) -> Mapping[str, object]:
     """The values of the template, with a table of the decisions that the replayed protocol makes with human ratings."""
-    rows = context.table("protocol.protocol").join(
+    protocol_rows = context.table("protocol.protocol").join(
         context.table("protocol.reference"), on="aspect", how="left", maintain_order="left"
     )
     self_agreement_column = context.table_declaration("protocol.reference").column("self_agreement")
-    columns = [
+    protocol_columns = [
         column
         for column in context.table_declaration("protocol.protocol").columns
         if column.name not in ("metric", "estimator")
     ]
-    insertion_index = [column.name for column in columns].index("correct") + 1
+    insertion_index = [column.name for column in protocol_columns].index("correct") + 1
     return {
         "replications": context.results["protocol"].provenance.options["replications"],
         "looks": STOPPING.looks,
         "table": table_html(
-            rows,
-            [*columns[:insertion_index], self_agreement_column, *columns[insertion_index:]],
+            protocol_rows,
+            [*protocol_columns[:insertion_index], self_agreement_column, *protocol_columns[insertion_index:]],
             id="protocol-table",
             caption="Results of the protocol",
             notes=context.notes("protocol"),

@@ -81,8 +81,8 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
 
 def _graph(context: Context) -> pl.DataFrame:
     """The rows of the figures of decisions."""
-    rows = context.table("ranking.decisions")
-    return table_rows(rows) if has_too_many_systems(rows) else graph_rows(rows)
+    decision_rows = context.table("ranking.decisions")
+    return table_rows(decision_rows) if has_too_many_systems(decision_rows) else graph_rows(decision_rows)
 
 
 def _build(context: Context) -> Mapping[str, Any]:
