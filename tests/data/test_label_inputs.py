@@ -137,6 +137,33 @@ def test_repeated_rows_of_an_output_are_named() -> None:
     assert not [note for note in cu.read(judge).notes if note.rule == "repeated-ids"]
 
 
+def test_all_repeated_ids_are_named() -> None:
+    labels = words([*JUDGE, *JUDGE], "fail", "pass")
+    table = pl.DataFrame({"ticket_id": [*range(N), *range(N)], "judge": labels, "human": labels})
+    (message,) = [note.message for note in cu.read(table).notes if note.rule == "repeated-ids"]
+    assert message.startswith(f"table: {N} rows repeat a value of ticket_id, so row numbers are the items")
+
+
+@pytest.mark.parametrize("are_human_labels_equal", [True, False])
+def test_each_version_of_a_judge_is_a_metric(are_human_labels_equal: bool) -> None:
+    first_rows = pl.DataFrame({"id": range(N), "judge": words(JUDGE, "fail", "pass"), "judge_version": 1})
+    first_rows = first_rows.with_columns(expert=pl.Series(words(EXPERT, "fail", "pass")))
+    second_rows = first_rows.with_columns(judge=pl.lit("pass"), judge_version=2 * pl.col("judge_version"))
+    if not are_human_labels_equal:
+        second_rows = second_rows.with_columns(expert=pl.lit("fail"))
+    table = pl.concat([first_rows, second_rows])
+    study = cu.read(table)
+    assert (study.metrics, study.humans) == (("judge 1", "judge 2"), ("expert",))
+    rates = {row["metric"]: row for row in cu.rates(study).rates.iter_rows(named=True)}
+    single = cu.rates(cu.read(first_rows)).rates.row(0, named=True)
+    assert rates["judge 1"]["judge_rate"] == single["judge_rate"] < rates["judge 2"]["judge_rate"] == 1
+    if are_human_labels_equal:
+        assert rates["judge 1"]["n_labelled"] == single["n_labelled"]
+    columns = {"item": "id", "rater": "judge_version", "score": ["human:expert", "metric:{rater:judge}"]}
+    assert cu.read(table, columns=columns).ratings.frame.equals(study.ratings.frame)
+    assert cu.read(table.drop("expert"), columns=columns | {"score": "metric:judge"}).metrics == study.metrics
+
+
 def test_a_file_with_a_judge_in_common_is_one_more_system() -> None:
     judge, _ = versions_with_own_items()
     study = cu.read(judge, judge.drop("build_tag"), columns={"item": "trace_id", "system": "build_tag"})

@@ -74,6 +74,10 @@ def keys(columns: dict[str, Any], **declared: str) -> dict[str, Any]:
         ({"id": PAIRED, "run": [0, 1] * 6, "reviewer": ["ann", "bob"] * 6}, {"item": "id", "repeat": "run"}),
         ({"id": UNIQUE, "session": [*range(N)]}, {"item": "id"}),
         ({"id": UNIQUE, "session": [1] * N}, {"item": "id"}),
+        ({"trace_id": PAIRED}, {"cluster": "trace_id"}),  # steps of a trace
+        ({"span_id": UNIQUE, "trace_id": PAIRED}, {"item": "span_id", "cluster": "trace_id"}),
+        ({"id": PAIRED, "judge_version": ["1", "2"] * 6}, {"item": "id", "rater": "judge_version"}),
+        ({"id": UNIQUE, "judge_version": ["1", "2"] * 6}, {"item": "id"}),
     ],
 )
 def test_columns_that_identify_rows(columns: dict[str, Any], expected: dict[str, Any]) -> None:

@@ -30,12 +30,20 @@ VERSIONS = (
 """Names of columns that distinguish versions of one application. Names of two words may have a prefix, as in
 `attributes.app.version`."""
 
-CLUSTERS = ("cluster", "conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
+CLUSTERS = frozenset(word_list("cluster conversation session thread dialogue dialog user customer"))
 """First words in the names of columns of clusters, or last words before `id`, as in `attributes.session.id`. Rows with
 the same value form a cluster."""
 
 MIN_CLUSTERS = 30
 """Minimum number of users whose outputs form clusters, if there is also a column of sessions."""
+
+JUDGE = frozenset(
+    word_list(
+        "judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto predicted"
+        " prediction pred richter juge juez juiz giudice rechter"
+    )
+)
+"""Words in names of columns with labels of a judge."""
 
 REVIEWS = ("review", "annotation", "label", "labelling", "labeling", "rating", "verdict")
 """Words in the names of columns that number reviews instead of outputs, such as `review_id`."""
@@ -64,7 +72,8 @@ class LabelLayout:
     label, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
     rater : str
-        Column of raters. In a wide table with one row per review, this column names the rater of the human labels.
+        Column of raters. In a wide table with one row per review, this column names the rater of the human labels; in a
+        table with one row per output and version of a judge, this column has the versions.
     cluster, probability, n_outputs, repeat, invalid : str
         Columns of clusters, inclusion probabilities, counts of equal outputs, repeats, and causes of missing labels. A
         missing column is ''.
@@ -200,6 +209,9 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared_mapping: 
         and not layout.rater
     )
     reviewer_columns = [name for name in undeclared_columns if may_have_reviewers and has_reviewers(frame[name])]
+    judge_version_columns = [
+        name for name in undeclared_columns if layout.metrics and not layout.rater and names_judge_version(name)
+    ]
 
     def identify_rows(*names: str) -> bool:
         key_rows = frame.select(name for name in {*names, *fixed_key_columns} if name)
@@ -240,7 +252,9 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared_mapping: 
         (
             key_columns
             for must_have_one_cluster in (True, False)
-            for key_columns in product(["", *reviewer_columns], repeat_columns, likely_item_columns)
+            for key_columns in product(
+                ["", *reviewer_columns, *judge_version_columns], repeat_columns, likely_item_columns
+            )
             if identify_rows(*key_columns) and (not must_have_one_cluster or has_one_cluster(key_columns[-1]))
         ),
         (
@@ -268,10 +282,21 @@ def has_reviewers(column: pl.Series) -> bool:
     return looks_like_person(column.name) and not all(map(is_model_name, column.drop_nulls().unique().cast(pl.String)))
 
 
+def names_judge_version(column_name: str) -> bool:
+    """Whether the name of a column says that it holds the version of a judge.
+
+    >>> names_judge_version("judge_version"), names_judge_version("evaluator.model"), names_judge_version("model")
+    (True, True, False)
+    """
+    name_words = split_name(column_name)
+    return name_words[0] in JUDGE and name_words[-1] in ("version", "model", "revision", "release")
+
+
 def _is_cluster_name(name_words: Sequence[str]) -> bool:
-    if name_words[0] in CLUSTERS:
+    cluster_words = (*CLUSTERS, "trace")  # the steps of a trace, if the trace is not the item
+    if name_words[0] in cluster_words:
         return "id" in name_words or len(name_words) == 1
-    return len(name_words) > 2 and _ends_in(name_words, [f"{word}_id" for word in CLUSTERS])
+    return len(name_words) > 2 and _ends_in(name_words, [f"{word}_id" for word in cluster_words])
 
 
 def _ends_in(name_words: Sequence[str], two_word_names: Sequence[str]) -> bool:

@@ -28,7 +28,14 @@ from custodes.data.mapping.column_vocabulary import (
     word_list,
 )
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.label_layout import OWN_LAYOUT, LabelLayout, add_key_columns, has_reviewers
+from custodes.data.mapping.label_layout import (
+    JUDGE,
+    OWN_LAYOUT,
+    LabelLayout,
+    add_key_columns,
+    has_reviewers,
+    names_judge_version,
+)
 from custodes.data.mapping.pattern import ColumnPattern
 from custodes.data.table import count_filled_cells
 
@@ -39,14 +46,6 @@ HUMAN = frozenset(
     )
 )
 """Words in names of columns with human labels, in addition to the words for human ratings."""
-
-JUDGE = frozenset(
-    word_list(
-        "judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto predicted"
-        " prediction pred richter juge juez juiz giudice rechter"
-    )
-)
-"""Words in names of columns with labels of a judge."""
 
 EVALUATIONS = frozenset(word_list("grading evals evaluation evaluations"))
 """Words in names of columns with labels of a judge, unless the name looks human, as in `evaluation_by_expert`."""
@@ -198,7 +197,7 @@ def _wide_layout(
         len(human_columns) > 1 and _has_only_words(words_of_column[name] for name in human_columns)
     )
     judge_columns = [name for name in judge_columns if human_columns or name in binary_columns]
-    has_only_reviewer = reviewer_column and not human_columns
+    has_only_reviewer = reviewer_column and not human_columns and not names_judge_version(reviewer_column)
     if has_only_reviewer or (not judge_columns and (may_be_text_table or not has_human_labels)):
         return None
     return LabelLayout(
@@ -226,8 +225,10 @@ def _declared_wide_layout(
     metric_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "metric"]
     reviewer_column = declared_mapping.roles.get("rater", "")
     placeholder_roles = {role for _, label_by_role in match_of_column.values() for role in label_by_role}
-    has_rater_twice = reviewer_column and (
-        not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
+    has_rater_twice = (
+        reviewer_column
+        and not names_judge_version(reviewer_column)
+        and (not human_columns or any("rater" in match_of_column[name][1] for name in human_columns))
     )
     may_be_rating_table = "aspect" in placeholder_roles or "system" in (*declared_mapping.roles, *frame.columns)
     has_word_labels = all(name in words_of_column for name in human_columns) and _has_only_words(

@@ -9,7 +9,7 @@ import polars as pl
 from custodes.data.items import item_facts
 from custodes.data.labels import LabelScale, encode_raters, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, find_columns, is_model_name, looks_human, split_name
-from custodes.data.mapping.label_layout import LabelLayout
+from custodes.data.mapping.label_layout import CLUSTERS, LabelLayout, names_judge_version
 from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
@@ -102,15 +102,17 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
 
 
 def _repeated_ids(frame: pl.DataFrame) -> tuple[str, int]:
-    """The first column of ids in which most values are distinct, and the number of rows that repeat a value."""
+    """The first column of ids with at most ten rows for each value on average, and the number of rows that repeat a
+    value."""
     id_column_names = [
         *find_columns("item", frame.columns),
         *(name for name in frame.columns if split_name(name)[-1] == "id"),
     ]
     for column_name in id_column_names:
-        n_repeating_rows = 0 if frame[column_name].dtype.is_nested() else frame.height - frame[column_name].n_unique()
-        if 0 < 2 * n_repeating_rows < frame.height:
-            return column_name, n_repeating_rows
+        if CLUSTERS.isdisjoint(split_name(column_name)) and not frame[column_name].dtype.is_nested():
+            n_values = frame[column_name].n_unique()
+            if n_values < frame.height <= 10 * n_values:
+                return column_name, frame.height - n_values
     return "", 0
 
 
@@ -141,17 +143,17 @@ def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.Da
 def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with a column for each rater, or with one row per review and a column of reviewers.
 
-    The reviewer is the rater of the human labels. A reviewer with the name of a model is a metric.
+    The reviewer is the rater of the human labels. A reviewer with the name of a model is a metric. If the column of
+    raters has versions of a judge instead, each version is a metric.
     """
-    reviewer_labels = (
-        label_column(frame, layout.rater, where=where, empty=True)
-        if layout.rater
-        else pl.repeat("", frame.height, dtype=pl.String, eager=True)
-    )
-    if not layout.rater:
+    no_names = pl.repeat("", frame.height, dtype=pl.String, eager=True)
+    rater_names = label_column(frame, layout.rater, where=where, empty=True) if layout.rater else no_names
+    has_reviewers = layout.rater and not names_judge_version(layout.rater)
+    reviewer_labels, judge_versions = (rater_names, no_names) if has_reviewers else (no_names, rater_names)
+    if not has_reviewers:
         check_unique(
-            key_table,
-            OUTPUT_KEY,
+            key_table.with_columns(version=judge_versions),
+            [*OUTPUT_KEY, "version"],
             where=where,
             what="output",
             hint="one row per output; name another column with item=NAME, number the runs in a column with "
@@ -165,12 +167,14 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
     ]:
         rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
         column_label_rows = key_table.with_columns(
-            rater=reviewer_labels.replace("", rater_name) if rater_kind == "human" else pl.lit(rater_name),
+            rater=reviewer_labels.replace("", rater_name)
+            if rater_kind == "human"
+            else (rater_name + " " + judge_versions).str.strip_chars_end(),
             aspect=pl.lit(aspect),
             kind=pl.when(is_model_reviewer).then(pl.lit("metric")).otherwise(pl.lit(rater_kind)),
             word=label_words(frame[column_name]),
         )
-        if layout.rater:
+        if has_reviewers:
             column_label_rows = column_label_rows.with_row_index("row", offset=1).drop_nulls("word")
             _check_reviews(column_label_rows, column_name if rater_kind == "metric" else "", layout.rater, where=where)
             column_label_rows = column_label_rows.unique(
@@ -182,6 +186,8 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
             )
             if distinct_label_rows.height and distinct_label_rows.select("item", "system").is_unique().all():
                 column_label_rows = distinct_label_rows
+            elif layout.rater:
+                column_label_rows = column_label_rows.with_columns(repeat=judge_versions)
         column_label_tables.append(column_label_rows)
     return pl.concat(column_label_tables), []
 
