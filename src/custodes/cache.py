@@ -121,7 +121,7 @@ class Cache(AbstractContextManager["Cache"]):
 
     def scores(self, keys: Sequence[str]) -> dict[str, KeptScore]:
         """The stored scores of these keys, by key."""
-        return {row[0]: KeptScore(*row) for row in self._rows("score", keys)}
+        return {score_row[0]: KeptScore(*score_row) for score_row in self._rows("score", keys)}
 
     def seconds_of(self, metric: str) -> float | None:
         """The mean CPU seconds of the stored scores of a metric."""

@@ -174,7 +174,7 @@ def _place() -> list[dict[str, str]]:
         "arithmetic": "; ".join(dict.fromkeys(blas_texts)) or "BLAS of unknown name",
         "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
     }
-    return [{"what": fact, "found": _abbreviate_home(text)} for fact, text in text_of_fact.items()]
+    return [{"what": fact, "found": _abbreviate_home(fact_text)} for fact, fact_text in text_of_fact.items()]
 
 
 def _requirements(extra: str = "") -> list[dict[str, Any]]:

@@ -122,7 +122,7 @@ def _exit_on_signal(signal_number: int, frame: object) -> None:
     for process_group in tuple(CHILDREN):
         with suppress(OSError):
             os.killpg(process_group, signal.SIGKILL)
-    message = f"custodes: {interruption_message(signal_number)}\n".encode()
+    message_bytes = f"custodes: {interruption_message(signal_number)}\n".encode()
     with suppress(OSError):
-        os.write(2, SHOW_CURSOR + message if os.isatty(2) else message)
+        os.write(2, SHOW_CURSOR + message_bytes if os.isatty(2) else message_bytes)
     os._exit(128 + signal_number)

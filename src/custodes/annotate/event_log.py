@@ -85,8 +85,8 @@ class EventLog:
             )
         }
         n_applied_rulings = 0
-        for row in iter_log_rows(self.connection):
-            state.add_row(row)
+        for log_row in iter_log_rows(self.connection):
+            state.add_row(log_row)
             engine = state.assignments.engine
             if isinstance(engine, ConcurrentAnnotation):
                 for ruling in engine.rulings[n_applied_rulings:]:

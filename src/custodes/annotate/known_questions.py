@@ -99,18 +99,20 @@ def _parse_control_question(
     row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan, row_label: str
 ) -> ControlQuestion:
     side_letters = "a" if plan.question.mode == "rate" else "ab"
-    systems = [row[f"system_{side_letter}"] for side_letter in side_letters]
-    outputs: list[SystemOutput | None] = [SystemOutput(text=row[f"text_{side_letter}"]) for side_letter in side_letters]
+    row_systems = [row[f"system_{side_letter}"] for side_letter in side_letters]
+    row_outputs: list[SystemOutput | None] = [
+        SystemOutput(text=row[f"text_{side_letter}"]) for side_letter in side_letters
+    ]
     context_item, item_label_and_pair = Item(label="", context=row["context"]), None
     has_output_names = bool(row["item"] and not row["text_a"])  # of the study, instead of texts
     if has_output_names:
-        outputs = [material.outputs.get((row["item"], system)) for system in systems]
+        row_outputs = [material.outputs.get((row["item"], system)) for system in row_systems]
     for fails_check, error_message in (
         *_expectation_checks(row, plan),
-        *(_name_checks(row, systems, material) if has_output_names else _text_checks(row, side_letters)),
-        (len(systems) == 1 and row["text_b"], "text_b must be empty, because a rating concerns one text"),
+        *(_name_checks(row, row_systems, material) if has_output_names else _text_checks(row, side_letters)),
+        (len(row_systems) == 1 and row["text_b"], "text_b must be empty, because a rating concerns one text"),
         (
-            outputs[:1] == outputs[1:] and row["expected"] != "equal",
+            row_outputs[:1] == row_outputs[1:] and row["expected"] != "equal",
             "both outputs are equal, so expected must be 'equal'",
         ),
     ):
@@ -118,14 +120,14 @@ def _parse_control_question(
             raise InputError(f"{row_label}: {error_message}")
     if has_output_names:
         context_item = next(item for item in material.items if item.label == row["item"])
-        first_system, second_system = (*sorted(systems), None)[:2]
+        first_system, second_system = (*sorted(row_systems), None)[:2]
         item_label_and_pair = (row["item"], (str(first_system), second_system))
     return ControlQuestion(
         kind=cast(Kind, row["kind"] or USUAL),
         context=context_item,
-        first=cast(SystemOutput, outputs[0]),
-        second=outputs[1] if len(outputs) == 2 else None,
-        expected=WORDS[row["expected"]] if len(outputs) == 2 else int(row["expected"]),
+        first=cast(SystemOutput, row_outputs[0]),
+        second=row_outputs[1] if len(row_outputs) == 2 else None,
+        expected=WORDS[row["expected"]] if len(row_outputs) == 2 else int(row["expected"]),
         why=row["why"],
         comparison=item_label_and_pair,
     )
@@ -220,23 +222,23 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
     for check_number, sampled_index in enumerate(sampled_indices):
         item_label, _ = item_and_system = items_and_systems[sampled_index]
         is_study_output_first = check_number % 2 == 0
-        outputs: tuple[SystemOutput, SystemOutput | None]
+        question_outputs: tuple[SystemOutput, SystemOutput | None]
         if plan.question.mode == "rate":
             expected_answer = plan.question.scale[0]
             check_text = phrase_of_key["check_rating"].format(least=scale_bounds(plan.question)[0])
-            outputs = SystemOutput(text=check_text), None
+            question_outputs = SystemOutput(text=check_text), None
         else:
             expects_equal = plan.question.equal and check_number % 3 == 2
             check_output = SystemOutput(text=phrase_of_key["check_equal" if expects_equal else "check_other"])
             output = material.outputs[item_and_system]
-            outputs = (output, check_output) if is_study_output_first else (check_output, output)
+            question_outputs = (output, check_output) if is_study_output_first else (check_output, output)
             expected_answer = (not expects_equal) * (1 if is_study_output_first else -1)
         control_questions.append(
             ControlQuestion(
                 kind="attention",
                 context=item_of_label[item_label],
-                first=outputs[0],
-                second=outputs[1],
+                first=question_outputs[0],
+                second=question_outputs[1],
                 expected=expected_answer,
             )
         )

@@ -346,8 +346,10 @@ def metric_signs(
     Scores that differ only by rounding error are ties. Raise `OptionError` if the pattern does not select exactly one
     metric, and `InputError` if the metric has no scores of these outputs.
     """
-    aspects = study.aspects
-    metric_study = study.select(metrics=metric_pattern, aspect=aspect if aspect in aspects else None, one_side=True)
+    study_aspects = study.aspects
+    metric_study = study.select(
+        metrics=metric_pattern, aspect=aspect if aspect in study_aspects else None, one_side=True
+    )
     if len(metric_study.metrics) != 1:
         raise OptionError(
             f"metric={metric_pattern!r} selects {len(metric_study.metrics)} metrics "
@@ -355,7 +357,7 @@ def metric_signs(
         )
     (metric_name,) = metric_study.metrics
     scored_aspects = (
-        [aspect] if aspect in aspects else list(dict.fromkeys(metric_study._rater_rows([metric_name])["aspect"]))
+        [aspect] if aspect in study_aspects else list(dict.fromkeys(metric_study._rater_rows([metric_name])["aspect"]))
     )
     if len(scored_aspects) > 1:
         raise OptionError(

@@ -226,9 +226,9 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     latest_question = max(earlier_answered_questions, key=attrgetter("number"), default=None)
     if latest_question is None or latest_question.unit is None or latest_question.answer_role == "second":
         return latest_question
-    engine, pair, place = log.state.assignments.engine, latest_question.unit.pair, latest_question.unit.place
+    engine, pair, position = log.state.assignments.engine, latest_question.unit.pair, latest_question.unit.place
     is_refusal = latest_question.value is None
-    is_withdrawable = engine.is_free(pair, place) if is_refusal else engine.is_in_current_look(pair, place)
+    is_withdrawable = engine.is_free(pair, position) if is_refusal else engine.is_in_current_look(pair, position)
     return latest_question if is_withdrawable else None
 
 

@@ -113,7 +113,7 @@ def effort(
         study = study.select(**selection, one_side=True)
         n_rows = study.ratings.frame.height + study.preferences.frame.height
         labels_by_dimension = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
-        label_counts = [len(labels) for labels in labels_by_dimension]
+        label_counts = [len(dimension_labels) for dimension_labels in labels_by_dimension]
         size_of_dimension = dict(zip(size_of_dimension, label_counts, strict=True))
     n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
     n_draws = (

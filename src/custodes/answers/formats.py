@@ -239,8 +239,8 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
     n_decimals_of_column_name = {column.name: digits_of_column(table_rows, column, 2) for column in estimate_columns}
 
     body_lines, previous_heading_text = [_latex_row(map(_heading, [*label_columns, *estimate_columns]))], ""
-    for row_index, row in enumerate(table_rows.iter_rows(named=True)):
-        heading_text = ", ".join(tex(str(row[column.name])) for column in heading_columns)
+    for row_index, table_row in enumerate(table_rows.iter_rows(named=True)):
+        heading_text = ", ".join(tex(str(table_row[column.name])) for column in heading_columns)
         if heading_text != previous_heading_text:
             body_lines += [
                 r"\midrule",
@@ -249,9 +249,9 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
         if heading_text != previous_heading_text or not row_index:
             body_lines.append(r"\midrule")
         previous_heading_text = heading_text
-        label_texts = [tex(str(row[column.name])) for column in label_columns]
+        label_texts = [tex(str(table_row[column.name])) for column in label_columns]
         estimate_and_interval_texts = [
-            _value(row, column, n_decimals_of_column_name[column.name]) for column in estimate_columns
+            _value(table_row, column, n_decimals_of_column_name[column.name]) for column in estimate_columns
         ]
         if row_index in best_row_indices:
             label_texts[-1] = rf"\textbf{{{label_texts[-1]}}}"
@@ -259,8 +259,8 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
                 (rf"\textbf{{{estimate_text}}}", interval_text)
                 for estimate_text, interval_text in estimate_and_interval_texts[:1]
             ]
-        if has_letters and row[LETTERS]:
-            label_texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
+        if has_letters and table_row[LETTERS]:
+            label_texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(table_row[LETTERS]))}}}"
         body_lines.append(
             _latex_row(
                 [

@@ -188,9 +188,9 @@ def question(
                 raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
             if study:
                 options |= {
-                    option_name: patterns
-                    for option_name, patterns in study.selection.items()
-                    if options.get(option_name, patterns) is None
+                    option_name: selection_patterns
+                    for option_name, selection_patterns in study.selection.items()
+                    if options.get(option_name, selection_patterns) is None
                 }
             result = ask(*args, **options)
             count_origin = data.origin if isinstance(data, OutcomeCounts) else None

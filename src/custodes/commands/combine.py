@@ -57,9 +57,9 @@ def score(
         if quote_formulas:
             check_quoted([output])
         check_distinct_files([output], input_files(inputs, model, *reading.files))
-    combined_ratings, notes = CombinedMetric.load(model).score(reading.study(inputs), name=name)
+    combined_score_rows, notes = CombinedMetric.load(model).score(reading.study(inputs), name=name)
     print_notes(notes)
     if output is None:
-        write_stdout(csv_blocks(combined_ratings, quote_formulas=quote_formulas))
+        write_stdout(csv_blocks(combined_score_rows, quote_formulas=quote_formulas))
     else:
-        print_output_path(write_table(combined_ratings, output, quote_formulas=quote_formulas))
+        print_output_path(write_table(combined_score_rows, output, quote_formulas=quote_formulas))

@@ -130,10 +130,10 @@ def judge(
         if dry_run or write_requests is not None:
             print_notes(notes)
         if dry_run:
-            for output_line in estimate_lines(
+            for estimate_line in estimate_lines(
                 judging_plan, unsent_requests, cost_budget.price, reply_tokens(judging_plan, reply_cache)
             ):
-                print_line(output_line)
+                print_line(estimate_line)
             return 0
         if write_requests is not None:
             print_line(str(batch.write_requests(write_requests, unsent_requests)))
@@ -146,9 +146,9 @@ def judge(
                 price=cost_budget.price,
             )
         with progress(quiet=quiet) as track_progress:
-            answer_requests = partial(read_stored, cache=reply_cache, failures=failure_of_request)
+            get_replies = partial(read_stored, cache=reply_cache, failures=failure_of_request)
             if connected_client:
-                answer_requests = partial(
+                get_replies = partial(
                     query,
                     client=connected_client,
                     cache=reply_cache,
@@ -157,7 +157,7 @@ def judge(
                     concurrency=value_of_argument["concurrency"],
                     rpm=value_of_argument["rpm"],
                 )
-            judgements = judgements_of(judging_plan, query_plan(judging_plan, answer_requests), cost_budget.price)
+            judgements = judgements_of(judging_plan, query_plan(judging_plan, get_replies), cost_budget.price)
     print_notes([*notes, *judgements.notes])
     output_files.write(judgements.output_tables())
     print_diagnostic(summary(judgements))

@@ -249,8 +249,8 @@ def _human_preference_expression(
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
     """A table with item, system, rater, aspect (strings), score (float) and item_level; rows without a score are
     dropped."""
-    rows = lazy_rows(table, where=WHERE)
-    schema = rows.collect_schema()
+    table_rows = lazy_rows(table, where=WHERE)
+    schema = table_rows.collect_schema()
     check_columns(
         pl.DataFrame(schema=list(schema)),
         where="count_pairs",
@@ -265,7 +265,7 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
     if schema["score"].is_float():
         has_score = has_score & ~nw.col("score").is_nan()
     has_item = ~nw.col("item").is_null()
-    return rows.filter(has_score).select(
+    return table_rows.filter(has_score).select(
         "item",
         nw.col("system").cast(nw.String),
         nw.col("rater").cast(nw.String),

@@ -212,9 +212,11 @@ def _are_numbers(words: Iterable[str]) -> bool:
 def binary_words(words: Sequence[str]) -> tuple[str, str]:
     """The negative and the positive word. If only one word occurs, the other word of the known pair is added."""
     word_of_code = {POLARITY[word]: word for word in sorted(words, reverse=True)}
-    for code in (0, 1):
-        if code not in word_of_code:
-            word_of_code[code] = next(word_pair[code] for word_pair in BINARY if word_of_code[1 - code] in word_pair)
+    for polarity_code in (0, 1):
+        if polarity_code not in word_of_code:
+            word_of_code[polarity_code] = next(
+                word_pair[polarity_code] for word_pair in BINARY if word_of_code[1 - polarity_code] in word_pair
+            )
     return word_of_code[0], word_of_code[1]
 
 
@@ -236,7 +238,7 @@ def encode_raters(word_rows: pl.DataFrame, *, human_raters: Sequence[str], where
         word_column.replace_strict(
             POLARITY
             if scale.binary and is_binary(scale.words)
-            else {word: code for code, word in enumerate(scale.words)},
+            else {word: label_code for label_code, word in enumerate(scale.words)},
             default=None,
             return_dtype=pl.Float64,
         ),
@@ -321,7 +323,9 @@ def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame
             score_words.zip_with(
                 rows["rater"].is_in(list(scale.scores)),
                 rows["score"].replace_strict(
-                    {float(code): word for code, word in enumerate(scale.words)}, default=None, return_dtype=pl.String
+                    {float(label_code): word for label_code, word in enumerate(scale.words)},
+                    default=None,
+                    return_dtype=pl.String,
                 ),
             ).alias("word"),
         ]

@@ -197,9 +197,9 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources, without raters tables of other sources: `*.csv` in a shell matches raters tables, too."""
-    source_files = list(map(_locate_file, sources))
-    data_files = {None, *without_sidecars([file for file in source_files if file])}
-    return [source for source, file in zip(sources, source_files, strict=True) if file in data_files]
+    file_of_source = list(map(_locate_file, sources))
+    data_files = {None, *without_sidecars([file for file in file_of_source if file])}
+    return [source for source, file in zip(sources, file_of_source, strict=True) if file in data_files]
 
 
 def _locate_file(source: Any) -> Path | None:
@@ -304,10 +304,10 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
             study = _read_table(
                 replace(table, frame=candidate_frame), reader=reader, invalid=invalid, columns=text_mapping
             )
-            message = (
+            note_message = (
                 f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns if this is wrong"
             )
-            return replace(study, notes=(Note(rule="guessed-columns", message=message), *study.notes))
+            return replace(study, notes=(Note(rule="guessed-columns", message=note_message), *study.notes))
         layout = label_layout(candidate_frame, columns) if reader is None else None
         if layout is not None and reads(candidate_frame, layout.columns, 1):
             advice_text = f"; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"

@@ -163,7 +163,10 @@ def simulate(
     >>> simulation.study.metrics, simulation.truth.quality.tolist()
     (('m',), [[1.0], [0.0]])
     """
-    aspects, groups = ([labels] if isinstance(labels, str) else labels for labels in (aspects, groups))
+    aspects, groups = (
+        [label_or_labels] if isinstance(label_or_labels, str) else label_or_labels
+        for label_or_labels in (aspects, groups)
+    )
     systems = tuple(sorted(quality))
     _check_ranges(
         items=(items, 1, LARGEST),
@@ -465,7 +468,7 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     n_digits, output_rows = len(str(items)), list[dict[str, str]]()
     for message_number in range(1, items + 1):
         value_of_fact = {fact_name: _random_text(fact_values, generator) for fact_name, fact_values in FACTS.items()}
-        context = _random_text(MESSAGES, generator).format(**value_of_fact)
+        context_text = _random_text(MESSAGES, generator).format(**value_of_fact)
         template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
         for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):
             misstated_facts = [fact_name for fact_name in FACTS if generator.random() < error_rate]
@@ -484,7 +487,7 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
                     "item": f"message{message_number:0{n_digits}}",
                     "system": system,
                     "text": capitalised_text,
-                    "context": context,
+                    "context": context_text,
                 }
             )
     return pl.DataFrame(output_rows)

@@ -426,7 +426,9 @@ def strip_column_names(column_names: Iterable[str], *, where: str) -> list[str]:
     check_names(stripped_names, where=where)
     if len(set(stripped_names)) < len(stripped_names):
         duplicate_name = next(
-            column_name for index, column_name in enumerate(stripped_names) if column_name in stripped_names[:index]
+            column_name
+            for name_index, column_name in enumerate(stripped_names)
+            if column_name in stripped_names[:name_index]
         )
         raise InputError(f"{where}: two columns are called {duplicate_name!r}; rename or remove one of these columns")
     return stripped_names

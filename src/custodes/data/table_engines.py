@@ -257,8 +257,8 @@ def _check_equal_columns(files: Sequence[Path], file_type: str) -> None:
 def _rename_columns(table: Any, column_name_of_role: Mapping[str, str]) -> Any:
     if not column_name_of_role:
         return table
-    rows = nw.from_native(table)
-    present_column_names = rows.collect_schema().names()
+    narwhals_rows = nw.from_native(table)
+    present_column_names = narwhals_rows.collect_schema().names()
     for role, column_name in column_name_of_role.items():
         reject(
             (
@@ -270,4 +270,4 @@ def _rename_columns(table: Any, column_name_of_role: Mapping[str, str]) -> Any:
                 f"--column {role}={column_name}: the table already has a column {role!r}; leave out this option",
             ),
         )
-    return rows.rename({column_name: role for role, column_name in column_name_of_role.items()}).to_native()
+    return narwhals_rows.rename({column_name: role for role, column_name in column_name_of_role.items()}).to_native()

@@ -192,8 +192,8 @@ def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
 def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> Path:
     """Write a table in the format of the suffix: .csv, .tsv, .jsonl or .parquet; text formats also with .gz. With
     `quote_formulas`, formulas in .csv and .tsv are escaped."""
-    target = Path(path)
-    return write_atomically(target, _iter_blocks(table, target, quote_formulas=quote_formulas))
+    target_path = Path(path)
+    return write_atomically(target_path, _iter_blocks(table, target_path, quote_formulas=quote_formulas))
 
 
 def table_bytes(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> bytes:

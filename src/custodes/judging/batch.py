@@ -106,13 +106,13 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
 def _numbered_lines(file_bytes: bytes) -> Iterator[tuple[int, Any]]:
     """The number and the parsed JSON of each line with content. An incomplete last line gives UNSET, and another line
     that is not JSON gives its text."""
-    lines = file_bytes.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    for line_number, line in enumerate(lines, start=1):
-        if line.strip():
+    byte_lines = file_bytes.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    for line_number, byte_line in enumerate(byte_lines, start=1):
+        if byte_line.strip():
             try:
-                yield line_number, reply_json(line)
+                yield line_number, reply_json(byte_line)
             except ValueError:
-                yield line_number, UNSET if line_number == len(lines) and len(lines) > 1 else line
+                yield line_number, UNSET if line_number == len(byte_lines) and len(byte_lines) > 1 else byte_line
 
 
 def _key_and_outcome(decoded_line: Any, where: str) -> tuple[str, Mapping[str, Any] | Failure]:

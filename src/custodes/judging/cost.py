@@ -138,7 +138,11 @@ def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
 
     A token has at least one byte. The answer schema is included.
     """
-    format_fields = {field: value for field, value in body.items() if field in ("response_format", "tools")}
+    format_fields = {
+        field_name: field_value
+        for field_name, field_value in body.items()
+        if field_name in ("response_format", "tools")
+    }
     n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(msgspec.json.encode(format_fields))
     return n_bytes + FRAME + _picture_tokens(body), _output_limit(body)
 

@@ -112,9 +112,11 @@ class JudgedTexts:
 
     def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text for an output, the text of `other` is used."""
-        items = (*self.outputs, *other.outputs)
+        items_with_duplicates = (*self.outputs, *other.outputs)
         return JudgedTexts(
-            outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in items},
+            outputs={
+                item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in items_with_duplicates
+            },
             materials={**self.materials, **other.materials},
         )
 

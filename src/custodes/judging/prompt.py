@@ -71,11 +71,11 @@ def fence(role: str, text: str, *other_texts: str, system: str = "") -> FencedTe
     Hello
     </source-185f8db32271>
     """
-    tag = f"{role}-{_hash(text, *other_texts)}"
-    while tag in "\0".join((text, *other_texts)):  # practically impossible
-        tag = f"{role}-{_hash(tag)}"
+    tag_name = f"{role}-{_hash(text, *other_texts)}"
+    while tag_name in "\0".join((text, *other_texts)):  # practically impossible
+        tag_name = f"{role}-{_hash(tag_name)}"
     system_line = f"System: {' '.join(system.split())}\n" if system else ""
-    fenced_text = FencedText(f"{system_line}<{tag}>\n{text}\n</{tag}>")
+    fenced_text = FencedText(f"{system_line}<{tag_name}>\n{text}\n</{tag_name}>")
     fenced_text.text = text
     return fenced_text
 

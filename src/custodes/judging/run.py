@@ -176,15 +176,15 @@ def prepare(
                 "outputs"
             )
     prompt = Prompt.load(judge)
-    systems = select_labels(
+    selected_systems = select_labels(
         study.selection.get("systems"),
         study.outputs.texts["system"].unique().sort().to_list(),
         option="systems",
         what="system",
     )
-    text_rows = study.outputs.texts.filter(pl.col("system").is_in(systems))
+    text_rows = study.outputs.texts.filter(pl.col("system").is_in(selected_systems))
     if judge.own_system:
-        select_labels(judge.own_system, systems, option="own_system", what="system")
+        select_labels(judge.own_system, selected_systems, option="own_system", what="system")
     if judge.references and not study.outputs.sources["references"].list.len().sum():
         raise InputError(
             f"{study.name}: references={judge.references}, but no item has a reference; add "

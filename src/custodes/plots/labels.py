@@ -59,7 +59,9 @@ def place_labels(
     pixel_positions_by_width = [relative_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
     placed_indices: list[int] = []
     for point_index in [*labelled_indices, *sorted(set(range(len(relative_positions))) - set(labelled_indices))]:
-        half_sizes = np.array([[LETTER * len(texts[index]), LINE] for index in [point_index, *placed_indices]]) / 2
+        half_sizes = (
+            np.array([[LETTER * len(texts[label_index]), LINE] for label_index in [point_index, *placed_indices]]) / 2
+        )
         candidate_offsets = np.concatenate([_SIDES * (half_sizes[0] + distance) for distance in DISTANCES])
         candidate_costs = np.repeat(DISTANCES, len(_SIDES))
         for pixel_positions, width in zip(pixel_positions_by_width, widths, strict=True):

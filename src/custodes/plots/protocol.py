@@ -58,10 +58,13 @@ def budget_curve(result: Protocol, *, aspect: str | None = None, width: int = th
     2
     """
     curve_rows, aspect = select_rows(result.curve, "budget_curve", aspect=aspect)
-    data = theme.embed_rows(curve_rows)
+    chart_data = theme.embed_rows(curve_rows)
     return theme.apply_theme(
         alt.vconcat(
-            *[curve(data, measure, line_labels=line_names(curve_rows)).properties(width=width) for measure in MEASURES]
+            *[
+                curve(chart_data, measure, line_labels=line_names(curve_rows)).properties(width=width)
+                for measure in MEASURES
+            ]
         ),
         title=title_with_aspect("Decisions by number of annotations", aspect),
     )

@@ -153,7 +153,7 @@ def reference_line(data: Any, **position: float) -> Any:
     return (
         alt.Chart(data)
         .mark_rule(color=GREY, strokeDash=[3, 3])
-        .encode(*(channels[axis_name](value) for axis_name, value in position.items()))
+        .encode(*(channels[axis_name](axis_position) for axis_name, axis_position in position.items()))
     )
 
 

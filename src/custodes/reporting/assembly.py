@@ -190,7 +190,7 @@ def report(
     ['check', 'leaderboard', 'annotators']
     """
     rng_or_seed, _ = resolve_seed(rng)
-    options: dict[str, Any] = {
+    question_options: dict[str, Any] = {
         "by": by,
         "positive": positive,
         "sampling": sampling,
@@ -199,7 +199,7 @@ def report(
         "alpha": alpha,
         **setting,
     }
-    context = Context(study=study.with_cache(), options=options | {"rng": rng_or_seed, "progress": progress})
+    context = Context(study=study.with_cache(), options=question_options | {"rng": rng_or_seed, "progress": progress})
     asks_about_labels = asks_for_rates(study, positive, sampling)
     selected_study = context.study.select(**selection_arguments(setting), one_side=True)
     if by and not asks_about_labels:

@@ -69,9 +69,9 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         "metrics": context.metrics,
         "figures": [asdict(figure) for _, figures, _ in sections_figures_tables for figure in figures],
         "chosen": [
-            {**asdict(table), "columns": column_specs(table.columns)}
-            for _, _, tables in sections_figures_tables
-            for table in tables
+            {**asdict(selection_table), "columns": column_specs(selection_table.columns)}
+            for _, _, selection_tables in sections_figures_tables
+            for selection_table in selection_tables
         ],
         "labels": {statistic_name: statistic.label for statistic_name, statistic in STATISTICS.items()},
         "config": theme.config(theme.PAGE_INK),
@@ -89,8 +89,11 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
             figure.id: figure for _, figures, _ in sections_figures_tables for figure in figures if figure.opening
         },
         sections=[
-            (section, insert_nonbreaking_spaces(section.html(context, figures, tables) + _slices(section, context)))
-            for section, figures, tables in sections_figures_tables
+            (
+                section,
+                insert_nonbreaking_spaces(section.html(context, figures, selection_tables) + _slices(section, context)),
+            )
+            for section, figures, selection_tables in sections_figures_tables
         ],
         aspects=context.aspects,
         metrics=context.metrics,

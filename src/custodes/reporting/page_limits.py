@@ -90,7 +90,7 @@ class PageLimits:
             - len(self.systems),
             f"the {len(self.metrics)} leading metrics (of {self.n_metrics})": len(self.without),
         }
-        limits_text = " and ".join(text for text, n_omitted in n_omitted_of_limit_text.items() if n_omitted)
+        limits_text = " and ".join(limit_text for limit_text, n_omitted in n_omitted_of_limit_text.items() if n_omitted)
         return limits_text and (
             "To keep the page small enough for a browser, the tables and figures below are limited to "
             f"{limits_text}. Notes refer to all systems and metrics. For the complete tables, run the same command "

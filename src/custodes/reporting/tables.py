@@ -180,7 +180,9 @@ def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
         row_labels = series.to_list()
         distinct_labels = [distinct_label for distinct_label in dict.fromkeys(row_labels) if distinct_label is not None]
-        code_of_label = {None: -1} | {distinct_label: code for code, distinct_label in enumerate(distinct_labels)}
+        code_of_label = {None: -1} | {
+            distinct_label: label_code for label_code, distinct_label in enumerate(distinct_labels)
+        }
         return {"labels": distinct_labels, "codes": [code_of_label[row_label] for row_label in row_labels]}
     if series.dtype == pl.List(pl.String):
         return series.list.join(", ").fill_null("").to_list()

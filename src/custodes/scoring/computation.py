@@ -295,31 +295,31 @@ class Computation:
 
         Raises InputError if the metric fails or returns invalid values.
         """
-        metric_result, seconds = time_metric(self.scorer.score, self.texts(unit_indices))
+        metric_result, cpu_seconds = time_metric(self.scorer.score, self.texts(unit_indices))
         rules, scores_systems = self.scorer.traits.rules, self.scorer.traits.systems
-        units = [self.units[unit_index] for unit_index in unit_indices]
+        call_units = [self.units[unit_index] for unit_index in unit_indices]
         has_value_per_reference = bool(rules) and "all" not in rules and not scores_systems
-        n_values_of_unit = [len(unit[0][1].references) if has_value_per_reference else 1 for unit in units]
+        n_values_of_unit = [len(unit[0][1].references) if has_value_per_reference else 1 for unit in call_units]
         scores_of_unit = (
             _system_values(metric_result) if scores_systems else _output_values(metric_result, n_values_of_unit)
         )
         if np.isinf(scores_of_unit).any():
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
-        is_truncated = [False] * len(units) if metric_result.truncated is None else metric_result.truncated
+        is_truncated = [False] * len(call_units) if metric_result.truncated is None else metric_result.truncated
         kept_scores = []
-        for position, (unit_index, n_values) in enumerate(zip(unit_indices, n_values_of_unit, strict=True)):
-            missing_reason = "" if scores_systems else metric_result.why.get(position, "")
+        for unit_position, (unit_index, n_values) in enumerate(zip(unit_indices, n_values_of_unit, strict=True)):
+            missing_reason = "" if scores_systems else metric_result.why.get(unit_position, "")
             unit_scores = (
-                np.array([np.nan]) if missing_reason else scores_of_unit[position, :n_values] + 0.0
+                np.array([np.nan]) if missing_reason else scores_of_unit[unit_position, :n_values] + 0.0
             )  # -0 becomes 0
             kept_scores.append(
                 KeptScore(
                     self.keys[unit_index],
                     self.scorer.signature,
                     unit_scores.astype("<f8").tobytes(),
-                    bool(np.any(is_truncated if scores_systems else is_truncated[position])),
+                    bool(np.any(is_truncated if scores_systems else is_truncated[unit_position])),
                     escape_controls(missing_reason),
-                    seconds / sum(map(len, units)),
+                    cpu_seconds / sum(map(len, call_units)),
                 )
             )
         return kept_scores
@@ -351,13 +351,13 @@ class Computation:
             "first": itemgetter(0),
             "best": np.max if self.scorer.traits.higher_is_better else np.min,
         }
-        scores = np.array(list(map(function_of_rule.get(rule, np.mean), values_of_output)), dtype=np.float64)
+        output_scores = np.array(list(map(function_of_rule.get(rule, np.mean), values_of_output)), dtype=np.float64)
         reason_of_output = [
             next((kept_score.why for kept_score in kept_scores if kept_score.why), NO_NUMBER if np.isnan(score) else "")
-            for kept_scores, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
+            for kept_scores, score in zip(kept_scores_of_output, output_scores.tolist(), strict=True)
         ]
         return RuleScores(
-            np.where(np.array(reason_of_output) != "", np.nan, scores),
+            np.where(np.array(reason_of_output) != "", np.nan, output_scores),
             reason_of_output,
             np.array([sum(kept_score.seconds for kept_score in kept_scores) for kept_scores in kept_scores_of_output]),
             is_truncated,

@@ -69,7 +69,7 @@ def compare_texts(
     MetricResult
         Scores (outputs, texts of an item), with one column for each text of an item.
     """
-    scores = np.full((len(texts.outputs), max([1, *map(len, texts_of_items)])), np.nan)
+    score_matrix = np.full((len(texts.outputs), max([1, *map(len, texts_of_items)])), np.nan)
     reason_of_output: dict[int, str] = {}
     for item_index, output_indices in by_item(texts):
         prepared_texts = [prepare(text) for text in texts_of_items[item_index]]
@@ -79,8 +79,8 @@ def compare_texts(
             if np.isnan(output_scores).any():
                 reason_of_output[output_index] = undefined
             else:
-                scores[output_index, : len(output_scores)] = output_scores
-    return MetricResult(values=scores, why=reason_of_output)
+                score_matrix[output_index, : len(output_scores)] = output_scores
+    return MetricResult(values=score_matrix, why=reason_of_output)
 
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> MetricResult:

@@ -193,16 +193,18 @@ def omission_notes(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
     for rater in raters:
         for need in rater.traits.needs:
             if n_items := int(corpus.lacks_input(need).sum()):
-                message = f"{n_items} of {len(corpus.items)} items have no {need}, so their outputs are not scored by"
-                metric_names_of_message.setdefault(message, []).append(rater.spec.name)
+                message_start = (
+                    f"{n_items} of {len(corpus.items)} items have no {need}, so their outputs are not scored by"
+                )
+                metric_names_of_message.setdefault(message_start, []).append(rater.spec.name)
     reference_metric_names = [rater.spec.name for rater in raters if "references" in rater.traits.needs]
     copying_systems = corpus.reference_systems if reference_metric_names else []
     n_missing_outputs, n_complete_items = len(corpus.absent), int(corpus.complete.sum())
     system_metric_names = [rater.spec.name for rater in raters if rater.traits.systems]
     return build_notes(
         *(
-            ("not-asked", 1, f"{message} {join_labels(metric_names)}")
-            for message, metric_names in metric_names_of_message.items()
+            ("not-asked", 1, f"{message_start} {join_labels(metric_names)}")
+            for message_start, metric_names in metric_names_of_message.items()
         ),
         (
             "own-reference",

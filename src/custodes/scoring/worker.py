@@ -175,24 +175,24 @@ class Process:
                 )
 
     def _line(self, line_name: str, *, waits_for_activity: bool = False) -> bytes:
-        line = None
-        while line is None:
+        line_bytes = None
+        while line_bytes is None:
             n_error_bytes_before = self._errors.heard
             try:
-                line = self._heard.get(timeout=self.timeout)
+                line_bytes = self._heard.get(timeout=self.timeout)
             except queue.Empty:
                 if not (waits_for_activity and self._errors.heard > n_error_bytes_before):
                     raise self._stop_with_error(
                         f"the worker hangs: {line_name} did not arrive within {self.timeout:g} seconds; allow longer "
                         "with timeout=SECONDS"
                     ) from None
-        if not line.endswith(b"\n"):
+        if not line_bytes.endswith(b"\n"):
             raise self._stop_with_error(
                 f"the worker printed a line of over {LONGEST} bytes"
-                if len(line) >= LONGEST
+                if len(line_bytes) >= LONGEST
                 else self._exit_description()
             )
-        return line
+        return line_bytes
 
     def _exit_description(self) -> str:
         try:
@@ -246,8 +246,8 @@ class Tail:
 
     def last(self) -> str:
         """Return the last line that is not empty; '' if there is none."""
-        lines = self._bytes.decode(errors="replace").replace("\r", "\n").split("\n")
-        return next((repr(line.strip()[:400]) for line in reversed(lines) if line.strip()), "")
+        text_lines = self._bytes.decode(errors="replace").replace("\r", "\n").split("\n")
+        return next((repr(line.strip()[:400]) for line in reversed(text_lines) if line.strip()), "")
 
 
 def _write(stream: IO[bytes], line_queue: queue.SimpleQueue[bytes]) -> None:

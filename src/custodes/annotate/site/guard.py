@@ -114,8 +114,10 @@ class Watch:
         finally:
             handler_name = getattr(scope.get("endpoint"), "__name__", "nothing")
             # Clients may send any word as the method.
-            method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"
-            LOG.info("%s %s %d %.0f ms", method, handler_name, http_status, 1000 * (time.perf_counter() - started_at))
+            http_method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"
+            LOG.info(
+                "%s %s %d %.0f ms", http_method, handler_name, http_status, 1000 * (time.perf_counter() - started_at)
+            )
 
 
 def is_own(request: Request, public_url: str) -> bool:

@@ -47,11 +47,11 @@ def decompress(data: bytes, name: str) -> bytes:
         return data
     try:
         with open_stream(io.BytesIO(data)) as stream:
-            content = stream.read(LARGEST + 1)
+            decompressed_bytes = stream.read(LARGEST + 1)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, ValueError):
         raise InputError(f"{name}: a damaged or truncated compressed file; copy or download it again") from None
-    check_content_size(len(content), name)
-    return content
+    check_content_size(len(decompressed_bytes), name)
+    return decompressed_bytes
 
 
 def check_content_size(size: int, name: str) -> None:

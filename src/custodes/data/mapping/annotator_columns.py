@@ -43,8 +43,8 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
     """
-    patterns = sorted(_iter_patterns(human_column_names[0]), key=lambda pattern: "{rater" in pattern)
-    for pattern in patterns:
+    candidate_patterns = sorted(_iter_patterns(human_column_names[0]), key=lambda pattern: "{rater" in pattern)
+    for pattern in candidate_patterns:
         label_by_role_of_column = match_columns(pattern, column_names)
         if label_by_role_of_column.keys() == set(human_column_names) and _is_plausible(
             list(label_by_role_of_column.values())
@@ -147,8 +147,8 @@ def people_patterns(
 
 def _has_aspect_and_rater(name: str) -> bool:
     """Whether a name has a known aspect and a numbered rater: `coherence_r1`."""
-    words = split_name(name)
-    return any(map(_is_aspect, words)) and any(map(looks_like_rater, words)) and not looks_like_machine(name)
+    name_words = split_name(name)
+    return any(map(_is_aspect, name_words)) and any(map(looks_like_rater, name_words)) and not looks_like_machine(name)
 
 
 def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -156,7 +156,7 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
 
     Whole and half numbers in an object that is named like human ratings are read as human ratings.
     """
-    patterns, remaining_paths = list[str](), list[str]()
+    object_patterns, remaining_paths = list[str](), list[str]()
     for parent_name in dict.fromkeys(path.split(".")[0] for path in paths):
         child_paths = [path for path in paths if path.split(".")[0] == parent_name]
         is_machine = looks_like_machine(parent_name) or not MACHINE_SCORES.isdisjoint(name_stems(parent_name))
@@ -169,18 +169,23 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
             # the position in a list of objects names no annotator
             path_key_lists = [subpath.split(".") for subpath in subpaths]
             aspect_levels = {
-                level for keys in path_key_lists for level, key in enumerate(keys) if ASPECTS & name_stems(key)
+                key_level
+                for path_keys in path_key_lists
+                for key_level, key in enumerate(path_keys)
+                if ASPECTS & name_stems(key)
             }
-            has_two_keys = all(len(keys) == 2 and not keys[0].isdigit() for keys in path_key_lists)
+            has_two_keys = all(len(path_keys) == 2 and not path_keys[0].isdigit() for path_keys in path_key_lists)
             if is_human and has_two_keys and len(aspect_levels) == 1:
                 field_pattern = "{aspect}.{rater}" if aspect_levels == {0} else "{rater}.{aspect}"
-                patterns.append(f"human:{parent_name}.{field_pattern}")
+                object_patterns.append(f"human:{parent_name}.{field_pattern}")
             remaining_paths += [] if is_human else child_paths
         elif is_human or is_machine or len(child_paths) > 1:
-            patterns.append(f"{'human' if is_human else 'metric'}:{parent_name}.{'{rater}' if has_rater_keys else '*'}")
+            object_patterns.append(
+                f"{'human' if is_human else 'metric'}:{parent_name}.{'{rater}' if has_rater_keys else '*'}"
+            )
         else:
             remaining_paths += child_paths
-    return patterns, remaining_paths
+    return object_patterns, remaining_paths
 
 
 def aspect_variants(judge_names: Sequence[str], human_names: Sequence[str]) -> set[str]:

@@ -269,8 +269,8 @@ def name_stems(name: str) -> set[str]:
 
 def parse_kinds(cells: pl.Series) -> pl.Series:
     """The kind of rater that each word means; null for an unknown word."""
-    words = cells.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    return words.replace_strict(KINDS, default=None, return_dtype=pl.String)
+    normalised_words = cells.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    return normalised_words.replace_strict(KINDS, default=None, return_dtype=pl.String)
 
 
 def looks_human(name: str, *, is_declared_metric: bool = False) -> bool:
@@ -304,10 +304,12 @@ def is_model_name(label: str) -> bool:
 
     `gpt-4`, `claude 3` and `llm` are names of models; `Claude` and `Bert` may be names of people.
     """
-    words = split_name(label)
-    has_several_words_or_digit = len(words) > 1 or any(character.isdigit() for character in label)
-    machine_words = {word for word in words if stem(word) in MACHINE and (has_several_words_or_digit or len(word) < 4)}
-    return bool(machine_words) or (has_several_words_or_digit and any(map(MODELS.match, words)))
+    label_parts = split_name(label)
+    has_several_words_or_digit = len(label_parts) > 1 or any(character.isdigit() for character in label)
+    machine_words = {
+        word for word in label_parts if stem(word) in MACHINE and (has_several_words_or_digit or len(word) < 4)
+    }
+    return bool(machine_words) or (has_several_words_or_digit and any(map(MODELS.match, label_parts)))
 
 
 def kind_of_label(label: str) -> str:
@@ -454,9 +456,9 @@ def find_side_pairs(column_names: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of columns whose names differ only in the part that distinguishes two outputs: `model_a` and `model_b`."""
     name_of_words = {tuple(re.findall(r"[a-z]+|\d+", normalise_name(name))): name for name in column_names}
     names_and_other_side_words = [
-        (name, (*words[:word_index], other_side, *words[word_index + 1 :]))
-        for words, name in name_of_words.items()
-        for word_index, word in enumerate(words)
+        (name, (*name_words[:word_index], other_side, *name_words[word_index + 1 :]))
+        for name_words, name in name_of_words.items()
+        for word_index, word in enumerate(name_words)
         for side, other_side in SIDES
         if word == side
     ]

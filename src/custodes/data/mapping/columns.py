@@ -85,7 +85,7 @@ class Columns:
                 "'system': 'model'}"
             )
         column_of_role = dict(mapping)
-        patterns = [
+        score_patterns = [
             f"{rater_kind}:{column_of_role.pop(rater_kind)}"
             for rater_kind in KINDS
             if isinstance(column_of_role.get(rater_kind), str)
@@ -95,7 +95,7 @@ class Columns:
             score = [score]
         has_score_patterns = isinstance(score, Sequence) and not isinstance(score, str)
         if has_score_patterns:
-            patterns += score
+            score_patterns += score
             del column_of_role["score"]
         unknown_roles = [role for role in column_of_role if role not in ROLES]
         reject(
@@ -115,18 +115,18 @@ class Columns:
                     not isinstance(name, str) or not name.strip(),
                     f"columns: {role}={name!r}; the name of a column must be text",
                 )
-                for role, name in (*column_of_role.items(), *(("score", pattern) for pattern in patterns))
+                for role, name in (*column_of_role.items(), *(("score", pattern) for pattern in score_patterns))
             )
         )
         pattern_with_order = next(
             (
                 pattern
-                for pattern in patterns
+                for pattern in score_patterns
                 if any("order" in pattern_reading.fields for pattern_reading in ColumnPattern.readings(pattern))
             ),
             "",
         )
-        column_mapping = cls(roles=column_of_role, patterns=tuple(patterns))
+        column_mapping = cls(roles=column_of_role, patterns=tuple(score_patterns))
         winner_column_or_pattern, text_pattern = column_of_role.get("winner", ""), column_mapping.text_pattern
         winner_fields = (
             ColumnPattern.readings(winner_column_or_pattern)[0].fields
@@ -369,8 +369,8 @@ class Columns:
             notes += phrase_notes
         if PAIR[0] in text_mapping.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
             mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
-            message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
-            notes.append(Note(rule="nameless-systems", message=message))
+            note_message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
+            notes.append(Note(rule="nameless-systems", message=note_message))
         item_table = self._extract_item_table(frame, mapped_table, where=where)
         has_no_system_name = (
             not any("system" in label_by_role for _, label_by_role in match_of_score_column.values())
@@ -385,10 +385,10 @@ class Columns:
         ):
             system_name = PurePath(where).name.partition(".")[0]
             mapped_table = mapped_table.with_columns(system=pl.lit(system_name))
-            message = (
+            note_message = (
                 f"{where}: no column names the system; all rows are of one system, called {system_name} after the file"
             )
-            notes.append(Note(rule="system-of-file", message=message))
+            notes.append(Note(rule="system-of-file", message=note_message))
         notes += text_notes
         if match_of_score_column:
             mapped_table, melt_notes = melt_patterns(mapped_table, match_of_score_column, where=where)

@@ -121,7 +121,9 @@ def _has_one_system(frame: pl.DataFrame, mapping: Columns) -> bool:
     """Whether a mapping names no column of systems, or a column with only one system."""
     system_column_name = mapping.roles.get("system", "system")
     has_system_roles = {"output_a", "system_a"} & mapping.roles.keys()
-    has_system_pattern = any("{system" in text for text in (mapping.roles.get("text", ""), *mapping.patterns))
+    has_system_pattern = any(
+        "{system" in name_or_pattern for name_or_pattern in (mapping.roles.get("text", ""), *mapping.patterns)
+    )
     return not (has_system_roles or has_system_pattern) and (
         system_column_name not in frame.columns or frame[system_column_name].n_unique() < 2
     )
@@ -294,14 +296,14 @@ def _wide_layouts(
         and name not in (*column_of_role.values(), *human_columns, *metric_columns, *TABLE_ROLES)
     ]
     if human_patterns or object_patterns:
-        aspects = {
-            labels.get("aspect", "")
+        human_aspects = {
+            label_by_role.get("aspect", "")
             for pattern in human_patterns
-            for labels in match_columns(pattern, human_columns).values()
+            for label_by_role in match_columns(pattern, human_columns).values()
         }
         yield (
             column_of_role,
-            [*object_patterns, *human_patterns, *metric_patterns(metric_columns, other_columns, aspects - {""})],
+            [*object_patterns, *human_patterns, *metric_patterns(metric_columns, other_columns, human_aspects - {""})],
         )
     elif score_columns and not human_columns:
         yield (

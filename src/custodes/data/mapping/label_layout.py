@@ -226,17 +226,17 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared_mapping: 
             and _is_cluster_name(split_name(name))
             and 1 < frame[name].n_unique() < frame.height
         ]
-        first_column = column_of_role.get("cluster") or next(iter(cluster_columns), "")
-        if "cluster" in column_of_role or "cluster" in split_name(first_column):
-            return first_column
+        first_cluster_column = column_of_role.get("cluster") or next(iter(cluster_columns), "")
+        if "cluster" in column_of_role or "cluster" in split_name(first_cluster_column):
+            return first_cluster_column
         coarser_columns = [
             name
             for name in cluster_columns[1:]
             if frame[name].null_count() == 0
-            and MIN_CLUSTERS <= frame[name].n_unique() < frame[first_column].n_unique()
-            and frame.select(first_column, name).n_unique() == frame[first_column].n_unique()
+            and MIN_CLUSTERS <= frame[name].n_unique() < frame[first_cluster_column].n_unique()
+            and frame.select(first_cluster_column, name).n_unique() == frame[first_cluster_column].n_unique()
         ]
-        return min(coarser_columns, key=lambda name: frame[name].n_unique(), default=first_column)
+        return min(coarser_columns, key=lambda name: frame[name].n_unique(), default=first_cluster_column)
 
     def has_one_cluster(item_column: str) -> bool:
         """Whether each item has one cluster. The result is false for prompts that occur in several conversations."""

@@ -115,8 +115,8 @@ def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], remaining_de
         and len(value) <= LONGEST
         and _is_expandable(value, path, named_paths)
     ):
-        for position, child_value in enumerate(value):
-            yield from _iter_leaves(child_value, f"{path}.{position}", named_paths, remaining_depth - 1)
+        for element_index, child_value in enumerate(value):
+            yield from _iter_leaves(child_value, f"{path}.{element_index}", named_paths, remaining_depth - 1)
     elif value is not None:
         yield path, json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
 

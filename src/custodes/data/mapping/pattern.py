@@ -166,22 +166,22 @@ class ColumnPattern:
         for field_index, fixed_text in enumerate(inner_texts):
             partial_matches = [
                 (
-                    (*labels, remaining_text[: text_match.start()]),
+                    (*placeholder_labels, remaining_text[: text_match.start()]),
                     remaining_text[text_match.start() + len(fixed_text) :],
                 )
-                for labels, remaining_text in partial_matches
+                for placeholder_labels, remaining_text in partial_matches
                 for text_match in re.finditer(f"(?={re.escape(fixed_text)})", remaining_text)
                 if self._allows(field_index, remaining_text[: text_match.start()])
             ]
         label_tuples = [
-            (*labels, remaining_text.removesuffix(suffix))
-            for labels, remaining_text in partial_matches
+            (*placeholder_labels, remaining_text.removesuffix(suffix))
+            for placeholder_labels, remaining_text in partial_matches
             if remaining_text.endswith(suffix)
         ]
         return [
-            dict(zip(self.fields, labels, strict=True))
-            for labels in label_tuples
-            if self._allows(len(inner_texts), labels[-1])
+            dict(zip(self.fields, placeholder_labels, strict=True))
+            for placeholder_labels in label_tuples
+            if self._allows(len(inner_texts), placeholder_labels[-1])
         ]
 
     def _allows(self, field_index: int, label: str) -> bool:

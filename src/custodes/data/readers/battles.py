@@ -205,13 +205,13 @@ def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str)
         list(present_column_names.difference(*layout_column_sets))
     ):
         return frame, []
-    message = (
+    note_message = (
         f"{where}: no column names the item. Each row is therefore a separate item, and verdicts in different rows "
         "are never on the same item; if a column has the item, map it to the role item"
     )
     return (
         frame.with_columns(item=pl.format("{}/{}", pl.lit(where), pl.int_range(1, pl.len() + 1))),
-        [Note(rule="row-is-item", message=message)],
+        [Note(rule="row-is-item", message=note_message)],
     )
 
 

@@ -53,12 +53,12 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         (item, system, *_output(output_value, location)) for item, system, output_value, location in output_records
     ]
     text_tuples = [
-        (item, system, text if isinstance(text, str) else json.dumps(text))
-        for item, system, text, _ in parsed_outputs
-        if text is not None
+        (item, system, parsed_text if isinstance(parsed_text, str) else json.dumps(parsed_text))
+        for item, system, parsed_text, _ in parsed_outputs
+        if parsed_text is not None
     ]
     image_tuples = [(item, system, image) for item, system, _, images in parsed_outputs for image in images]
-    n_boolean_outputs = sum(isinstance(text, bool) for _, _, text, _ in parsed_outputs)
+    n_boolean_outputs = sum(isinstance(parsed_text, bool) for _, _, parsed_text, _ in parsed_outputs)
     if not text_tuples:
         raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
     fact_series_list = [fact_table["item"], label_column(fact_table, "source", where=where, empty=True)]
@@ -355,7 +355,7 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
         )
     study = read_outputs(output_frame, where=folder_name, invalid=invalid)
     system_names = output_frame["system"].unique(maintain_order=True)
-    n_outputs = output_frame["item"].n_unique() * system_names.len()
+    n_expected_outputs = output_frame["item"].n_unique() * system_names.len()
     notes = build_notes(
         (
             "texts-folder",
@@ -364,8 +364,8 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
         ),
         (
             "missing-outputs",
-            n_outputs - output_frame.height,
-            f"{folder_name}: {n_outputs - output_frame.height} of {n_outputs} outputs have no file",
+            n_expected_outputs - output_frame.height,
+            f"{folder_name}: {n_expected_outputs - output_frame.height} of {n_expected_outputs} outputs have no file",
         ),
     )
     return replace(study, notes=(*notes, *study.notes), digest=digest_of(*digest_texts))

@@ -148,7 +148,9 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human"})
     prompts_with_completions: Prompts = []
     for row_number, data_row in enumerate(frame.iter_rows(named=True), 1):
-        row_label_of_column = {name: str(labels[row_number - 1]) for name, labels in labels_of_column.items()}
+        row_label_of_column = {
+            name: str(column_labels[row_number - 1]) for name, column_labels in labels_of_column.items()
+        }
         prompt_id, subset = row_label_of_column.get("id", str(row_number)), row_label_of_column.get("subset", "")
         item = f"{subset}/{prompt_id}" if subset else prompt_id
         right_texts, wrong_texts = (
@@ -160,9 +162,9 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
                 f"{where}, row {row_number}: {len(right_texts)} chosen and {len(wrong_texts)} rejected texts have only "
                 f"one score each ({score_columns[0]}, {score_columns[1]}); give the scores in another file"
             )
-        for score_column, scores in scores_of_column.items():
+        for score_column, column_scores in scores_of_column.items():
             model, _, system = score_column.rpartition("_")
-            log_records.score(item, system, model, scores[row_number - 1])
+            log_records.score(item, system, model, column_scores[row_number - 1])
         prompts_with_completions.append((item, subset, right_texts, wrong_texts))
         log_records.sources.append((item, str(data_row.get("prompt") or ""), []))
     return _study(log_records, prompts_with_completions).with_notes(

@@ -159,8 +159,8 @@ def match_system(cells: pl.Series, first_labels: pl.Series, second_labels: pl.Se
     >>> match_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()
     [1.0, -1.0, None]
     """
-    signs = (cells == first_labels).cast(pl.Float64) - (cells == second_labels).cast(pl.Float64)
-    return signs.set((signs == 0) | (cells == ""), None)
+    match_signs = (cells == first_labels).cast(pl.Float64) - (cells == second_labels).cast(pl.Float64)
+    return match_signs.set((match_signs == 0) | (cells == ""), None)
 
 
 def _normalise_labels(labels: pl.Series) -> pl.Series:

@@ -163,13 +163,13 @@ def _untested_text(context: Context) -> str:
     data."""
     test_rows = context.results["consistency"].to_frame("findings").filter(pl.col("p_value").is_not_null())
     tested_kinds = test_rows["kind"].unique().to_list()
-    tested_kind_names = [kind_name for kind, (kind_name, _) in NEEDS.items() if kind in tested_kinds]
+    tested_kind_names = [kind_name for fault_kind, (kind_name, _) in NEEDS.items() if fault_kind in tested_kinds]
     failure_rates = context.results["consistency"].to_frame("missing").filter(factor=ALL)["failure_rate"]
     has_no_failures = failure_rates.len() > 0 and failure_rates.max() == 0
     untested_texts = [
         f"{kind_name} ({missing_data_text})"
-        for kind, (kind_name, missing_data_text) in NEEDS.items()
-        if kind not in tested_kinds and not (kind == FAILURES and has_no_failures)
+        for fault_kind, (kind_name, missing_data_text) in NEEDS.items()
+        if fault_kind not in tested_kinds and not (fault_kind == FAILURES and has_no_failures)
     ]
     tested_text = (
         f"Tested: {', '.join(tested_kind_names)}. "

@@ -177,7 +177,7 @@ def compare_items(
         for item_index, output_indices in output_indices_of_item.items():
             output_texts = [texts.outputs[output_index] for output_index in output_indices]
             index_of_output_text, index_of_compared_text = (
-                {text: index for index, text in enumerate(sorted(set(compared_texts)))}
+                {text: text_index for text_index, text in enumerate(sorted(set(compared_texts)))}
                 for compared_texts in (output_texts, texts_of_items[item_index])
             )
             distinct_scores, reason_of_distinct_index = compare(

@@ -80,7 +80,7 @@ class ModelFiles:
 
     def read_settings(self, *file_names: str) -> dict[str, Any]:
         """Return the settings in the files with these names; later files override earlier files."""
-        settings: dict[str, Any] = {}
+        value_of_setting: dict[str, Any] = {}
         for settings_path in (self.folder / file_name for file_name in file_names):
             try:
                 decoded_json = msgspec.json.decode(settings_path.read_bytes()) if settings_path.is_file() else None
@@ -89,8 +89,8 @@ class ModelFiles:
                     f"{short_repr(self.name)}: the file {settings_path.name} of the model is not JSON: "
                     f"{one_line_message(problem)}"
                 ) from None
-            settings |= decoded_json if isinstance(decoded_json, dict) else {}
-        return settings
+            value_of_setting |= decoded_json if isinstance(decoded_json, dict) else {}
+        return value_of_setting
 
 
 def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:

@@ -97,10 +97,10 @@ def _compare(
     outputs: Sequence[TextEmbeddings], references: Sequence[TextEmbeddings], *, measure: str, weigh: Weigh
 ) -> tuple[Floats, dict[int, str]]:
     """Return the scores (outputs, references) of an item, and the reasons of missing scores."""
-    scores = np.full((len(outputs), len(references)), np.nan)
+    score_matrix = np.full((len(outputs), len(references)), np.nan)
     if any(text_embeddings.tokens.empty for text_embeddings in references):
-        return scores, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
-    scores[:] = 0.0  # empty outputs score 0, as in bert-score
+        return score_matrix, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
+    score_matrix[:] = 0.0  # empty outputs score 0, as in bert-score
     reference_token_vectors = [_weight_tokens(text_embeddings, weigh) for text_embeddings in references]
     reason_of_output = {}
     for output_index, text_embeddings in enumerate(outputs):
@@ -111,10 +111,10 @@ def _compare(
                 -1,
                 1,
             ).T
-            scores[output_index] = _compute_measure(precisions, recalls, measure)
-            if np.isnan(scores[output_index]).any():
+            score_matrix[output_index] = _compute_measure(precisions, recalls, measure)
+            if np.isnan(score_matrix[output_index]).any():
                 reason_of_output[output_index] = _reason(output_token_vectors, reference_token_vectors)
-    return scores, reason_of_output
+    return score_matrix, reason_of_output
 
 
 def precision_recall(output: TokenVectors, reference: TokenVectors) -> tuple[float, float]:

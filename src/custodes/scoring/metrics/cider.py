@@ -36,10 +36,10 @@ def _load(place: Place, *, tokenize: str) -> Scorer:
 
 
 def _score(texts: MetricInputs, tokenizer: Callable[[str], list[str]]) -> MetricResult:
-    scores = np.full((len(texts.outputs), 1), np.nan)
+    score_matrix = np.full((len(texts.outputs), 1), np.nan)
     n_items = len(texts.references)
     if n_items == 1:
-        return MetricResult(values=scores, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
+        return MetricResult(values=score_matrix, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
     reference_counts_of_item = [
         [_counts(reference, tokenizer) for reference in item_references] for item_references in texts.references
     ]
@@ -53,12 +53,12 @@ def _score(texts: MetricInputs, tokenizer: Callable[[str], list[str]]) -> Metric
         lambda: log(n_items), {gram: log(n_items / n_documents) for gram, n_documents in n_documents_of_gram.items()}
     )
     for item_index, output_indices in by_item(texts):
-        scores[output_indices, 0] = _similarity(
+        score_matrix[output_indices, 0] = _similarity(
             [_counts(texts.outputs[output_index], tokenizer) for output_index in output_indices.tolist()],
             reference_counts_of_item[item_index],
             weight_of_gram,
         )
-    return MetricResult(values=scores)
+    return MetricResult(values=score_matrix)
 
 
 def _counts(text: str, tokenizer: Callable[[str], list[str]]) -> Counts:

@@ -65,10 +65,10 @@ def _score(
             output_reference_pairs += [
                 (output_index, reference_index) for reference_index in range(len(texts.references[item_index]))
             ]
-    scores = np.full((len(texts.outputs), max([1, *map(len, texts.references)])), np.nan)
+    score_matrix = np.full((len(texts.outputs), max([1, *map(len, texts.references)])), np.nan)
     for start_index in range(0, len(output_reference_pairs), PAIRS):
         output_indices, reference_indices = zip(*output_reference_pairs[start_index : start_index + PAIRS], strict=True)
-        scores[output_indices, reference_indices] = score_pairs(
+        score_matrix[output_indices, reference_indices] = score_pairs(
             [
                 references[reference_index]
                 for references, reference_index in zip(
@@ -79,7 +79,7 @@ def _score(
             ],
             [texts.outputs[output_index] for output_index in output_indices],
         )
-    return MetricResult(values=scores, why=reason_of_output)
+    return MetricResult(values=score_matrix, why=reason_of_output)
 
 
 def _has_no_ascii_letters(text: str) -> bool:

@@ -109,18 +109,18 @@ def _score_outputs(texts: MetricInputs, make_metric: Callable[..., Any], is_per_
 
     The references of an item are counted only once.
     """
-    scores = np.full((len(texts.outputs), max(map(len, texts.references)) if is_per_reference else 1), np.nan)
+    score_matrix = np.full((len(texts.outputs), max(map(len, texts.references)) if is_per_reference else 1), np.nan)
     for item_index, output_indices in by_item(texts):
         references = texts.references[item_index]
         for column_index, reference_group in enumerate(
             [[reference] for reference in references] if is_per_reference else [references]
         ):
             sacrebleu_metric = make_metric(references=tuple((reference,) for reference in reference_group))
-            scores[output_indices, column_index] = [
+            score_matrix[output_indices, column_index] = [
                 sacrebleu_metric.corpus_score([texts.outputs[output_index]], None).score
                 for output_index in output_indices.tolist()
             ]
-    return MetricResult(values=scores)
+    return MetricResult(values=score_matrix)
 
 
 def _score_systems(texts: MetricInputs, make_metric: Callable[[Streams], Any]) -> MetricResult:

@@ -122,7 +122,7 @@ def load(place: Place, *, command: str) -> Scorer:
 
 def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, requested_batch_size: int) -> MetricResult:
     """Return the scores from the processes. Each process gets one batch at a time."""
-    scores = np.full(
+    score_matrix = np.full(
         (len(texts.outputs), (max([1, *map(len, texts.references)]) if hello.each_reference else 1)), np.nan
     )
     is_truncated_output = np.zeros(len(texts.outputs), dtype=np.bool_)
@@ -145,25 +145,25 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, reque
     cell_batches = [sorted_cells[start : start + batch_size] for start in range(0, len(sorted_cells), batch_size)]
     with ThreadPoolExecutor(len(processes)) as thread_pool:
         try:
-            for batch_cells, answer in zip(cell_batches, thread_pool.map(ask, cell_batches), strict=True):
-                cpu_seconds += answer.seconds
-                reasons, truncation_flags = answer.why or repeat(None), answer.truncated or repeat(False)
+            for batch_cells, worker_answer in zip(cell_batches, thread_pool.map(ask, cell_batches), strict=True):
+                cpu_seconds += worker_answer.seconds
+                reasons, truncation_flags = worker_answer.why or repeat(None), worker_answer.truncated or repeat(False)
                 for (output_index, column_index, _), cell_score, reason, is_truncated in zip(
-                    batch_cells, answer.scores, reasons, truncation_flags, strict=False
+                    batch_cells, worker_answer.scores, reasons, truncation_flags, strict=False
                 ):
                     if cell_score is None or not np.isfinite(cell_score):
                         displayed_score = "no score" if cell_score is None else cell_score
                         reason_of_output.setdefault(output_index, reason or f"the worker returned {displayed_score}")
                     else:
-                        scores[output_index, column_index] = cell_score
+                        score_matrix[output_index, column_index] = cell_score
                     is_truncated_output[output_index] |= is_truncated
         except BaseException:
             thread_pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:  # a waiting thread would block the pool
                 process.end()
             raise
-    scores[list(reason_of_output)] = np.nan  # a mean over only some of the references would not be comparable
-    return MetricResult(values=scores, why=reason_of_output, truncated=is_truncated_output, seconds=cpu_seconds)
+    score_matrix[list(reason_of_output)] = np.nan  # a mean over only some of the references would not be comparable
+    return MetricResult(values=score_matrix, why=reason_of_output, truncated=is_truncated_output, seconds=cpu_seconds)
 
 
 def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
