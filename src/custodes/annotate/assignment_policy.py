@@ -132,8 +132,8 @@ def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
 
 
 def _next_primary_comparison(state: StudyState, worker: Annotator, rng: Random) -> NextQuestion | None:
-    """Return a comparison of a random pair: the first free unit whose item this annotator has not seen, otherwise the
-    first free unit that this annotator never got. Return None if no pair has such a unit."""
+    """Return a comparison of a random pair. It is the first free unit whose item this annotator has not seen, otherwise
+    the first free unit that this annotator never got. Return None if no pair has such a unit."""
     first_unit_of_pair = {
         pair_index: unit
         for pair_index in pairs_below_cap(state, worker)

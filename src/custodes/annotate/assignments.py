@@ -4,9 +4,9 @@ A unit is an item of a pair at its position in the order of the pair. An engine 
 engine knows which positions are settled (answered or refused). It does not know which annotators are answering the
 other positions.
 
-A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of the answers to a unit:
-1 or -1 for the side that more annotators prefer, and 0 if the numbers are equal. All other parts of the package combine
-annotators in the same way.
+A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of the answers to a unit.
+It is 1 or -1 for the side that more annotators prefer, and 0 if the numbers are equal. All other parts of the package
+combine annotators in the same way.
 """
 
 from __future__ import annotations

@@ -341,9 +341,10 @@ def annotator_problems(
             0 < n_personal_links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes),
             "warning",
             FEW_ANNOTATORS,
-            f"{n_personal_links} annotators have a link, so decisions hold only for these annotators. Two systems "
-            "between which the whole population of annotators has no preference are declared different in 23 % of "
-            "studies with 3 annotators, 16 % with 5, 10 % with 10 and 8 % with 20; invite more annotators",
+            f"{n_personal_links} annotators have a link, so decisions hold only for these annotators. With few "
+            "annotators, systems between which the whole population of annotators has no preference are declared "
+            "different too often: in 23 % of studies with 3 annotators, 16 % with 5, 10 % with 10 and 8 % with 20; "
+            "invite more annotators",
         ),
         (
             annotator_plan.recruit == "open" and not n_gold_questions,

@@ -243,8 +243,9 @@ def draw_orders(
 
 
 def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
-    """Return a boolean array (pairs, items) that is true where a question is possible, and two counts: comparisons of
-    identical outputs, and comparisons of two empty outputs. Annotators see an output without content as "(empty)"."""
+    """Return a boolean array (pairs, items) that is true where a question is possible. Also return two counts:
+    comparisons of identical outputs, and comparisons of two empty outputs. Annotators see an output without content as
+    "(empty)"."""
     row_of_system = {system: row_index for row_index, system in enumerate(material.systems)}
     column_of_item_label = {item_label: column_index for column_index, item_label in enumerate(material.labels())}
     # Outputs that look equal have equal codes.

@@ -196,8 +196,10 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     looks: Annotated[
         tuple[int, ...],
         Meta(
-            description="interim analyses: numbers of answers to a pair after which the pair may be closed; larger "
-            "numbers than the number of items are reduced to the number of items"
+            description=(
+                "interim analyses: numbers of answers to a pair after which the pair may be closed. Numbers above "
+                "the number of items are reduced to it"
+            )
         ),
     ] = (10, 20, 40)
     boundary: Annotated[
@@ -228,16 +230,20 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     budget: Annotated[
         int | None,
         Meta(
-            description="total number of answers used for decisions; each comparison (or rated output) needs "
-            "per_item answers; second opinions (overlap) and control questions (gold_every, attention, "
-            "qualification) are additional"
+            description=(
+                "total number of answers used for decisions. Each comparison (or rated output) needs per_item "
+                "answers. Second opinions (overlap) and control questions (gold_every, attention, qualification) are "
+                "additional"
+            )
         ),
     ] = None
     estimator: Annotated[
         str | None,
         Meta(
-            description="estimator of the outcome of a pair: human or pooled; with a metric also mixture, ppi and "
-            "others; default: mixture with a metric, human without a metric"
+            description=(
+                "estimator of the outcome of a pair: human or pooled. With a metric, it may also be mixture, ppi and "
+                "others. The default is mixture with a metric, and human without a metric"
+            )
         ),
     ] = None
 

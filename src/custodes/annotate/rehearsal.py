@@ -87,8 +87,8 @@ class Outcome(NamedTuple):
     annotators: int
     idle: int
     signs: Sequence[int]
-    """For every pair: 1 if it was decided for the better system, -1 if it was decided for the worse system, 0 if it is
-    undecided. If both systems are equal, the first one counts as better."""
+    """For every pair, 1 if it was decided for the better system, -1 if it was decided for the worse system, and 0 if it
+    is undecided. If both systems are equal, the first one counts as better."""
     is_ended: bool
     n_open: int
     """Number of undecided pairs that no current annotator may answer."""

@@ -114,8 +114,8 @@ class Crowd:
         return float(self.habits.seconds * (1.0 if habit == "careful" else 0.25) * np.exp(0.5 * self.rng.normal()))
 
     def values(self, habit: Habit, question: ShownQuestion) -> Mapping[str, int]:
-        """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
-        output is better, or a rating."""
+        """Return an answer for every aspect. In a comparison, it is 1 if the first output is better, 0 if both are
+        equal, and -1 if the second output is better. Otherwise it is a rating."""
         return {aspect: self._value(habit, question, aspect_index) for aspect_index, aspect in enumerate(self.aspects)}
 
     def _value(self, habit: Habit, question: ShownQuestion, aspect_index: int) -> int:

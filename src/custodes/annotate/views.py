@@ -118,8 +118,9 @@ class Stop:
 class Answer:
     """The annotator answers a question.
 
-    `values` has the answer for each aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
-    output is better, or a rating. `seconds` is the time for which the question was visible.
+    `values` has the answer for each aspect. In a comparison, it is 1 if the first output is better, 0 if both are
+    equal, and -1 if the second output is better. Otherwise it is a rating. `seconds` is the time for which the question
+    was visible.
     """
 
     assignment: int

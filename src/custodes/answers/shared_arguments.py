@@ -70,8 +70,10 @@ HELP: Mapping[str, str] = {
     "human_ties": "Largest difference of human scores that counts as a tie (default: 0).",
     "ties": "Rule for ties of metric scores: exact, calibrated, or the largest difference that counts as a tie.",
     "orders": "How to combine the verdicts on a pair that was shown in both presentation orders.",
-    "positive": "Label that counts as success, or several labels with commas; for ordered labels also a rule such as "
-    "'>=4' (default: known words such as pass).",
+    "positive": (
+        "Label that counts as success, or several labels with commas. For ordered labels, a rule such as '>=4' is "
+        "also possible. The default is a known word such as pass."
+    ),
     "sampling": "How outputs were selected for human labels: random, by-judge (separately for each label of the "
     "judge) or by-label (separately for each human label).",
     "confidence": "Confidence level of the intervals.",
@@ -79,8 +81,10 @@ HELP: Mapping[str, str] = {
     "alpha": "Significance level of the tests.",
     "estimator": "Estimators of the outcome; comma list or repeated.",
     "gamma": "A pair is decided if the probability that one system is better exceeds 1 - gamma/2.",
-    "stop": "When to stop annotating a pair: decided (as soon as the pair is decided) or futility (also as soon as a "
-    "decision becomes unlikely); comma list or repeated.",
+    "stop": (
+        "When to stop annotating a pair. decided: as soon as the pair is decided; futility: also as soon as a "
+        "decision becomes unlikely. Comma list or repeated."
+    ),
     "stopping": "Stopping rules; the tables have separate rows for each rule.",
     "batch": "Number of annotations that each round adds to a pair, or several values: 5,10.",
     "looks": "Number of annotations per pair at each interim analysis, such as 10,20,40; replaces --batch.",

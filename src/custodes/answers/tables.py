@@ -173,10 +173,10 @@ class View:
 class Table:
     """A declared table.
 
-    `by`: the first column of labels ('': no such column; None: the column `BY` of the result). `essential`: the table
-    is displayed by default. `order`: the column by which rows are sorted, the highest value first. `rows`: a function
-    that selects the most relevant rows from the whole result. `compact`: a function that names the
-    estimates in the compact LaTeX form. `view`: a function that replaces the default display.
+    `by` is the first column of labels. It is '' if there is no such column, and None for the column `BY` of the result.
+    `essential`: the table is displayed by default. `order`: the column by which rows are sorted, the highest value
+    first. `rows`: a function that selects the most relevant rows from the whole result. `compact`: a function that
+    names the estimates in the compact LaTeX form. `view`: a function that replaces the default display.
     """
 
     doc: str

@@ -62,8 +62,8 @@ PARTIALITY = (
     label("system", "the system of `largest_partiality`"),
     points(
         "unseen_largest_partiality",
-        "largest absolute partiality to any system, where each system is rated by models that were fitted without "
-        "this system; null if the method was not tested on unseen systems",
+        "largest absolute partiality to any system. Each system is rated by models that were fitted without this "
+        "system. Null if the method was not tested on unseen systems",
         "Largest partiality, system unseen",
         interval=True,
     ),
@@ -142,8 +142,7 @@ class Combine(Result):
         ),
         label(
             "conclusion",
-            "`gain`: the interval of the gain lies above 0; `no gain`: the interval does not lie above 0; null "
-            "without an interval",
+            "`gain`: the interval of the gain lies above 0; `no gain`: it does not. Null without an interval",
         ),
     )
     differences: pl.DataFrame = table(
@@ -161,8 +160,8 @@ class Combine(Result):
         share("sample_accuracy", "as in `agreement`", best="high"),
     )
     partiality: pl.DataFrame = table(
-        "Largest partiality of each method. There is no row if the human ratings are verdicts, if fewer than five "
-        "systems have ten rated items (or clusters), or if `folds='system'`.",
+        "Largest partiality of each method. There is no row in three cases: the human ratings are verdicts, fewer "
+        "than five systems have ten rated items (or clusters), or `folds='system'`.",
         label("method", "method, a row of `comparison`", "Way of combining"),
         *PARTIALITY,
     )
@@ -248,8 +247,10 @@ class Combine(Result):
     target="Target: ASPECT or mean:A,B; comma list or repeated (default: the only aspect).",
     method=f"Methods: {', '.join(METHODS)}; comma list or repeated. The model of the first method is saved.",
     objective="Statistic to maximise.",
-    folds="Held-out units: item (whole items); system, dataset or group (one at a time); or a table with the columns "
-    "item and fold.",
+    folds=(
+        "Held-out units: item (whole items), or system, dataset or group (one at a time). A table with the columns "
+        "item and fold is also possible."
+    ),
     repeats="Repetitions of the item folds.",
     unseen="Methods to test on unseen systems, data sets and groups.",
     top="Combine only this number of metrics: those with the highest objective in training (default: all metrics).",

@@ -28,8 +28,8 @@ Costs = Mapping[str, float] | str
 def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     """Return the costs (metrics,), and, if costs of raters files were not used, notes with the reason.
 
-    Costs come from `costs`, a mapping or the path of a table. If `costs` is None, costs come from the raters files if
-    these files have a positive cost for each metric, all in one unit; otherwise each metric costs 1.
+    Costs come from `costs`, a mapping or the path of a table. If `costs` is None, costs come from the raters files.
+    These files must have a positive cost for each metric, all in one unit; otherwise each metric costs 1.
 
     Raises `InputError` for a metric without a positive cost, and for a table with different units.
     """

@@ -118,7 +118,8 @@ def _held_out_rates(trial: Trial) -> Floats:
 
 
 def _rates(task: Task, predictions: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
-    """Return the partiality (3: estimate, low, high; m; systems) of predictions (m, items, systems)."""
+    """Return the partiality of predictions (m, items, systems). The result has the shape (3, m, systems); its first
+    axis has the estimate and the two bounds."""
     human_ratings = ScoredPeople(task.persons, units=task.design.units)
     return rate_partiality(
         [human_ratings.placement(predicted_scores) for predicted_scores in predictions],

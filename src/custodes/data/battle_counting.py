@@ -302,9 +302,9 @@ def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bo
     """The table of frequencies, with added columns for the meaning of each row's word and order.
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
-    `system_b` are the systems in alphabetical order: `sign` is 1 if `system_a` is preferred, and `order` is 1 if
-    `system_a` was shown first. `is_ambiguous` marks rows in which `b` was shown first and the word may mean the
-    position on the screen.
+    `system_b` are the systems in alphabetical order. `sign` is 1 if `system_a` is preferred. `order` is 1 if `system_a`
+    was shown first. `is_ambiguous` marks rows in which `b` was shown first and the word may mean the position on the
+    screen.
     """
     verdict_words = (
         verdict_count_rows["word"].set(verdict_count_rows["word"].str.to_lowercase().is_in(EMPTY), "").alias("winner")

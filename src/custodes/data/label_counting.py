@@ -210,8 +210,8 @@ class _Plan:
     def outputs(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """A row per output: item, system, cluster, probability, columns of `by`, a column for each rater, and `n`.
 
-        `n` is the number of times that the output occurs: the number of rows in a table with one column per rater, and
-        the largest number of labels by one rater in a table with one row per label.
+        `n` is the number of times that the output occurs. In a table with one column per rater, this is the number of
+        rows. In a table with one row per label, it is the largest number of labels by one rater.
         """
         layout = self.layout
         expression_of_key = {"system": _system_expression(layout, self.name)}

@@ -77,8 +77,8 @@ class Preferences:
         unreadable: pl.Series | None = None,
         unused: Sequence[str] = (),
     ) -> tuple[Preferences, list[Note]]:
-        """Check a table with the columns `item, system_a, system_b, rater, preference` (optionally `aspect`, `repeat`,
-        `order`, `invalid`, `p_a`, `p_tie`, `p_b`, `seconds`).
+        """Check a table with the columns `item, system_a, system_b, rater, preference`. Optional columns are `aspect`,
+        `repeat`, `order`, `invalid`, `p_a`, `p_tie`, `p_b` and `seconds`.
 
         The systems of a row are exchanged if system_a > system_b. An empty preference is a missing verdict, which is
         counted and stored in `missing` with the reason in `invalid`. `unreadable` marks rows whose verdict could not be

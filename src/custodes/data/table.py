@@ -394,8 +394,8 @@ def digest_of(*texts: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTable:
-    """A loaded table: its frame, its name in messages, the digest of its bytes ('' for a dataframe), notes, the files
-    that hold the table, and the requested part."""
+    """A loaded table: its frame, its name in messages, the digest of its bytes, notes, the files that hold the table,
+    and the requested part. A dataframe has the digest ''."""
 
     frame: pl.DataFrame
     name: str

@@ -22,8 +22,8 @@ Aggregate = Literal["mean", "vote"]
 """Ways to combine annotators: the sign of the mean difference of scores, or a majority vote."""
 
 Orders = Literal["mean", "consistent", "first"]
-"""Ways to merge verdicts in both presentation orders (and repeats): the sign of the mean (a contradiction is a tie),
-only verdicts without contradiction, or the first verdict in the file."""
+"""Ways to merge verdicts in both presentation orders (and repeats): the sign of the mean, only verdicts without
+contradiction, or the first verdict in the file. With the sign of the mean, a contradiction is a tie."""
 
 Table = nw.LazyFrame[Any]
 

@@ -62,8 +62,8 @@ class Judge:
     references : int
         Number of references of an item in the prompt.
     aspects : sequence of str
-        Aspects, each in a separate request: NAME or 'NAME: description'; comma list of names or repeated (default:
-        overall quality).
+        Aspects, each in a separate request (default: overall quality). An aspect is NAME or 'NAME: description'.
+        Several aspects are a comma list of names, or the option is repeated.
     scale : str
         Scale of scores: LOW-HIGH or LOW-HIGH:STEP.
     labels : sequence of str

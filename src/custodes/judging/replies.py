@@ -268,8 +268,8 @@ def _chances(
     """The normalised probabilities of the labels at the first token of the answer. If the server did not return the
     probability of every label, the result is None, because a missing probability is unknown and not 0.
 
-    Even if a schema of answers is requested, some servers return probabilities without this constraint, so that words
-    other than labels may be more probable.
+    Even if a schema of answers is requested, some servers return probabilities without this constraint. Words other
+    than labels may then be more probable.
     """
     token_texts = [_text(token_entry.get("token")) for token_entry in token_entries]
     token_ends = [*accumulate(map(len, token_texts))]

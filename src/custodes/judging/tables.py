@@ -38,7 +38,11 @@ WHERE = (
     label("system_b", "second system in alphabetical order; empty for a score or label"),
     label("aspect", "aspect judged"),
     label("repeat", f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical (a tie)"),
-    label("order", "`ab`: system_a was shown first; `ba`: system_b; empty: identical outputs, or one output"),
+    label(
+        "order",
+        "`ab`: system_a was shown first; `ba`: system_b was shown first. Empty for identical outputs, and if there "
+        "is only one output",
+    ),
 )
 WHERE_OF_OUTPUT = (
     WHERE[0],
@@ -110,11 +114,15 @@ class Judgements(Result):
         label("rater", "the judge"),
         label("aspect", "aspect judged"),
         label("probe", "`length`, `format`, `name`, or the name of a file of rewritten outputs"),
-        label("order", "`ab`: system_a was shown first; `ba`: system_b; empty: identical outputs, or one output"),
+        label(
+            "order",
+            "`ab`: system_a was shown first; `ba`: system_b was shown first. Empty for identical outputs, and if "
+            "there is only one output",
+        ),
         score(
             "plain",
             "outcome of the form of the output without the property that `probe` adds (repeated content, Markdown or "
-            "a name); for rewritten outputs, outcome of the original output; null without an answer",
+            "a name). For rewritten outputs, outcome of the original output. Null without an answer",
         ),
         score(
             "changed",

@@ -89,8 +89,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Answer to a request.
 
-    `scores` has one score per row, null for a missing score; `why` the reasons of missing scores; `truncated` whether a
-    text was truncated; `seconds` the CPU seconds.
+    `scores` has one score per row, null for a missing score. `why` has the reasons of missing scores. `truncated` says
+    whether a text was truncated. `seconds` has the CPU seconds.
     """
 
     id: int

@@ -352,11 +352,11 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     pairs).
 
     The design effect is 1 + (k - 1) rho, at least 1. For each annotation of a pair, count the annotations of this pair
-    in the same cluster, including the annotation itself; k is the mean of these counts. rho is the correlation within
+    in the same cluster, including the annotation itself. k is the mean of these counts. rho is the correlation within
     clusters, with each pair centred on its mean. One rho is estimated for all pairs of a study. Because an estimate of
     rho from few clusters is uncertain, its standard error over clusters is added. The n annotations of a pair have n /
-    k effective clusters. If this is fewer than `FEWEST_CLUSTERS`, rho is 1 for this pair, so that its annotations
-    count as n / k annotations. The design effect is exactly 1 if no two annotations of a pair share a cluster.
+    k effective clusters. If this is fewer than `FEWEST_CLUSTERS`, rho is 1 for this pair, so that its annotations count
+    as n / k annotations. The design effect is exactly 1 if no two annotations of a pair share a cluster.
 
     >>> signs = np.array([[1, 1, -1, -1, 1, 1, -1, -1]])
     >>> pooled_design_effect(signs, units=np.array([0, 0, 1, 1, 2, 2, 3, 3])).tolist()

@@ -125,16 +125,16 @@ def student_interval(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Interval of estimate ± t x standard error, from draws (1 + B, ...): lower and upper bounds, (...) each.
 
-    Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters. `n_units` is one
-    number, or one number for each estimate (...). The standard error is the standard deviation over the resamples
-    times sqrt(G / (G - 1)), and t has G - 1 degrees of freedom. With `adjust_for_few_draws`, the interval also
-    accounts for the sampling error of the standard error from B resamples. The degrees of freedom of t are then 1 / (1
-    / (G - 1) + 1 / (B - 1)) (Satterthwaite). With the bounds `SHARE`, the estimate is a proportion p, and its interval
-    is the Wilson interval of p (1 - p) / error^2 observations. If the number of observations is 0 / 0, it is replaced
-    by G, so that the interval at 0 and 1 has a width. With other bounds, the error is computed on a
-    variance-stabilising scale: arcsine between two bounds, square root above a lower bound. The interval therefore
-    stays within the bounds and contains the estimate. The interval is NaN if the estimate is undefined, if fewer than
-    half of the draws are defined, or if there is only one cluster or one draw.
+    Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters. `n_units` is one number,
+    or one number for each estimate (...). The standard error is the standard deviation over the resamples times sqrt(G
+    / (G - 1)), and t has G - 1 degrees of freedom. With `adjust_for_few_draws`, the interval also accounts for the
+    sampling error of the standard error from B resamples. The degrees of freedom of t are then 1 / (1 / (G - 1) + 1 /
+    (B - 1)) (Satterthwaite). With the bounds `SHARE`, the estimate is a proportion p, and its interval is the Wilson
+    interval of p (1 - p) / error^2 observations. If the number of observations is 0 / 0, it is replaced by G, so that
+    the interval at 0 and 1 has a width. With other bounds, the error is computed on a variance-stabilising scale:
+    arcsine between two bounds, square root above a lower bound. The interval therefore stays within the bounds and
+    contains the estimate. The interval is NaN in three cases: the estimate is undefined, fewer than half of the draws
+    are defined, or there is only one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -192,9 +192,9 @@ def expanded_interval(
     probability between minus and plus the t quantile with G - 1 degrees of freedom. If the required percentile lies
     beyond the most extreme draws, the interval also contains extrapolated bounds. For an extrapolated bound, the
     distance from the estimate to a percentile with ten draws beyond it is extended in proportion to the quantile, on
-    the scale of `student_interval`. The interval is NaN if the estimate is undefined, if fewer than half of the draws
-    are defined, or if there are no draws. If the draws of a `SHARE` are all 0 or all 1, the interval is the Wilson
-    interval of G observations.
+    the scale of `student_interval`. The interval is NaN in three cases: the estimate is undefined, fewer than half of
+    the draws are defined, or there are no draws. If the draws of a `SHARE` are all 0 or all 1, the interval is the
+    Wilson interval of G observations.
 
     >>> draws = np.linspace(0, 1, 1001)
     >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)

@@ -22,10 +22,10 @@ _SEED = 0  # seed of the nodes of an integral over covariances; fixed, so that i
 def population_values(human: Floats, metrics: Floats, *, n_units: float) -> tuple[Floats, Floats]:
     """Draws of the scores that systems would have by annotators and by each metric with very many items.
 
-    `human` and `metrics` (1 + B, metrics, systems) are system scores: row 0 is the data, and the B further rows are
-    resamples of clusters, whose (effective) number is `n_units`. The two results (B, metrics, systems) are centred over
-    systems. A score is NaN if the resample lacks the system. With fewer than three systems, resamples are centred but
-    otherwise unchanged, because the variation between systems is unknown.
+    `human` and `metrics` (1 + B, metrics, systems) are system scores. Row 0 is the data, and the B further rows are
+    resamples of clusters. `n_units` is the (effective) number of clusters. The two results (B, metrics, systems) are
+    centred over systems. A score is NaN if the resample lacks the system. With fewer than three systems, resamples are
+    centred but otherwise unchanged, because the variation between systems is unknown.
 
     In the model, the true scores by annotators and a metric are normal over systems with a covariance T. The errors of
     the means are normal with covariance V, the covariance of the resamples (times G / (G - 1) for G clusters, averaged

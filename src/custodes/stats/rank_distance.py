@@ -82,9 +82,8 @@ def rank_distance_influence(
 def _chunks(values: Floats, first_raters: Ints, second_raters: Ints) -> Iterator[tuple[slice, slice, PairTable]]:
     """Yield blocks of units and of pairs of raters, with the counts of each thing's pairs (5, units, n, P).
 
-    The five counts are sufficient for all rules: concordant
-    minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
-    rater, and all pairs.
+    The five counts are sufficient for all rules. They are concordant minus discordant pairs, pairs not tied by the
+    first rater, pairs not tied by the second rater, pairs tied by neither rater, and all pairs.
     """
     n_units, n_things = values.shape[1:]
     ranks_by_rater = mid_ranks(values)

@@ -45,10 +45,10 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices keep
     the level of the test even if a small slice has a much larger variance than the other parts. If parts are
     exchangeable, the test is therefore conservative. First, if the variance of a slice is smaller than the overall
-    variance, it is increased towards the overall variance, which has the weight of one part. Second, the observed
-    statistic is treated as Student's t. The degrees of freedom are the number of parts inside or outside the slice,
-    whichever is smaller, minus 1. P-values are adjusted by the largest statistic of all tests, on the scale of normal
-    quantiles. Permutations do not depend on the seed of an analysis.
+    variance, it is increased towards the overall variance. The overall variance has the weight of one part. Second, the
+    observed statistic is treated as Student's t. The degrees of freedom are the number of parts inside or outside the
+    slice, whichever is smaller, minus 1. P-values are adjusted by the largest statistic of all tests, on the scale of
+    normal quantiles. Permutations do not depend on the seed of an analysis.
 
     Parameters
     ----------

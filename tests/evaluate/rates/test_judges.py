@@ -247,8 +247,8 @@ def test_notes_on_a_judge_have_their_conditions() -> None:
     not_shared = notes_of(outputs, is_sharing_rejected=True)
     assert list(not_shared) == ["error-rates-not-shared"]
     assert not_shared["error-rates-not-shared"] == (
-        "judge: no test shows that TPR and TNR of the systems differ by less than 0.05, so each system is corrected by "
-        "the human labels of its outputs alone"
+        "judge: no test shows that TPR and TNR of the systems differ by less than 0.05. Each system is therefore "
+        "corrected by the human labels of its outputs alone"
     )
     assert notes_of(labelled(human, judge), is_sharing_rejected=True) == {}
     # People labelled nearly all outputs of A that the judge passes, and few others of A.

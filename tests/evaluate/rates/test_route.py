@@ -254,7 +254,7 @@ def test_a_selection_by_confidence_is_noted() -> None:
     assert float(p_text) < 0.01
     assert message == (
         "the outputs with a human label are not a random sample with respect to the judge's labels and confidence "
-        f"(p = {p_text}); the threshold is valid only for a random sample"
+        f"(p = {p_text}). The threshold is valid only for a random sample"
     )
     assert "labelled-part-not-random" not in {note.rule for note in route(data).notes}
 

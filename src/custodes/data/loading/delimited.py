@@ -119,8 +119,8 @@ def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
 
 
 def _ragged_row(text: str, separator: str, *, finds_longer_rows: bool) -> str:
-    """A message on the first row with more cells than the header (if `finds_longer_rows`) or with fewer cells; '' if
-    there is no such row."""
+    """A message on the first row with fewer cells than the header or, if `finds_longer_rows`, on the first row with
+    more cells. The message is '' if there is no such row."""
     try:
         cell_rows = _iter_cell_rows(text, separator)
         n_columns = len(next(cell_rows, []))

@@ -426,8 +426,8 @@ def _has_role_word(role: str, name: str) -> bool:
 
 
 def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
-    """The columns whose names suggest a role: common names (the most reliable first), then misspelled names of the
-    role, then names with a part that suggests the role."""
+    """The columns whose names suggest a role. Common names come first (the most reliable first), then misspelled
+    names of the role, then names with a part that suggests the role."""
     usual_names = list(NAMES[role])
     if role in ("rater", "system", "aspect"):
         usual_names += [f"{usual_name}{suffix}" for suffix in ("_name", "_model") for usual_name in NAMES[role]]

@@ -301,8 +301,8 @@ def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
 
 
 def role_text(turns: Sequence[tuple[str, str]], role: str, turn_number: int = 0) -> str | None:
-    """The text of a role in one turn (counted from 1), or in all turns if `turn_number` is 0 or does not exist; None
-    if there is no text."""
+    """The text of a role in one turn (counted from 1), or None if there is no text. If `turn_number` is 0 or does not
+    exist, it is the text in all turns."""
     turn_texts = [
         turn_text for speaker, turn_text in turns if (speaker == "user") == (role == "user") and speaker != "system"
     ]

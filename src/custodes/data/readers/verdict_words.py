@@ -114,8 +114,8 @@ def interpret_cells(
     empty. `place` is 1 or -1 for cells that prefer the output shown first or second, else null. `unsure` marks cells
     that are read as a column but may name a position. `both_bad` marks cells that mean that both outputs are bad.
 
-    With `is_own_format`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of
-    a system if all cells are 1, 0, -1 or empty. Raises `InputError` if a number, or a name that is also a word, has two
+    With `is_own_format`, the columns are in the format of custodes, so 0 is always a tie. If all cells are 1, 0, -1 or
+    empty, no cell is then the name of a system. Raises `InputError` if a number, or a name that is also a word, has two
     meanings.
     """
     normalised_words = normalise_words(verdict_cells)
@@ -153,7 +153,7 @@ def interpret_cells(
 
 
 def match_system(cells: pl.Series, first_labels: pl.Series, second_labels: pl.Series) -> pl.Series:
-    """1 if a cell is the first label of the row, -1 if the cell is the second label, null if the cell is both labels,
+    """1 if a cell is the first label of the row, and -1 if it is the second label. Null if the cell is both labels,
     neither label or empty.
 
     >>> match_system(pl.Series(["a", "b", "c"]), pl.Series(["a"] * 3), pl.Series(["b"] * 3)).to_list()

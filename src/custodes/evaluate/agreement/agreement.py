@@ -71,7 +71,7 @@ class Agreement(Result):
         letters(
             "group",
             "metrics that share a letter do not differ significantly in the statistic that ranks the metrics (all "
-            "pairs tested jointly); null if not tested",
+            "pairs tested jointly). Null if not tested",
         ),
         count(
             "n",
@@ -127,8 +127,8 @@ class Agreement(Result):
         ),
         label(
             "side",
-            "`above` or `below` if agreement is significantly above or below the chance level, else `unclear`; "
-            "also `unclear` if `alpha` lies within the Monte Carlo error of `p_chance`",
+            "`above` or `below` if agreement is significantly above or below the chance level, else `unclear`. Also "
+            "`unclear` if `alpha` lies within the Monte Carlo error of `p_chance`",
         ),
         letters("group", "metrics that share a letter do not differ significantly; null if not tested"),
         flag(

@@ -245,9 +245,9 @@ def _answers(
 def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) -> tuple[frozenset[str], list[Note]]:
     """Return the raters that are single persons, and notes on how single persons were identified.
 
-    With 'auto', a rater is a person if the raters table says so. Any other rater is a slot if the name is numbered
-    (`annotator2`, `human_b`) and if all raters with similar names answered nearly the same tasks, as in files with one
-    column per slot.
+    With 'auto', a rater is a person if the raters table says so. Any other rater is a slot if two conditions hold, as
+    in files with one column per slot. The name is numbered (`annotator2`, `human_b`), and all raters with similar names
+    answered nearly the same tasks.
     """
     if annotator_type != "auto":
         return frozenset(raters if annotator_type == "persons" else ()), []

@@ -109,7 +109,7 @@ class Annotators(Result):
         ),
         p_value(
             "p_careless",
-            "p-value of the test for careless answers; the null hypothesis is that the annotator agrees with the "
+            "p-value of the test for careless answers. The null hypothesis is that the annotator agrees with the "
             "others at least half as much as the others agree among themselves on the same tasks. Adjusted (Holm) "
             "for all tests of the study; null if there is an `untested_reason`",
             essential=False,

@@ -182,8 +182,8 @@ class Ceiling(Result):
         label("metric", "name of the metric"),
         score(
             "added",
-            "gain in held-out tau-b if the metric is added to the metrics in use (if `in_use` is not "
-            "set, tau-b of the metric alone); null for metrics in use",
+            "gain in held-out tau-b if the metric is added to the metrics in use. If `in_use` is not set, tau-b of "
+            "the metric alone. Null for metrics in use",
             "Gain if added",
             interval=True,
         ),

@@ -100,9 +100,9 @@ class PredictedAspect:
 class Target(PredictedAspect):
     """An aspect to predict for single outputs.
 
-    Four arrays (rows,) describe the outputs with a human rating: `row` is the flat position in the grid, `y` is the
-    rating, `groups` is the cluster, and `fold` is the fold. `whole` tells whether folds contain whole items. `times`
-    (1 + B, clusters) are bootstrap weights; row 0 is the data.
+    Four arrays (rows,) describe the outputs with a human rating. `row` is the flat position in the grid, `y` is the
+    rating, `groups` is the cluster, and `fold` is the fold. `whole` tells whether folds contain whole items. `times` (1
+    + B, clusters) are bootstrap weights; row 0 is the data.
     """
 
     row: NDArray[np.intp]

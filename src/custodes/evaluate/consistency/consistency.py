@@ -63,7 +63,7 @@ class Consistency(Result):
         ),
         label(
             "finding",
-            f"text of the finding if `p_adjusted` is at most alpha; `{INCONCLUSIVE}` if there is no test; otherwise "
+            f"text of the finding if `p_adjusted` is at most alpha. `{INCONCLUSIVE}` if there is no test. Otherwise "
             "empty",
         ),
         label("reason", "reason for an inconclusive result", essential=False),
@@ -206,8 +206,8 @@ class Consistency(Result):
         ),
         score(
             "brier_skill",
-            "1 - `brier` / Brier score of a constant forecast (human rate of ties, and equal probabilities for both "
-            "systems); at 0 or less, the judge is no better than this forecast",
+            "1 - `brier` / Brier score of a constant forecast. This forecast is the human rate of ties, with equal "
+            "probabilities for both systems. At 0 or less, the judge is no better than this forecast",
             "Brier skill",
             interval=True,
             best="high",

@@ -59,8 +59,8 @@ class Gate(Result):
         label("metric", "the metric tested"),
         label(
             "against",
-            "the metric with which a non-inferiority rule compares `metric`, or the system with which a rule compares "
-            "the corrected rate of `system`; otherwise null",
+            "the metric with which a non-inferiority rule compares `metric`, or the system with which a rule "
+            "compares the corrected rate of `system`. Otherwise null",
         ),
         label(
             "statistic", "statistic of agreement with annotators, `corrected_rate`, or a statistic of the metric alone"
@@ -185,7 +185,8 @@ def gate(
     progress: Progress = silent,
     **setting: Unpack[PreferenceOptions],
 ) -> Gate:
-    """Test whether a metric satisfies requirements. Exit status 0: all rules hold; 1: a rule fails; 3: inconclusive.
+    """Test whether a metric satisfies requirements. Exit status 0: all rules hold; 1: a rule fails; 3: no rule fails,
+    but a rule is inconclusive.
 
     Notes
     -----
@@ -195,19 +196,19 @@ def gate(
 
     A rule holds if the interval of its statistic lies above the threshold, fails if the interval lies below, and is
     inconclusive otherwise. The intervals are computed as in `agreement`, and the intervals of all rules and aspects
-    hold jointly with probability `confidence`. `p_value` is adjusted in the same way, so `p_value` is at most 1 -
-    confidence if and only if the interval excludes the threshold.
+    hold jointly with probability `confidence`. `p_value` is adjusted in the same way. It is at most 1 - confidence
+    exactly if the interval excludes the threshold.
 
     Rules without human ratings (consistency, flip_rate, first_rate, agreement_within_order, repeat_agreement,
     failure_rate, judge_rate) have the intervals of `consistency` and `rates`, with Bonferroni's correction, and no
     p-value. Rules on flip_rate and failure_rate are upper limits (<=). Rules on first_rate and judge_rate may be upper
     or lower limits.
 
-    Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
-    the intervals of `rates`, with Bonferroni's correction. A corrected rate is tested for each selected system. The
-    rule corrected_rate>=v1-0.02 tests the corrected rate of every other system minus the rate of v1. With
-    sampling='random', a rule is inconclusive if the judge's labels differ significantly (p < .01) between outputs with
-    and outputs without a human label.
+    Rules on labels have the intervals of `rates`, with Bonferroni's correction. Their statistics are tpr, tnr, ppv,
+    npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha and corrected_rate. A corrected rate is tested for each
+    selected system. The rule corrected_rate>=v1-0.02 tests the corrected rate of every other system minus the rate of
+    v1. With sampling='random', a rule is inconclusive if the judge's labels differ significantly (p < .01) between
+    outputs with and outputs without a human label.
 
     With `ledger`, rules on labels are tested for one candidate after another on the same labels. These labels are
     called a generation. The gate opens if the tests show that a candidate satisfies all rules. The probability that, in

@@ -91,7 +91,7 @@ class PairState:
 class ConcurrentAnnotation:
     """The state of a live protocol. A live protocol receives answers and returns open questions and decisions. The
     state uses no clock and no files. Each pair has a random order of items in `orders`; a position is an index in this
-    order. `systems` (pairs, 2) are the systems of each pair, `units` (items,) is the cluster of each item, and `metric`
+    order. `systems` (pairs, 2) are the systems of each pair. `units` (items,) is the cluster of each item. `metric`
     (pairs, items) are preferences of the metric. An interim analysis of a pair uses the first usable (not refused)
     positions of the order, and takes place when all these positions are settled. Answers at later positions are ignored
     until then, so the speed of annotators has no effect. A pair proceeds without waiting for other pairs, except in two

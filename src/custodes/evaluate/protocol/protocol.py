@@ -97,8 +97,9 @@ class Protocol(Result):
         ),
         difference(
             "gain",
-            "`correct` of this protocol minus `correct` of a fixed design, which divides the same number of "
-            "annotations equally among pairs and analyses each pair once; if below 0, the fixed design is better",
+            "`correct` of this protocol minus `correct` of a fixed design. The fixed design divides the same number "
+            "of annotations equally among pairs and analyses each pair once. If the value is below 0, the fixed "
+            "design is better",
             "Gain over fixed",
             sd=True,
             best="high",
@@ -112,9 +113,8 @@ class Protocol(Result):
         ),
         score(
             "kld_mode",
-            "like `kld`, but computed from the posterior mode (rates without smoothing) of all annotations, as in "
-            "the paper; "
-            "infinite if a pair has an outcome that annotators never chose",
+            "like `kld`, but computed from the posterior mode of all annotations (rates without smoothing), as in "
+            "the paper. Infinite if a pair has an outcome that annotators never chose",
             "KLD of the mode",
             best="low",
             essential=False,

@@ -28,12 +28,12 @@ from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_boun
 class Stopping:
     """Rule for deciding a pair and for ending the annotation.
 
-    `stop` sets when a pair is closed. With 'decided', a pair is closed if theta, the probability that p_win > p_loss,
-    is above 1 - gamma/2 or below gamma/2; `boundary` may replace the limits for theta. With 'futility', a pair is also
-    closed if the probability of a decision by the last interim analysis is below `futility`. Every round adds `batch`
-    annotations to each undecided pair. `looks` replaces `batch`, and lists the numbers of annotations per pair after
-    each round. `budget` is the maximum number of all annotations. `boundary` is the boundary for repeated analyses:
-    'none' (as in the paper), 'pocock', 'obrien-fleming', or the |z| that every analysis requires.
+    `stop` sets when a pair is closed. theta is the probability that p_win > p_loss. With 'decided', a pair is closed if
+    theta is above 1 - gamma/2 or below gamma/2. `boundary` may replace these limits for theta. With 'futility', a pair
+    is also closed if the probability of a decision by the last interim analysis is below `futility`. Every round adds
+    `batch` annotations to each undecided pair. `looks` replaces `batch`, and lists the numbers of annotations per pair
+    after each round. `budget` is the maximum number of all annotations. `boundary` is the boundary for repeated
+    analyses: 'none' (as in the paper), 'pocock', 'obrien-fleming', or the |z| that every analysis requires.
 
     >>> Stopping(stop="futility", looks=[10, 20], boundary="pocock")
     Stopping(stop='futility', looks=(10, 20), boundary='pocock')

@@ -405,8 +405,8 @@ def has_only_judged(outputs: LabelledOutputs, judge_labels: Floats, sampling: Sa
     """Return whether annotators labelled only outputs with a label of the judge; the rates are then of these outputs
     only.
 
-    With random sampling, the result is true if no output without a label of the judge has a human label, and if the
-    probability that random sampling misses all such outputs is below `UNSEEN`.
+    With random sampling, the result is true if two conditions hold. No output without a label of the judge has a human
+    label. The probability that random sampling misses all such outputs is below `UNSEEN`.
     """
     is_judged, has_human_label = ~np.isnan(judge_labels), outputs.has_human_label
     if sampling == "by-label" or is_judged.all():

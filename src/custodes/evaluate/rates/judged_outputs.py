@@ -74,9 +74,9 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
     judge : int
         Position of the metric that gives the labels.
     signal : str or None
-        Measure of confidence: a metric that gives scores, a column of outputs, `repeats` or `judges`. By default, the
-        first available of: the scores of the judge itself (named with `EXPECTED_SUFFIX`), the only metric that gives
-        scores, the only column of the judge's confidence, `repeats`, `judges`.
+        Measure of confidence: a metric that gives scores, a column of outputs, `repeats` or `judges`. The default is
+        the first available of five measures: the scores of the judge itself (named with `EXPECTED_SUFFIX`), the only
+        metric that gives scores, the only column of the judge's confidence, `repeats`, and `judges`.
 
     Raises
     ------

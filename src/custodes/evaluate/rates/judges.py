@@ -242,8 +242,8 @@ def replacement_rows(
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Yield a row of `replacement`, and the rows of `replacement_annotators`, for each metric.
 
-    A metric that gives scores is left out if the labels have no order, or if more than `MOST_OUTSIDE` of its scores are
-    outside the range of the labels. Nothing is yielded if no output has labels of two annotators.
+    A metric that gives scores is left out in two cases: the labels have no order, or more than `MOST_OUTSIDE` of its
+    scores are outside the range of the labels. Nothing is yielded if no output has labels of two annotators.
     """
     is_multiply_labelled = np.sum(~np.isnan(outputs.annotated), axis=0) >= 2
     if not is_multiply_labelled.any():
@@ -394,8 +394,8 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
 def rate_notes(
     outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Mapping[str, JudgeRates], sampling: Sampling
 ) -> list[Note]:
-    """Return the notes on strata without human labels (their estimate depends only on the prior), and on outputs
-    without a label of the judge, which count in rates or are left out (see `rates`)."""
+    """Return two kinds of notes. Strata without human labels have an estimate that depends only on the prior. Outputs
+    without a label of the judge count in rates or are left out (see `rates`)."""
     unlabelled_share_texts = [
         f"{'under 1%' if system_rates.unlabelled < 0.01 else format(system_rates.unlabelled, '.0%')} of the outputs of "
         f"{system}"
@@ -493,8 +493,8 @@ def judge_notes(
         (
             "error-rates-not-shared",
             is_sharing_rejected and len(outputs.systems) > 1,
-            f"{judge.name}: no test shows that TPR and TNR of the systems differ by less than {EQUIVALENCE_MARGIN}, so "
-            "each system is corrected by the human labels of its outputs alone",
+            f"{judge.name}: no test shows that TPR and TNR of the systems differ by less than {EQUIVALENCE_MARGIN}. "
+            "Each system is therefore corrected by the human labels of its outputs alone",
         ),
         aspect=outputs.aspect,
     )

@@ -64,8 +64,8 @@ class Rates(Result):
         label("label", "label whose rate the row gives"),
         count(
             "n",
-            "number of outputs whose rate is estimated; outputs without a label by the metric are included if "
-            "annotators labelled some of them; with `sampling='by-label'`, only outputs without a human label",
+            "number of outputs whose rate is estimated. Outputs without a label by the metric are included if "
+            "annotators labelled some of them. With `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
@@ -160,8 +160,8 @@ class Rates(Result):
         label("slice", "value of the column"),
         count(
             "n",
-            "number of outputs whose rate is estimated; outputs without a label by the metric are included if "
-            "annotators labelled some of them; with `sampling='by-label'`, only outputs without a human label",
+            "number of outputs whose rate is estimated. Outputs without a label by the metric are included if "
+            "annotators labelled some of them. With `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("corrected_rate", "corrected rate of the positive label", "Corrected rate", interval=True),

@@ -358,8 +358,8 @@ def _notes(judge_labels: JudgedOutputs, *, is_calibrated: bool, n_unjudged: int)
         (
             "labelled-part-not-random",
             sampling_p < SAMPLING_ALPHA,
-            "the outputs with a human label are not a random sample with respect to the judge's labels and confidence "
-            f"(p = {sampling_p:.2g}); the threshold is valid only for a random sample",
+            "the outputs with a human label are not a random sample with respect to the judge's labels and "
+            f"confidence (p = {sampling_p:.2g}). The threshold is valid only for a random sample",
         ),
         (
             "outputs-without-judge-label",

@@ -80,8 +80,8 @@ def decisions(view: AspectResults) -> Iterator[str]:
 def decisions_of(view: AspectResults, metric: str) -> Row:
     """Return the decision errors of a metric on the pairs of systems that annotators and metric compared.
 
-    The result is a row of the table `errors` of `ranking` with two further values: `pairs` is the number of compared
-    pairs, and `undecided` the proportion of these pairs that annotators leave undecided. The row is empty if the errors
+    The result is a row of the table `errors` of `ranking` with two further values. `pairs` is the number of compared
+    pairs. `undecided` is the proportion of these pairs that annotators leave undecided. The row is empty if the errors
     are undefined.
     """
     human_decisions = view.decisions.filter(rater=HUMAN).join(

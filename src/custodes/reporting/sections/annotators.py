@@ -57,8 +57,8 @@ def _ask(context: Context) -> Annotators:
 def last_interim_analyses(study: Study) -> pl.DataFrame:
     """The last interim analysis of each pair of systems; empty if there are no interim analyses.
 
-    The columns include the margins that would result if all refusals were answers that prefer one of the systems, and
-    the margin on the current answers. Interim analyses concern only the first aspect of a study.
+    The columns include the margin on the current answers. They also include the margins that would result if all
+    refusals were answers that prefer one of the systems. Interim analyses concern only the first aspect of a study.
     """
     current_margin_rows = (
         study.preferences.frame.filter(pl.col("aspect") == pl.col("aspect").first())

@@ -79,8 +79,8 @@ def human_theta(wins: NDArray[Any], losses: NDArray[Any]) -> Floats:
 
 
 def _margin_quantile(tables: Floats, probability: float, mean: Floats, sd: Floats) -> Floats:
-    """Return the quantile (n,) of p_win - p_loss at a probability below 1/2, for tables (n, 3), given the mean and the
-    standard deviation (n,) of p_win - p_loss."""
+    """Return the quantile (n,) of p_win - p_loss at a probability below 1/2, for tables (n, 3). The mean and the
+    standard deviation (n,) of p_win - p_loss are given."""
     from scipy.special import ndtri
 
     brackets = np.tile([[-1.0], [1.0]], len(tables))

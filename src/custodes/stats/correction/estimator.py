@@ -316,7 +316,8 @@ class Estimator:
 
 
 def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
-    """Return the decisions for theta (...): 1 if theta > 1 - gamma/2, -1 if theta < gamma/2, otherwise 0.
+    """Return the decisions for theta (...). A decision is 1 if theta > 1 - gamma/2, -1 if theta < gamma/2, and
+    otherwise 0.
 
     If theta is NaN, the decision is 0.
 

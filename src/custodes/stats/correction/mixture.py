@@ -1,8 +1,9 @@
 """The estimator `mixture`: the metric as a noisy channel of human preference (Bayesian model of Deriu et al. 2023).
 
 The prior of the human probabilities is p ~ Dirichlet(1), the prior of each row of the channel mu[h, .] ~ Dirichlet(1).
-For human class h and metric class r, an item with both ratings has probability pi[h, r] = p_h mu[h, r], a metric-only
-item q_r = sum_h pi[h, r], and a human-only item p_h. Since dpi = prod p_h^2 dp dmu, the posterior density of pi is
+For human class h and metric class r, an item with both ratings has probability pi[h, r] = p_h mu[h, r]. An item with
+only a metric rating has probability q_r = sum_h pi[h, r]. An item with only a human rating has probability p_h. Since
+dpi = prod p_h^2 dp dmu, the posterior density of pi is
 
     prod pi[h, r]^N[h, r] * prod q_r^m_r * prod p_h^(a_h - 2)
 

@@ -92,9 +92,9 @@ def pooled_margins(items: PairItems, *, n_flips: int, rng: np.random.Generator) 
 def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> PooledEstimate:
     """Return the estimates of all pairs from the pooled margins.
 
-    If there are fewer than 20 clusters, or annotations do not connect the two systems of a pair, the pair is undecided:
-    its interval is [-1, 1] and its theta 1/2. If additivity is rejected at level .05, every pair is estimated only from
-    the pair's annotations.
+    A pair is undecided if there are fewer than 20 clusters, or if annotations do not connect its two systems. Its
+    interval is then [-1, 1] and its theta is 1/2. If additivity is rejected at level .05, every pair is estimated only
+    from the pair's annotations.
     """
     margins = pooled_margins(items, n_flips=ADDITIVITY_FLIPS, rng=rng)
     has_enough_clusters = margins.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
@@ -201,8 +201,8 @@ POOLED = Estimator(
     needs_items=True,
     assumes=Remark(
         "additivity",
-        "pooled margins assume that the margin of a pair is the difference of two system levels; if a test rejects this"
-        " assumption, every pair is estimated only from its annotations",
+        "pooled margins assume that the margin of a pair is the difference of two system levels. If a test rejects "
+        "this assumption, every pair is estimated only from its annotations",
     ),
     remarks=_remarks,
 )

@@ -148,9 +148,9 @@ class Populations:
                 self._accept(moved_half, proposal - np.logaddexp.reduce(proposal, axis=1, keepdims=True))
 
     def _accept(self, draw_indices: NDArray[np.intp], proposal: Floats, *, fresh_block: int | None = None) -> None:
-        """Accept or reject `proposal` (4, 3, populations, draws): a symmetric move of log odds or, with `fresh_block`,
-        a draw of this block from the proposal distribution. The density of the proposal distribution cancels in the
-        Metropolis-Hastings ratio."""
+        """Accept or reject `proposal` (4, 3, populations, draws). It is a symmetric move of log odds or, with
+        `fresh_block`, a draw of this block from the proposal distribution. The density of the proposal distribution
+        cancels in the Metropolis-Hastings ratio."""
         proposed_p, proposed_log_weights = self._evaluate_draws(proposal)
         blocks = [block_index for block_index in range(4) if block_index != fresh_block]
         # in log odds the Dirichlet density is prod share^shape

@@ -60,8 +60,8 @@ def _greedy_committee(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]
 
 
 def majority(verdicts: Signs | Sequence[Signs]) -> Signs:
-    """Majority vote: the output that more judges prefer, or a tie if both are preferred equally often: (judges, ...) ->
-    (...).
+    """Majority vote of judges: (judges, ...) -> (...). The result is the output that more judges prefer, or a tie if
+    both are preferred equally often.
 
     >>> majority(np.array([[1, 1], [1, 0], [-1, -1]])).tolist()
     [1, 0]

@@ -136,9 +136,9 @@ LEAST_OF_STRATUM = 10
 """Minimum number of comparisons from which means and thresholds of a pair of systems are estimated."""
 
 LEAST_WON = 0.1
-"""Each of the two systems of a pair must win at least this proportion of the verdicts on the pair. If a system wins
-fewer verdicts, for example because nearly all verdicts are ties, coarse ratings hide differences in quality (ceiling
-effect), and latent normality does not hold."""
+"""Each of the two systems of a pair must win at least this proportion of the verdicts on the pair. A system may win
+fewer verdicts, for example because nearly all verdicts are ties. Coarse ratings then hide differences in quality
+(ceiling effect), and latent normality does not hold."""
 
 MODEL_ERROR = 0.016
 """Standard deviation, in simulations, of the effect that non-normal quality (coarse ratings) has on a fair judge:

@@ -1,9 +1,9 @@
 """Out-of-fold predictions, and their rank agreement with the target in every bootstrap resample.
 
-Several functions share these arrays. `target` (items, systems) is the target of each output, NaN if not rated; it is
-(m, items, systems) if each model has its own target. `predictions` (m, items, systems) are the predictions of m models.
-`fold` (items, systems) is the fold of each output, -1 for outputs that are not used. `units` (items,) is the resampling
-unit of each item, and `weights` (B, units) are the bootstrap weights of the units.
+Several functions share these arrays. `target` (items, systems) is the target of each output, NaN if not rated. If each
+model has its own target, the shape is (m, items, systems). `predictions` (m, items, systems) are the predictions of m
+models. `fold` (items, systems) is the fold of each output, -1 for outputs that are not used. `units` (items,) is the
+resampling unit of each item, and `weights` (B, units) are the bootstrap weights of the units.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def pairwise_logistic(
 
     `y` (rows,) is the human rating, NaN if not rated. `items` (rows,) define which outputs are compared. `groups`
     (rows,) are kept whole in cross-validation. In the model, P(a preferred to b) = 1 / (1 + exp(-(x_a - x_b) @
-    weights)), and all pairs of an item have equal weight. Human ties are left out. With a coarse rating scale, many
+    weights)). All pairs of an item have equal weight. Human ties are left out. With a coarse rating scale, many
     different outputs tie; counting ties as half wins would then shrink the weights. On SummEval, where up to 67 % of
     pairs tie, leaving out ties changes the held-out tau-b by at most .004.
 

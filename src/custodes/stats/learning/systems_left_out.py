@@ -63,7 +63,7 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
     """Predicted order of each pair of systems, by a model fitted to all systems except the pair: (pairs,).
 
     Pairs are in the order of `np.triu_indices`. The predicted order is 1 if the first system of the pair has the higher
-    predicted rank sum, -1 if the second system has it, and 0 if the predictions are equal.
+    predicted rank sum, and -1 if the second system has it. It is 0 if the predictions are equal.
 
     References
     ----------

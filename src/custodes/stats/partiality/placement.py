@@ -26,7 +26,8 @@ The coefficients are in normal scores of the metric, and quality has a standard 
 class Placement:
     """Position of every system by human ratings and by one metric.
 
-    - `human`, `metric` (systems,): the positions, with sampling covariances `hh`, `hm`, `mm` (systems, systems).
+    - `human` and `metric` (systems,) are the positions. `hh`, `hm` and `mm` (systems, systems) are their sampling
+      covariances.
     - `bend` (systems,): possible curvature of the link because human ratings have bounds, see `bend_of`.
     - `powers` (powers, systems): mean of squared and of cubed quality of each system. The effect of these powers
     through the link, as estimated within systems, is already subtracted from `metric`.

@@ -24,8 +24,8 @@ _WIDE = 3.0  # prior standard deviation of the mean m in the logit of 'not a tie
 class Pilot:
     """Annotations of a pilot study.
 
-    For each annotation, `pair` (n,) is the position of its pair, `unit` (n,) the cluster of its item, and `sign` (n,)
-    the preference 1, 0 or -1. `systems` (pairs, 2) are the two systems of each pair.
+    For each annotation, `pair` (n,) is the position of its pair, `unit` (n,) is the cluster of its item, and `sign`
+    (n,) is the preference 1, 0 or -1. `systems` (pairs, 2) are the two systems of each pair.
     """
 
     pair: Ints

@@ -19,8 +19,8 @@ BEFORE_OPENING = 0.8
 """Proportion of the level for candidates up to the first opening.
 
 The remaining level is for candidates after the first opening. With a smaller remaining level, few later candidates
-could open the gate. With a larger remaining level, a user who knows which candidates are barely good could exceed the
-level by tests of near copies of a candidate that opened the gate.
+could open the gate. With a larger remaining level, a user could exceed the level if the user knows which candidates are
+barely good. The user would test near copies of a candidate that opened the gate.
 """
 
 REST_USED = 0.02

@@ -132,13 +132,13 @@ def stagewise(margin: Floats, error: Floats, *, n_annotations: Ints, bounds: Flo
 
     `margin` and `error` (pairs,) are the margins and standard errors at the last analysis of these pairs.
     `n_annotations` (looks,) is the number of annotations at each analysis up to the last, and `bounds` (looks,) the
-    required |z|. In the stage-wise ordering, a result is larger than another if the pair crossed the upper bound at an
-    earlier analysis, or if it stopped at the same analysis with a larger score. The estimate is median-unbiased: it is
-    the margin at which a result at least as large as the observed result has probability 1/2. The lower and upper
-    bounds are the margins at which the probability of such a result is `level` / 2 and 1 - `level` / 2, clipped to [-1,
-    1]. With a single analysis, the interval is margin -+ z error. All results are NaN for a pair without a standard
-    error. The last analysis is treated as if it had been planned, so that stopping for futility is not taken into
-    account.
+    required |z|. The stage-wise ordering says which of two results is larger. A result is larger if its pair crossed
+    the upper bound at an earlier analysis, or if it stopped at the same analysis with a larger score. The estimate is
+    median-unbiased: it is the margin at which a result at least as large as the observed result has probability 1/2.
+    The lower and upper bounds are the margins at which the probability of such a result is `level` / 2 and 1 - `level`
+    / 2, clipped to [-1, 1]. With a single analysis, the interval is margin -+ z error. All results are NaN for a pair
+    without a standard error. The last analysis is treated as if it had been planned, so that stopping for futility is
+    not taken into account.
 
     >>> after = stagewise(np.array([0.5, 0.2]), np.array([0.2, 0.2]), n_annotations=np.array([10, 20]),
     ...     bounds=np.array([2.178, 2.178]), level=0.05)
@@ -184,7 +184,7 @@ def _infer_drift(
     tail_probability: Callable[[Floats, Floats], Floats], score: Floats, final_information: float, *, level: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the drifts (m,) at which a result at least as large as each score (m,) has probability 1/2, 1 - level/2
-    and level/2, and the p-values (m,)."""
+    and level/2. Also return the p-values (m,)."""
     target_probabilities, repeated_scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
     drift_centres, search_half_widths = repeated_scores / final_information, _REACH / np.sqrt(final_information)
     drifts = bisect_condition(
@@ -203,8 +203,8 @@ def predictive_probability(
 
     `margin` and `sd` (...) are the current margin and its standard error. `information_share` (...) is the current
     number of annotations as a proportion of the number at the last analysis. `bound` is the |z| that the last analysis
-    requires. The probability is a normal approximation: the standard error at the last analysis will be sd *
-    sqrt(share), and the margin at the last analysis varies around the current margin with the remaining variance. At a
+    requires. The probability is a normal approximation. The standard error at the last analysis will be sd *
+    sqrt(share). The margin at the last analysis varies around the current margin with the remaining variance. At a
     share of 1, the probability is 0 or 1.
 
     >>> margin, sd, share = np.array([0.0, 0.3]), np.array([0.1, 0.1]), np.array([0.5, 0.5])

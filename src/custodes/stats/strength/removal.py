@@ -33,10 +33,11 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     found.
 
     The comparisons with the largest influence on the difference between the leader and a candidate are removed in
-    steps. Each step removes half of the number that a linear approximation requires, or half of all comparisons that
-    favour the leader if even their sum is too small, and then the model is refitted. The true minimum may be lower
-    than the number found. The result is None in three cases. The leader's strength is finite only because of a
-    penalty, the leader's component has no other system, or there are more than `MOST_PAIRS` pairs.
+    steps. A linear approximation gives the number of comparisons that must be removed, and each step removes half of
+    this number. If even all comparisons that favour the leader have too small a sum, the step removes half of them.
+    Then the model is refitted. The true minimum may be lower than the number found. The result is None in three cases.
+    The leader's strength is finite only because of a penalty, the leader's component has no other system, or there are
+    more than `MOST_PAIRS` pairs.
 
     References
     ----------
@@ -129,7 +130,7 @@ def _search_removal(
 
 
 def _refit(battle_counts: BattleCounts, component: Ints, *, ties_are_half: bool) -> Fit | None:
-    """Return the fit, with a penalty if necessary; None if no battle was won or lost, or if battles no longer connect
+    """Return the fit, with a penalty if necessary. None if no battle was won or lost, or if battles no longer connect
     the systems."""
     if not battle_counts.outcomes[:, [0, 2]].any():
         return None

@@ -67,10 +67,10 @@ def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *,
     """Return the effective number (systems,) of clusters from which the error of each strength is estimated.
 
     Let w be the weight of a battle (1 on average) and c its expected contribution to the variance. The effective number
-    is (sum of w c)^2 / sum over clusters of ((sum of w c)^2 - sum of w c^2), where the inner sums are over the battles
-    of the cluster. Products of two battles of one cluster are the only terms that must be estimated from clusters; a
-    battle with weight w is like a cluster of w equal battles. The number is infinite if every cluster is a single
-    battle of weight 1.
+    is (sum of w c)^2 / sum over clusters of ((sum of w c)^2 - sum of w c^2). The inner sums are over the battles of the
+    cluster. Products of two battles of one cluster are the only terms that must be estimated from clusters; a battle
+    with weight w is like a cluster of w equal battles. The number is infinite if every cluster is a single battle of
+    weight 1.
 
     Source: Satterthwaite 1946, applied to products instead of squares, because the variance of one battle is known.
     """

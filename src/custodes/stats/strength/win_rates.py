@@ -128,8 +128,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     For the interval, battles are reduced to the effective number that clusters and weights imply, and one more win and
     one more loss are added. The width of the interval is thus positive even if one side always won. If no cluster
     contains several battles of a pair, battles count as independent. Otherwise, Kish's effective number of clusters of
-    the pair determines the degrees of freedom, and the bounds are NaN for every pair whose battles are all in one
-    cluster.
+    the pair determines the degrees of freedom. The bounds are NaN for every pair whose battles are all in one cluster.
 
     >>> rates = pair_rates(
     ...     Battles(
