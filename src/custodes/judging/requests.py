@@ -120,8 +120,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     def make(cls, body: Mapping[str, Any], *, sent_time: str, seconds: float | None) -> Reply:
         """Create a record of a reply: the body, the time at which the request was sent, and the seconds until the
         reply. `sent_time` is in UTC and ISO 8601. The seconds are None if unknown, as in a batch. Raises TypeError if
-        the body has a value that
-        JSON cannot represent.
+        the body has a value that JSON cannot represent.
         """
         return cls(msgspec.json.encode(storable({"asked": sent_time, "seconds": seconds, "reply": body})))
 
