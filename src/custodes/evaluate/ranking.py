@@ -321,16 +321,20 @@ def _outcome_counter(
     """Return a function that computes a rater's counts and effective counts, (b, pairs, 3), from bootstrap weights."""
     has_sign = rater_signs != ABSENT
     sum_outcomes = cluster_cells.sums(has_sign, has_sign, cell=1 - rater_signs, width=3)
-    cluster_outcome_rows = cluster_cells.rows(outcome_codes(rater_signs), width=3)
-    net_wins_of_row = cluster_outcome_rows.counts[:, 0] - cluster_outcome_rows.counts[:, 2]
-    make_pair_sums = partial(
-        sums_of,
-        cluster_outcome_rows.table,
-        cluster_outcome_rows.cluster,
-        n_cells=cluster_cells.n_pairs,
-        n_groups=len(cluster_cells.number),
-    )
-    sum_functions = [make_pair_sums(net_wins_of_row**2), make_pair_sums(net_wins_of_row != 0)] if clustered else []
+    sum_functions = []
+    if clustered:
+        cluster_outcome_rows = cluster_cells.rows(outcome_codes(rater_signs), width=3)
+        net_wins_of_row = cluster_outcome_rows.counts[:, 0] - cluster_outcome_rows.counts[:, 2]
+        sum_functions = [
+            sums_of(
+                cluster_outcome_rows.table,
+                cluster_outcome_rows.cluster,
+                summands,
+                n_cells=cluster_cells.n_pairs,
+                n_groups=len(cluster_cells.number),
+            )
+            for summands in (net_wins_of_row**2, net_wins_of_row != 0)
+        ]
 
     def count_resample(cluster_weights: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
         outcome_counts = sum_outcomes(cluster_weights)

@@ -93,7 +93,14 @@ class SignTest:
     def decisions(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
         """Better system of each pair: 1 (the first system), 0 (no significant difference) or -1; NaN without
         ratings."""
+        from scipy.special import ndtri
+
         # Written out: a sum over an axis of three is several times slower.
         wins, ties, losses = (np.asarray(outcomes[..., outcome], dtype=np.float64) for outcome in range(3))
-        better_systems = np.sign(wins - losses) * (self.p_values(outcomes) <= self.alpha)
-        return np.where(wins + ties + losses > 0, better_systems, np.nan)
+        margins = wins - losses
+        if self.test == "asymptotic" and self.correction == "none":
+            # A comparison with the critical margin takes a fourth of the time of p-values.
+            is_significant = np.abs(margins) >= -ndtri(self.alpha / 2) * np.sqrt(wins + losses)
+        else:
+            is_significant = self.p_values(outcomes) <= self.alpha
+        return np.where(wins + ties + losses > 0, np.sign(margins) * is_significant, np.nan)
