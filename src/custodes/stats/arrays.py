@@ -189,6 +189,14 @@ def scaled_deviations(x: Floats) -> Floats:
     >>> scaled_deviations(np.array([1e-200, 3e-200, np.nan])).tolist()
     [-1.0, 1.0, 0.0]
     """
-    unscaled_deviations = deviations(x)
-    largest_deviation = np.abs(unscaled_deviations).max(axis=-1, keepdims=True, initial=0.0)
-    return unscaled_deviations / np.where(largest_deviation > 0, largest_deviation, 1.0)
+    return scaled(deviations(x))
+
+
+def scaled(values: Floats) -> Floats:
+    """Values divided by the largest absolute value along the last axis; unchanged where all values are 0.
+
+    >>> scaled(np.array([[-4.0, 2.0], [0.0, 0.0]])).tolist()
+    [[-1.0, 0.5], [0.0, 0.0]]
+    """
+    largest_values = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    return values / np.where(largest_values > 0, largest_values, 1.0)

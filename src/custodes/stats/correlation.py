@@ -8,12 +8,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, chunks, deviations, scaled_deviations, table_sums
+from custodes.stats.arrays import Bools, Floats, chunks, deviations, scaled, scaled_deviations, table_sums
 from custodes.stats.ranks import (
     SortedRows,
     count_earlier_lower,
     difference_signs,
     mid_ranks,
+    rank_deviations,
     sorted_positions,
     take_from_rows,
 )
@@ -24,7 +25,7 @@ Kind = Literal["pearson", "spearman", "kendall"]
 
 _FEW = 32  # length of rankings up to which comparing all pairs is faster than sorting
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
-_CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
+_CACHE = 8  # divisor of the size of temporary arrays of signs, so that they fit the cache
 _INT8 = 127  # maximum number of signs whose sum fits int8
 
 
@@ -86,7 +87,11 @@ def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     >>> round(pearson(np.array([1.0, 2, 3, np.nan]), np.array([1.0, 3, 2, 9])).item(), 3)
     0.5
     """
-    x_deviations, y_deviations = map(scaled_deviations, _mask_missing(x, y))
+    return _cosine(*map(scaled_deviations, _mask_missing(x, y)))
+
+
+def _cosine(x_deviations: Floats, y_deviations: Floats) -> Floats:
+    """Pearson's r along the last axis from deviations (..., n) that are at most 1."""
     xy_sum, xx_sum, yy_sum = (
         np.einsum("...n,...n->...", first_deviations, second_deviations)
         for first_deviations, second_deviations in (
@@ -326,17 +331,16 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
         human_and_metric_scores = _mask_missing(
             *(np.ascontiguousarray(np.moveaxis(scores[resample_slice], -1, 0)) for scores in (human, metrics))
         )
-        centred_human_and_metric_scores = np.zeros((2, *human_and_metric_scores[1].shape))
+        deviations_of_raters = np.zeros((2, *human_and_metric_scores[1].shape))
         for block_number in np.unique(block_of_system):
-            for centred_scores, scores in zip(centred_human_and_metric_scores, human_and_metric_scores, strict=True):
+            for deviations_of_rater, scores in zip(deviations_of_raters, human_and_metric_scores, strict=True):
                 block_scores = np.where(block_of_system == block_number, scores, np.nan)
-                centred_scores += (
-                    # Sums of signs are twice the deviations of mid-ranks from their mean.
-                    np.stack([difference_signs(one_system, block_scores).sum(axis=0) for one_system in block_scores])
+                deviations_of_rater += (
+                    rank_deviations(block_scores)
                     if kind == "spearman"
                     else np.moveaxis(deviations(np.moveaxis(block_scores, 0, -1)), -1, 0)
                 )
-        correlations[resample_slice] = pearson(*np.moveaxis(centred_human_and_metric_scores, 1, -1))
+        correlations[resample_slice] = _cosine(*map(scaled, np.moveaxis(deviations_of_raters, 1, -1)))
     return correlations
 
 

@@ -118,13 +118,13 @@ def flip_tests(
 
     The tests flip the signs of jackknife pseudo-values, which are arbitrary under the hypothesis. The t statistic of
     each flip uses the variance of this flip, so that few blocks, and blocks of unequal size, are allowed. If estimates
-    have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
-    contributions that are symmetric around 0; otherwise, the tests are valid asymptotically, for many blocks. The
-    interval contains a value d under the following condition: if d times the relative size of the block is subtracted
-    from each pseudo-value, |t| is at most the critical t. For blocks of equal size, the interval is the estimate +- the
-    critical t times the jackknife standard error. If an estimate has too few blocks to be significant at 1 -
-    `confidence`, it has no p-value and no interval, and is not in the family. If the values d are not bounded, because
-    few blocks have nearly all units, there is no interval.
+    have different numbers of blocks, each t statistic is replaced by the t statistic with the same normal quantile for
+    the largest number of blocks. The tests are exact for contributions that are symmetric around 0; otherwise, the
+    tests are valid asymptotically, for many blocks. The interval contains a value d under the following condition: if d
+    times the relative size of the block is subtracted from each pseudo-value, |t| is at most the critical t. For blocks
+    of equal size, the interval is the estimate +- the critical t times the jackknife standard error. If an estimate has
+    too few blocks to be significant at 1 - `confidence`, it has no p-value and no interval, and is not in the family.
+    If the values d are not bounded, because few blocks have nearly all units, there is no interval.
 
     Parameters
     ----------
@@ -177,34 +177,29 @@ def flip_tests(
     scaled_pseudo_values *= np.nan_to_num(ratio(np.ones(len(n_blocks_or_two)), largest_possible_sums))[:, np.newaxis]
     relative_statistic = np.minimum(np.abs(scaled_pseudo_values.sum(axis=1)), 1.0)
     degrees_of_freedom = n_blocks_or_two - 1.0
-    has_equal_block_counts = len(np.unique(n_blocks_or_two[is_defined])) < 2
-    normal_factor = wallace_factor(degrees_of_freedom)
+    # With t = r sqrt(df / (1 - r^2)), the squared normal quantile of t is -factor^2 df log(1 - r^2).
+    scale_exponents = wallace_factor(degrees_of_freedom) ** 2 * degrees_of_freedom
+    scale_exponents /= scale_exponents[is_defined].max(initial=_SAME)
 
-    def to_common_scale(relative_statistic: Floats, hypotheses: Ints | slice) -> Floats:
-        """Statistics (k', n) on a common scale: unchanged with equal numbers of blocks, else normal quantiles."""
-        if has_equal_block_counts:
-            return relative_statistic
+    def rescale(relative_statistics: Floats, exponents: Floats) -> Floats:
+        """Change statistics r (k', n) to those whose 1 - r^2 is the given power (k',) of 1 - r^2, in place."""
+        is_changed = exponents != 1
+        statistics_to_change = np.minimum(relative_statistics[is_changed], 1.0)
         with np.errstate(divide="ignore"):
-            return np.asarray(
-                normal_factor[hypotheses, np.newaxis]
-                * np.sqrt(
-                    -degrees_of_freedom[hypotheses, np.newaxis] * np.log1p(-(np.minimum(relative_statistic, 1.0) ** 2))
-                )
-            )
+            log_complements = exponents[is_changed, np.newaxis] * np.log1p(-(statistics_to_change**2))
+        relative_statistics[is_changed] = np.sqrt(-np.expm1(log_complements))
+        return relative_statistics
 
     def to_critical_t(common_scale_values: Floats) -> Floats:
         """|t| that corresponds to values (k,) on the common scale."""
-        relative_statistic = (
-            common_scale_values
-            if has_equal_block_counts
-            else np.sqrt(-np.expm1(-((common_scale_values / normal_factor) ** 2) / degrees_of_freedom))
+        critical_statistics = np.minimum(
+            rescale(common_scale_values[:, np.newaxis].copy(), 1 / scale_exponents)[:, 0], 1.0
         )
-        relative_statistic = np.minimum(relative_statistic, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
             return np.asarray(
                 np.sqrt(degrees_of_freedom)
-                * relative_statistic
-                / np.sqrt((1 - relative_statistic) * (1 + relative_statistic))
+                * critical_statistics
+                / np.sqrt((1 - critical_statistics) * (1 + critical_statistics))
             )
 
     coordinates, directions = _factors(scaled_pseudo_values)
@@ -215,7 +210,7 @@ def flip_tests(
 
         def statistics(hypotheses: Ints) -> Floats:
             flipped_sums = coordinates[hypotheses] @ flipped_directions
-            return to_common_scale(np.abs(flipped_sums, out=flipped_sums), hypotheses)
+            return rescale(np.abs(flipped_sums, out=flipped_sums), scale_exponents[hypotheses])
 
         return len(flip_signs), statistics
 
@@ -239,7 +234,7 @@ def flip_tests(
 
     return _family(
         np.where(is_defined, estimate, np.nan),
-        to_common_scale(np.maximum(relative_statistic[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
+        rescale(np.maximum(relative_statistic[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), scale_exponents)[:, 0],
         ([make_batch(flip_signs)] for flip_signs in flips.stages(len(n_present_blocks)) if len(flip_signs)),
         confidence=confidence,
         alpha=alpha,

@@ -113,6 +113,36 @@ def difference_signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
     return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
 
 
+def rank_deviations(values: NDArray[Any]) -> NDArray[np.int16]:
+    """Twice the deviations of mid-ranks from their mean, along the first axis.
+
+    Parameters
+    ----------
+    values
+        Scores (n, ...) of at most 32,767 things; NaN = not rated.
+
+    Returns
+    -------
+    :
+        The number of lower minus the number of higher values, (n, ...); 0 where the value is NaN.
+
+    References
+    ----------
+    Kendall (1945).
+
+    Examples
+    --------
+    >>> rank_deviations(np.array([5.0, 7, 5, np.nan])).tolist()
+    [-1, 2, -1, 0]
+    """
+    doubled_deviations = np.zeros(values.shape, dtype=np.int16)
+    for first in range(len(values) - 1):
+        signs = difference_signs(values[first], values[first + 1 :])
+        doubled_deviations[first] += np.add.reduce(signs, axis=0, dtype=np.int16)
+        doubled_deviations[first + 1 :] -= signs
+    return doubled_deviations
+
+
 class SortedRows(NamedTuple):
     """Rows of values in ascending order.
 
