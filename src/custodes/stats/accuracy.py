@@ -64,6 +64,11 @@ def spa(
             weight_sums_by_unit = unit_sums(
                 has_both_systems.T * pair_item_weights, units=units, n_units=weights.shape[1]
             )
+            n_clusters = weighted_sums(weights, weight_sums_by_unit > 0)
+            # Whether a p-value is defined does not depend on the scores. In the data, one unit is enough.
+            is_undefined_pair = n_clusters <= 1
+            is_undefined_pair[0] = n_clusters[0] == 0
+            n_compared_pairs[:, group_metric_indices] += (~is_undefined_pair).sum(axis=1, keepdims=True)
             compute_p_values = partial(
                 _p_values,
                 is_rated_by_both=is_rated_by_both,
@@ -73,24 +78,23 @@ def spa(
                 units=units,
                 weights=weights,
                 weight_sums_by_unit=weight_sums_by_unit,
-                n_clusters=weighted_sums(weights, weight_sums_by_unit > 0),
-                weight_sums=weighted_sums(weights, weight_sums_by_unit),
-                weight_square_sums=weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit),
+                weight_sums=weighted_sums(weights, weight_sums_by_unit)[:, np.newaxis],
+                weight_square_sums=weighted_sums(weights, weight_sums_by_unit * weight_sums_by_unit)[:, np.newaxis],
+                variance_factors=(n_clusters / np.maximum(n_clusters - 1, 1))[:, np.newaxis],
                 flips=flips,
             )
-            human_p_values = compute_p_values(human)[:, np.newaxis]
-            # Whether a p-value is defined does not depend on the scores.
-            is_compared_pair = ~np.isnan(human_p_values)
-            n_compared_pairs[:, group_metric_indices] += is_compared_pair.sum(axis=-1)
+            human_p_values = compute_p_values(human[np.newaxis])
             for chunk_metric_indices in (
                 group_metric_indices[metric_slice]
                 for metric_slice in chunks(
                     len(group_metric_indices), _CACHE * human_p_values.shape[2] * longest_axis_length
                 )
             ):
-                p_value_distance_sums[:, chunk_metric_indices] += np.abs(
-                    compute_p_values(metrics[chunk_metric_indices]) - human_p_values
-                ).sum(axis=-1, where=is_compared_pair)
+                p_value_distances = compute_p_values(metrics[chunk_metric_indices])
+                p_value_distances -= human_p_values
+                np.abs(p_value_distances, out=p_value_distances)
+                np.copyto(p_value_distances, 0.0, where=is_undefined_pair[:, np.newaxis])
+                p_value_distance_sums[:, chunk_metric_indices] += p_value_distances.sum(axis=-1)
     return np.asarray(1 - ratio(p_value_distance_sums, n_compared_pairs))
 
 
@@ -104,17 +108,17 @@ def _p_values(
     units: Ints,
     weights: Floats,
     weight_sums_by_unit: Floats,
-    n_clusters: Floats,
     weight_sums: Floats,
     weight_square_sums: Floats,
+    variance_factors: Floats,
     flips: NDArray[np.int8],
 ) -> Floats:
-    """One-sided p-values (B, ..., pairs) of the differences of scores (..., items, systems) between two systems.
+    """One-sided p-values (B, raters, pairs) of the differences of scores (raters, items, systems) between two systems.
 
     A difference counts as 0 if the item has no score of one of the two systems, or if the difference is rounding error.
     `has_both_systems` (items, pairs) marks the items with both systems, and `weight_sums_by_unit` (pairs, units) are
-    the weights of these items in each unit. In the resamples, `n_clusters`, `weight_sums` and `weight_square_sums`
-    (B, pairs) are the numbers of units with such items, the sums of these weights, and the sums of their squares.
+    the weights of these items in each unit. In the resamples, `weight_sums` and `weight_square_sums` (B, 1, pairs) are
+    the sums of these weights and of their squares. `variance_factors` (B, 1, pairs) are G / (G - 1) for G units.
     """
     from scipy.special import ndtr
 
@@ -124,25 +128,21 @@ def _p_values(
     differences[np.abs(differences) <= _SAME * np.abs(scores).max(axis=(-1, -2), keepdims=True)] = 0.0
     differences_by_pair = differences.swapaxes(-1, -2) * item_weights
     difference_sums_by_unit = unit_sums(differences_by_pair, units=units, n_units=n_units)
-    # aligns (B, pairs) with (B, ..., pairs)
-    broadcast_index = (slice(None), *(np.newaxis,) * (difference_sums_by_unit.ndim - 2))
     difference_sums, variance_of_sum = (
         weighted_sums(weights, difference_sums_by_unit),
         weighted_sums(weights, difference_sums_by_unit * difference_sums_by_unit),
     )
-    # Units with equal weights need no further sums.
-    has_equal_weights = bool((weight_sums_by_unit == weight_sums_by_unit[0, 0]).all())
-    weighted_difference_sums = (
-        weight_sums_by_unit[0, 0] * difference_sums
-        if has_equal_weights
-        else weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
-    )
-    n_clusters = n_clusters[broadcast_index]
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean_difference = difference_sums / weight_sums[broadcast_index]
-        variance_of_sum -= (
-            2 * mean_difference * weighted_difference_sums - mean_difference**2 * weight_square_sums[broadcast_index]
-        )
+        mean_difference = difference_sums / weight_sums
+        if (weight_sums_by_unit == weight_sums_by_unit[0, 0]).all():  # units with equal weights need no further sums
+            mean_difference *= weight_sums_by_unit[0, 0]
+            mean_difference *= difference_sums
+            variance_of_sum -= mean_difference
+        else:
+            variance_of_sum -= (
+                2 * mean_difference * weighted_sums(weights, weight_sums_by_unit * difference_sums_by_unit)
+                - mean_difference**2 * weight_square_sums
+            )
     # Values that vary by no more than rounding error count as constant; this is checked only for few candidates.
     absolute_sums_by_unit = unit_sums(np.abs(differences_by_pair), units=units, n_units=n_units)
     is_variance_near_rounding = variance_of_sum <= _SAME * weights.max() * (
@@ -154,7 +154,7 @@ def _p_values(
         weights, doubtful_absolute_sums * doubtful_absolute_sums
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance_of_sum *= n_clusters / (n_clusters - 1)
+        variance_of_sum *= variance_factors
         p_values = np.divide(difference_sums, np.sqrt(variance_of_sum, out=variance_of_sum), out=variance_of_sum)
         ndtr(np.negative(p_values, out=p_values), out=p_values)
     if is_constant_pair.any():  # without variation, p is 0 for a positive difference, otherwise 1
@@ -163,12 +163,11 @@ def _p_values(
             difference_sums[:, is_doubtful_pair] <= _SAME * weighted_sums(weights, doubtful_absolute_sums),
             p_values[:, is_doubtful_pair],
         )
-    np.copyto(p_values, np.nan, where=n_clusters <= 1)
     smallest_extreme_sum = difference_sums[0] - _SAME * (absolute_sums_by_unit @ weights[0]).reshape(
         difference_sums_by_unit.shape[:-1]
     )
     is_flip_as_extreme = weighted_sums(flips, difference_sums_by_unit * weights[0]) >= smallest_extreme_sum
-    p_values[0] = np.where(n_clusters[0] > 0, is_flip_as_extreme.mean(axis=0), np.nan)
+    p_values[0] = is_flip_as_extreme.mean(axis=0)
     return p_values
 
 
