@@ -39,7 +39,7 @@ _CONSTANT = 1e-12  # a variance below this proportion of its largest possible va
 _BINS = 64  # number of bins into which a ranking of very many outputs is cut
 _INT8 = 127  # maximum number of signs whose sum fits int8
 _STEPS = 16  # number of levels in a block of running sums
-_WIDTH = 64  # number of resamples at a time, so that arrays fit the cache
+_WIDTH = 128  # number of resamples at a time, so that arrays fit the cache
 _CACHE = 32  # divisor of the size of temporary arrays, so that they fit the cache
 
 
