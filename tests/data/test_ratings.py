@@ -44,6 +44,11 @@ def test_repeats_and_aspects_make_keys_unlike() -> None:
             "r.csv: score 'good' in row 2, 3 is not a number; write numbers with a decimal point and without thousands "
             "separators; if nothing was rated, leave the cell empty",
         ),
+        (
+            {"score": ["pass", "fail", None]},
+            "r.csv: score 'pass' in row 1, 2 is not a number; if these are labels, add a column kind that says which "
+            "raters are human and which are a metric",
+        ),
         ({name: [] for name in GOOD}, "r.csv: no rows; a study needs at least one rating"),
         (
             {"score": [1e100, -1.5e100, None]},

@@ -235,12 +235,16 @@ def number_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Se
     if column.dtype == pl.String:
         cell_texts = null_missing_cells(column.str.strip_chars())
         numbers = cell_texts.cast(pl.Float64, strict=False)
+        advice_text = (
+            "if these are labels, add a column kind that says which raters are human and which are a metric"
+            if column_name == "score" and not cell_texts.str.contains(r"\d").any()
+            else "write numbers with a decimal point and without thousands separators; if nothing was rated, leave the "
+            "cell empty"
+        )
         refuse(
             numbers.is_null() & cell_texts.is_not_null(),
             lambda row_numbers, row_index: (
-                f"{where}: {column_name} {cell_texts[row_index]!r} in row {row_numbers} is not a number; "
-                "write numbers with a decimal point and without thousands separators; if nothing was rated, leave the "
-                "cell empty"
+                f"{where}: {column_name} {cell_texts[row_index]!r} in row {row_numbers} is not a number; {advice_text}"
             ),
         )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
