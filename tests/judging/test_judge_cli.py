@@ -45,8 +45,8 @@ def test_from_texts_to_a_question(custodes: Run, server: Server, monkeypatch: py
     result = custodes(*command(server, "--name", "length", "--own-system", "X", "--key-env", "TEST_JUDGE_KEY"))
     assert (result.status, result.out.split()) == (0, ["verdicts.csv", "verdicts.raters.csv", "verdicts.details.jsonl"])
     assert (
-        "24 of 24 queries have a reply, and 24 replies contain a verdict; 24 requests sent, 240 input tokens, "
-        "48 output tokens" in result.err
+        "24 of 24 queries have a reply, and 24 replies contain a verdict; 24 requests sent; all replies, "
+        "including stored ones: 240 input tokens, 48 output tokens" in result.err
     )
     header = Path("verdicts.csv").read_text().splitlines()[0]
     assert header == ("item,system_a,system_b,rater,kind,aspect,repeat,order,preference,invalid,p_a,p_tie,p_b")
@@ -71,6 +71,7 @@ def test_a_part_is_written_and_the_next_run_asks_the_rest(custodes: Run, server:
     result = custodes(*command(server, "--concurrency", "1", "--pairs", "vs:X"))
     assert result.status == 1
     assert "4 of 16 queries have no reply (4 rejected: 413: too long for me" in result.err
+    assert "); correct the cause of the rejections, and run the same command again" in result.err
     failures = pl.read_csv("verdicts.csv", infer_schema=False).filter(pl.col("invalid") != "")
     assert failures.select("invalid", "preference").rows() == [("rejected", None)] * 4
     server.answer, n_sent = lengths, len(server.seen)

@@ -42,7 +42,14 @@ READ = {
         *('<think>Perhaps {"verdict": "A"}?</think>{"verdict": "B"}', 'Perhaps {"verdict": "A"}?</think>\n\nB'),
         '{"reason": "It says {\\"verdict\\": \\"A\\"} and </think>", "verdict": "B"}',
         *('{"verdict": "B", "reason": "It says \\"verdict\\": \\"A\\""}', '{"verdict": "Next turn B"}'),
-        *('{"verdict": "**B**"}', "Answer: B", "Answer: [[B]]", "<think>A?</think>Answer: B"),
+        *(
+            '{"verdict": "**B**"}',
+            "Answer: B",
+            "Answer: [[B]]",
+            "**Label:** B",
+            "Result: B",
+            "<think>A?</think>Answer: B",
+        ),
     ],
 }
 

@@ -307,8 +307,8 @@ def summary(result: Judgements) -> str:
     retries_text = f" ({n_retries} of them retries)" if n_retries else ""
     return (
         f"{result.details.height} of {usage_row['questions']} queries have a reply, and {result.answer_count} replies "
-        f"contain a {result.key}; {usage_row['sent']} requests sent{retries_text}, {usage_row['tokens_in']} input "
-        f"tokens, {usage_row['tokens_out']} output tokens{cost_text}"
+        f"contain a {result.key}; {usage_row['sent']} requests sent{retries_text}; all replies, including stored "
+        f"ones: {usage_row['tokens_in']} input tokens, {usage_row['tokens_out']} output tokens{cost_text}"
     )
 
 

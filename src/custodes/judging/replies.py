@@ -42,7 +42,8 @@ MOST = 2_000
 AROUND = " \t\r\n*_`\"'[](){}$"
 """Characters allowed around a bare label, as in `[[A]]` and `**B**`. A full stop is allowed only after the label."""
 SAID = re.compile(
-    r"(?:(?:final\s+)?(?:verdict|answer|score|rating|output|summary|translation|caption|next turn|response|option)"
+    r"(?:(?:final\s+)?(?:verdict|answer|label|score|rating|result|grade|judge?ment|output|summary|translation|caption"
+    r"|next turn|response|option)"
     r"(?=[\W_])[\s*_`]*[:=]?[\s*_`\"'\[(]*|\\boxed\{|\\text\{)*"
     r"(?P<word>\S.*?)(?:\s*(?:/|out of)\s*(?P<high>\d+(?:\.\d+)?))?",
     re.IGNORECASE,

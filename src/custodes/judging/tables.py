@@ -467,6 +467,7 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
     failures_text = "; ".join(
         f"{n} {reason}: {message_of_reason[reason]}" for reason, n in sorted(n_failed_of_reason.items())
     )
+    first_step = "correct the cause of the rejections, and " if n_failed_of_reason["rejected"] else ""
     n_without_probabilities = plan.judge.logprobs * sum(
         bool(reply.label) and reply.chances is None for reply in replies
     )
@@ -480,8 +481,8 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
         (
             NOT_ANSWERED,
             n_failed_of_reason.total(),
-            f"{n_failed_of_reason.total()} of {len(rows)} queries have no reply ({failures_text}); run the same "
-            "command again to send only these queries",
+            f"{n_failed_of_reason.total()} of {len(rows)} queries have no reply ({failures_text}); {first_step}run "
+            "the same command again to send only these queries",
         ),
         (
             UNREADABLE,
