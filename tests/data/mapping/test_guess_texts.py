@@ -29,6 +29,10 @@ O, P, Q = prose("o"), prose("p"), prose("q")  # noqa: E741
 PAIRS = {"id": UNIQUE, "model_a": TWO, "model_b": TWO[::-1], "output_a": O, "output_b": P, "prompt": Q}
 OUTPUT_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "usual names": ({"id": PAIRED, "model": TWO, "output": O}, "item=id system=model text=output !"),
+    "a log": (
+        {"trace_id": UNIQUE, "prompt_version": TWO, "user_input": Q, "response": O},
+        "item=trace_id system=prompt_version text=response source=user_input ?",
+    ),
     "the version varies": (
         {"id": PAIRED, "model": ["m"] * N, "checkpoint": TWO, "output": O},
         "item=id system=checkpoint text=output !",
@@ -142,7 +146,6 @@ OUTPUT_ROWS: dict[str, tuple[dict[str, Any], str]] = {
         {"id": [*PAIRED[:6], 4, 5, 6, 7, 8, 9], "model": TWO, "output": O},
         "",
     ),
-    "no item has both systems": ({"id": UNIQUE, "model": TWO, "output": O}, ""),
     "two outputs of an item and a system": ({"id": [k // 4 for k in range(N)], "model": TWO, "output": O}, ""),
     "items repeat": ({"id": PAIRED, "output_gpt": O, "output_llama": P}, ""),
     "two conversations": (

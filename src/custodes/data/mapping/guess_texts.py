@@ -163,9 +163,8 @@ def _key_roles(
         if declared_system_column
         else [*usual_system_columns, *likely_system_columns][:CHOICES] or [None]
     )
-    for system_column, item_column in product(
-        system_columns, _item_columns(frame, free_columns, source_column, column_of_declared_role)
-    ):
+    item_columns = _item_columns(frame, free_columns, source_column, column_of_declared_role)
+    for system_column, item_column in product(system_columns, item_columns):
         if item_column != system_column and _is_crossed(frame, item_column, system_column):
             is_usual_system_column = system_column not in likely_system_columns and (
                 system_column is None or frame[system_column].n_unique() > 1 or len(usual_system_columns) == 1
@@ -174,6 +173,11 @@ def _key_roles(
                 {"item": item_column, **({"system": system_column} if system_column else {})},
                 is_usual_system_column and (item_column == source_column or bool(find_columns("item", [item_column]))),
             )
+    # In a log, each system has items of its own.
+    for system_column, item_column in product(usual_system_columns, item_columns):
+        is_log = frame[item_column].n_unique() == frame.height and frame[system_column].n_unique() > 1
+        if is_log and item_column not in (source_column, system_column):
+            yield {"item": item_column, "system": system_column}, False
 
 
 def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None) -> bool:
