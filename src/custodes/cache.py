@@ -196,10 +196,10 @@ def _read_text(cache_path: Path) -> str | None:
         folder_stat = os.stat(cache_path.parent)
         if hasattr(os, "getuid") and (folder_stat.st_uid != os.getuid() or folder_stat.st_mode & 0o777 & ~ALONE):
             return None
-        stored_digest, _, text = cache_path.read_bytes().decode().partition("\n")
+        stored_digest, _, stored_text = cache_path.read_bytes().decode().partition("\n")
     except (OSError, ValueError):  # missing, an invalid name, or not text
         return None
-    return text if stored_digest == _digest(text) else None
+    return stored_text if stored_digest == _digest(stored_text) else None
 
 
 def _digest(text: str) -> str:

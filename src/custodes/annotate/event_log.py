@@ -79,8 +79,8 @@ class EventLog:
         state = StudyState(self.connection)
         # Stored decisions of interim analyses replace the recomputed decisions, so that decisions never change.
         stored_outcome_of_analysis = {
-            (pair, analysis_index): (decision, bool(is_open))
-            for pair, analysis_index, decision, is_open in self.connection.execute(
+            (pair_index, analysis_index): (decision, bool(is_open))
+            for pair_index, analysis_index, decision, is_open in self.connection.execute(
                 "SELECT pair, look, decision, is_open FROM look"
             )
         }

@@ -89,8 +89,8 @@ def forecast(snapshot: Snapshot) -> Forecast:
         )
     answer_range, payment_plan = _range(remaining_answer_draws), snapshot.plan.money
     cost_per_answer = payment_plan.price * (1 + payment_plan.fee)
-    paid_per_answer = _paid_per_deciding_answer(snapshot)
-    paid_answer_range = Range(*(n_answers * paid_per_answer for n_answers in answer_range))
+    n_paid_per_deciding_answer = _paid_per_deciding_answer(snapshot)
+    paid_answer_range = Range(*(n_answers * n_paid_per_deciding_answer for n_answers in answer_range))
     answers_per_hour, stuck_reason = 2 * snapshot.recent, _standstill_cause(snapshot)
     hourly_wage = _wage(snapshot.annotators, payment_plan.price)
     return Forecast(

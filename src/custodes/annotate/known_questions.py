@@ -64,12 +64,12 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Contr
     """
     loaded_table = load_source(gold, "gold")
     check_columns(loaded_table.frame, where=loaded_table.name, required=("expected",), optional=COLUMNS)
-    text_frame = pl.DataFrame(
+    gold_rows = pl.DataFrame(
         [label_column(loaded_table.frame, column_name, where=loaded_table.name, empty=True) for column_name in COLUMNS]
     )
     control_questions = [
         _parse_control_question(row, material, plan, f"{loaded_table.name}, row {row_number}")
-        for row_number, row in enumerate(text_frame.iter_rows(named=True), start=1)
+        for row_number, row in enumerate(gold_rows.iter_rows(named=True), start=1)
     ]
     _check_answers(control_questions, loaded_table.name)
     return control_questions

@@ -251,11 +251,11 @@ class Drive:
         for arrival_time in range(n_annotators):
             self._arrive(float(arrival_time))
         while self._queue:
-            event_time, _, run_event = heappop(self._queue)
+            event_time, _, next_event = heappop(self._queue)
             if event_time > LONGEST:
                 return False
             self._time[0] = event_time
-            run_event()
+            next_event()
         return True
 
     def _schedule(self, event_time: float, method: Callable[..., None], *arguments: object) -> None:

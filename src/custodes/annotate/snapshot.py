@@ -53,9 +53,9 @@ def reach_of(state: StudyState) -> Reach:
     for pair_index, target_answers in enumerate(assignments.engine.target):
         free_units = list(assignments.iterate_free_units(pair_index))
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        max_answers = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
+        max_answers_per_annotator = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
         n_possible_answers = sum(
-            max(0, min(max_answers - worker.load[pair_index], len(free_unit_ids - worker.assigned_units)))
+            max(0, min(max_answers_per_annotator - worker.load[pair_index], len(free_unit_ids - worker.assigned_units)))
             for worker in (annotators_with_batches_left if free_units else ())
         )
         n_unassigned_answers += n_lacking_answers
@@ -319,7 +319,7 @@ def _person(
         codes=tuple(
             completion_code
             for completion_code in dict.fromkeys(
-                code_of(plan, reason, visit_code) for reason, visit_code in worker.codes.items()
+                code_of(plan, end_reason, visit_code) for end_reason, visit_code in worker.codes.items()
             )
             if completion_code
         ),

@@ -116,12 +116,12 @@ def effort(
         label_counts = [len(dimension_labels) for dimension_labels in labels_by_dimension]
         size_of_dimension = dict(zip(size_of_dimension, label_counts, strict=True))
     n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
-    n_draws = (
+    n_resampled_values = (
         n_draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
         + REPLAY * n_draws_of_option["replications"] * n_pairs
     ) * (max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"]))
     cpu_seconds, megabytes = (
-        fixed_cost + cost_per_row * n_rows + cost_per_draw * n_draws
+        fixed_cost + cost_per_row * n_rows + cost_per_draw * n_resampled_values
         for fixed_cost, cost_per_row, cost_per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
     if n_draws_of_option["resamples"]:

@@ -116,10 +116,10 @@ def count_battles(
         )
     interpreted_count_rows = _interpret_words(verdict_count_rows, is_custodes_format=is_custodes_format)
     verdict_rows = _select_rows_to_count(verdict_rows, interpreted_count_rows)
-    rater_summary_rows = collect_rows(_count_items(verdict_rows))
+    rater_item_count_rows = collect_rows(_count_items(verdict_rows))
     notes: list[Note] = []
     signed_rows = _encode_signs(verdict_rows, interpreted_count_rows)
-    if len(annotators) > 1 or (rater_summary_rows["most"] > 1).any():
+    if len(annotators) > 1 or (rater_item_count_rows["most"] > 1).any():
         merged_rows, notes = _merge_verdicts(signed_rows, verdict_rows, orders)
         signed_rows = _combine_human_rows(merged_rows, annotators)
         sign_count_rows = collect_rows(

@@ -213,8 +213,8 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
         table.write_parquet(parquet_buffer)
         yield parquet_buffer.getvalue()
     elif suffix == ".jsonl":
-        for row_cells in table.iter_rows(named=True):
-            yield msgspec.json.encode(row_cells) + b"\n"
+        for row in table.iter_rows(named=True):
+            yield msgspec.json.encode(row) + b"\n"
     else:
         yield from csv_blocks(
             table.with_columns(

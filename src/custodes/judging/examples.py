@@ -102,11 +102,11 @@ def _study_and_count(examples: Any) -> tuple[Study, int]:
 
 def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[HumanLabel]]:
     """The human labels of each item, for outputs with texts."""
-    is_human = pl.col("rater").is_in(list(study.humans))
-    human_rating_rows = _aspect_rows(study.ratings.frame.filter(is_human), aspect)
+    is_human_row = pl.col("rater").is_in(list(study.humans))
+    human_rating_rows = _aspect_rows(study.ratings.frame.filter(is_human_row), aspect)
     items_and_labels: list[tuple[str, HumanLabel]] = []
     if judge.mode == "pairwise":
-        verdict_rows = _aspect_rows(study.preferences.select_rows(is_human).merge_verdicts("mean")[0], aspect)
+        verdict_rows = _aspect_rows(study.preferences.select_rows(is_human_row).merge_verdicts("mean")[0], aspect)
         if verdict_rows.height:
             sign_rows = combine_annotators(nw.from_native(verdict_rows.lazy().rename({"preference": "sign"})), "vote")
         else:

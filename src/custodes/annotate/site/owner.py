@@ -128,7 +128,7 @@ def parse_positive_integer(field_name: str, text: str, *, largest: int = 10**9) 
 def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
     """Return the routes of the pages under `/admin`. A visitor signs in with `owner_key`, which works only once. After
     that, a cookie signed with `secret` identifies the visitor."""
-    owner_pages = Owner(services, owner_key=owner_key, public_url=public_url)
+    owner_site = Owner(services, owner_key=owner_key, public_url=public_url)
     session_middleware = Middleware(
         SessionMiddleware,
         secret_key=secret,
@@ -139,18 +139,18 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         https_only=public_url.startswith("https://"),
     )
     paths_handlers_and_methods: list[tuple[str, Handler, str]] = [
-        ("/admin", owner_pages.studies, "GET"),
-        ("/admin/leave", owner_pages.leave, "POST"),
-        ("/admin/{study}", owner_pages.study, "GET"),
-        ("/admin/{study}/questions", owner_pages.questions, "GET"),
-        ("/admin/{study}/codes.csv", owner_pages.codes, "GET"),
-        ("/admin/{study}/annotators/{label}", owner_pages.person, "GET"),
-        ("/admin/{study}/{what}", owner_pages.do, "POST"),
+        ("/admin", owner_site.studies, "GET"),
+        ("/admin/leave", owner_site.leave, "POST"),
+        ("/admin/{study}", owner_site.study, "GET"),
+        ("/admin/{study}/questions", owner_site.questions, "GET"),
+        ("/admin/{study}/codes.csv", owner_site.codes, "GET"),
+        ("/admin/{study}/annotators/{label}", owner_site.person, "GET"),
+        ("/admin/{study}/{what}", owner_site.do, "POST"),
     ]
     return [
         Route(
             route_path,
-            owner_pages.require_sign_in(handler),
+            owner_site.require_sign_in(handler),
             methods=[http_method],
             middleware=[session_middleware],
             name=f"owner_{handler.__name__}",

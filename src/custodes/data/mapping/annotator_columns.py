@@ -119,8 +119,8 @@ def mapping_advice(human_column_names: Sequence[str], column_names: Sequence[str
     patterns = [people_pattern(human_column_names, column_names)] if pooled_aspects(human_column_names) else [""]
     if "{aspect" not in patterns[0]:  # the pattern of a list of names would mix the ratings of several aspects
         return ""
-    other_names = [escape_braces(name) for name in column_names if name not in human_column_names]
-    patterns += [f"metric:{{rater:{','.join(other_names)}}}"] if other_names else []
+    escaped_other_names = [escape_braces(name) for name in column_names if name not in human_column_names]
+    patterns += [f"metric:{{rater:{','.join(escaped_other_names)}}}"] if escaped_other_names else []
     return (
         f". The names contain aspects: map the columns by {' '.join(f'--columns {pattern!r}' for pattern in patterns)}"
     )

@@ -224,17 +224,17 @@ def cluster_role(frame: pl.DataFrame, item_column_name: str) -> dict[str, str]:
 def find_items(frame: pl.DataFrame, column_names: Sequence[str]) -> list[str]:
     """Candidate columns of the item: columns with a usual name (texts last), and then columns of labels, those with the
     most values first."""
-    label_columns = [
+    possible_label_columns = [
         name
         for name in column_names
         if not (
             frame[name].dtype.is_float() or frame[name].dtype.is_nested() or is_time(frame[name]) or is_measure(name)
         )
     ]
-    usual_columns = find_columns("item", label_columns)
+    usual_columns = find_columns("item", possible_label_columns)
     other_columns = [
         name
-        for name in label_columns
+        for name in possible_label_columns
         if name not in usual_columns
         and frame[name].n_unique() > 1
         and not (has_another_role(name, "item") or holds_judgements(frame[name]) or is_prose(frame[name]))

@@ -98,22 +98,24 @@ def suggest_mapping(
             and (frame.height <= GUESS_ROWS or can_read(frame, mapping, min_n_systems))
         ):
             unmapped_columns = [name for name in frame.columns if name not in (*mapping.roles.values(), *TABLE_ROLES)]
-            invalid_cell = invalid_score_cell(frame, unmapped_columns) if mapping.match_patterns(frame.columns) else ""
-            if invalid_cell:
+            invalid_cell_text = (
+                invalid_score_cell(frame, unmapped_columns) if mapping.match_patterns(frame.columns) else ""
+            )
+            if invalid_cell_text:
                 return (
                     ""
-                    if invalid_cell in error_message
-                    else f"; {invalid_cell} is not a number: correct this cell, then a mapping can be suggested; "
+                    if invalid_cell_text in error_message
+                    else f"; {invalid_cell_text} is not a number: correct this cell, then a mapping can be suggested; "
                     "if the column holds labels, map the columns of labels, as in --columns 'human:{rater:NAME}' "
                     "--columns 'metric:{rater:NAME}'"
                 )
-            advice = f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
+            advice_text = f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
             system_mapping = replace(mapping, patterns=("metric:{system}",))
             if min_n_systems == 1 and mapping.patterns == ("{rater}",) and can_read(first_rows, system_mapping, 2):
-                advice += (
+                advice_text += (
                     f", or, if each of these columns has the scores of one system, {format_options(system_mapping)}"
                 )
-            return advice
+            return advice_text
     return ""
 
 

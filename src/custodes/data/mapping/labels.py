@@ -170,14 +170,16 @@ def _wide_layout(
     # The confidence in a label is no label.
     judge_columns = [name for name in judge_columns if not CONFIDENCES & set(split_name(name))] or judge_columns
     binary_human_columns = [name for name in human_columns if name in binary_columns]
-    has_judge_words = any(name in binary_columns and _has_only_words([words_of_column[name]]) for name in judge_columns)
+    has_binary_word_judge = any(
+        name in binary_columns and _has_only_words([words_of_column[name]]) for name in judge_columns
+    )
     has_score_columns = any(
         is_number(frame[name]) and looks_like_score(name) for name in frame.columns if name not in human_columns
     )
     are_human_columns_ratings = not binary_human_columns and not _has_only_words(
         words_of_column[name] for name in human_columns
     )
-    if are_human_columns_ratings and (has_score_columns or not has_judge_words):
+    if are_human_columns_ratings and (has_score_columns or not has_binary_word_judge):
         return None
     human_columns = binary_human_columns or human_columns
     has_binary_judge = any(name in binary_columns for name in judge_columns)
@@ -235,10 +237,10 @@ def _declared_wide_layout(
         frame[name] for name in human_columns or metric_columns
     )
     is_review_table = reviewer_column and all(name in binary_columns for name in human_columns)
-    has_judge_words = bool(metric_columns) and all(
+    are_judges_binary_words = bool(metric_columns) and all(
         name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
     )
-    has_few_label_words = all(
+    have_humans_few_words = all(
         name in words_of_column
         and _has_few_words(words_of_column[name])
         and not (parse_numbers(frame[name]) % 1 > 0).any()
@@ -248,8 +250,8 @@ def _declared_wide_layout(
         len(human_columns) + len(metric_columns) < len(kind_of_column)
         or has_rater_twice
         or placeholder_roles - {"rater", "kind", "aspect"}
-        or (may_be_rating_table and not (has_word_labels or is_review_table or has_judge_words))
-        or not has_few_label_words
+        or (may_be_rating_table and not (has_word_labels or is_review_table or are_judges_binary_words))
+        or not have_humans_few_words
         or not (human_columns or any(name in binary_columns for name in metric_columns))
     ):
         return None

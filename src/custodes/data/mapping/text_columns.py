@@ -84,10 +84,10 @@ class TextColumns:
         item_label_series = self._item(
             frame, cells_of_role, where, allows_row_numbers=bool(self.systems) or PAIR[0] in self.roles
         )
-        item_text_series_list = [cell_series.alias(role) for role, cell_series in cells_of_role.items()]
+        item_text_columns = [cell_series.alias(role) for role, cell_series in cells_of_role.items()]
         output_rows = pl.concat(
             [
-                pl.DataFrame([item_label_series, text_series.alias("text"), *item_text_series_list]).with_columns(
+                pl.DataFrame([item_label_series, text_series.alias("text"), *item_text_columns]).with_columns(
                     pl.lit(system_labels).alias("system")
                     if isinstance(system_labels, str)
                     else system_labels.alias("system")

@@ -146,27 +146,27 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
             f"{where}: the table has texts and scores ({join_labels(score_column_names)})",
             "; map both, as in --column text=text --columns 'metric:{rater}'",
         )
-    checked_label_rows = frame.with_columns(
+    rows_with_checked_labels = frame.with_columns(
         label_column(frame, column_name, where=where, empty=column_name == "system")
         for column_name in required_column_names[:2]
     )
     is_filled_expression = pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())
-    is_filled_row = checked_label_rows.select(is_filled_expression).to_series()
+    is_filled_row = rows_with_checked_labels.select(is_filled_expression).to_series()
     refuse(
-        is_filled_row & (checked_label_rows["system"] == ""),
+        is_filled_row & (rows_with_checked_labels["system"] == ""),
         lambda row_numbers, _: (
             f"{where}: column 'system' is empty in row {row_numbers}; name the system that wrote each text"
         ),
     )
     check_unique(
-        checked_label_rows.filter(is_filled_row),
+        rows_with_checked_labels.filter(is_filled_row),
         ["item", "system"],
         where=where,
         what="output",
         hint="one row per output",
     )
     # An empty cell is an empty output, unless images may be the output or another row has the text.
-    is_empty_output = checked_label_rows.select(
+    is_empty_output = rows_with_checked_labels.select(
         ~is_filled_expression.any().over("item", "system")
         & (pl.col("system") != "")
         & pl.struct("item", "system").is_first_distinct()
@@ -183,11 +183,13 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
             f"{where}, row {row_index + 1}",
         )
         for row_index, row in zip(
-            is_output.arg_true(), checked_label_rows.filter(is_output).iter_rows(named=True), strict=True
+            is_output.arg_true(), rows_with_checked_labels.filter(is_output).iter_rows(named=True), strict=True
         )
     ]
     return (
-        merge_item_rows(checked_label_rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where),
+        merge_item_rows(
+            rows_with_checked_labels.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where
+        ),
         output_records,
         notes,
     )

@@ -239,11 +239,11 @@ def read_orders(
     if not has_duplicate_key(comparison_rows, COMPARISON).any():  # no comparison occurs twice, so none in two orders
         return order_signs.alias("shown"), []
     is_in_both_orders = pl.col("turn").n_unique().over(COMPARISON) == 2
-    has_same_first_system = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
+    shows_same_system_first = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
     comparison_rows = comparison_rows.with_columns(
-        swapped=is_in_both_orders & has_same_first_system & pl.col("free"),
-        torn=is_in_both_orders & ~has_same_first_system,
-        against=is_in_both_orders & has_same_first_system & ~pl.col("free"),
+        swapped=is_in_both_orders & shows_same_system_first & pl.col("free"),
+        torn=is_in_both_orders & ~shows_same_system_first,
+        against=is_in_both_orders & shows_same_system_first & ~pl.col("free"),
     )
     refuse(
         comparison_rows["against"],
@@ -267,7 +267,7 @@ def read_orders(
     comparison_rows = comparison_rows.with_columns(shown=pl.when(is_in_displayed_order).then(1.0).otherwise("stated"))
     n_swapped_comparisons = comparison_rows.filter("swapped").select(COMPARISON).n_unique()
     n_unknown_orders = comparison_rows.filter(has_rater_swap & (pl.col("shown") == 0)).height
-    unknown_text = (
+    unknown_orders_text = (
         f"; the order of {n_unknown_orders} further verdicts is unknown, as too few comparisons occur in both orders"
         if n_unknown_orders
         else ""
@@ -277,7 +277,7 @@ def read_orders(
             "order-by-names",
             n_swapped_comparisons,
             f"{where}: {n_swapped_comparisons} comparisons occur as (A, B) and as (B, A) and are read as the two "
-            f"presentation orders; the system named first was shown first{unknown_text}",
+            f"presentation orders; the system named first was shown first{unknown_orders_text}",
         )
     )
 

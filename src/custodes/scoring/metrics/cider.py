@@ -78,8 +78,8 @@ def _similarity(
         np.array([text_counts[1].total() for text_counts in counts_of_texts], dtype=float)
         for counts_of_texts in (counts_of_outputs, counts_of_references)
     )
-    length_penalty = np.exp(-((output_lengths[:, None] - reference_lengths) ** 2) / (2 * SIGMA**2))
-    similarity_sums = np.zeros(length_penalty.shape)
+    length_penalties = np.exp(-((output_lengths[:, None] - reference_lengths) ** 2) / (2 * SIGMA**2))
+    similarity_sums = np.zeros(length_penalties.shape)
     for order_index in range(len(ORDERS)):
         order_reference_counts, order_output_counts = (
             [text_counts[order_index] for text_counts in counts_of_texts]
@@ -105,9 +105,9 @@ def _similarity(
             axis=1,
         )
         similarity_sums += np.divide(
-            clipped_products, norm_products, out=np.zeros(length_penalty.shape), where=norm_products > 0
+            clipped_products, norm_products, out=np.zeros(length_penalties.shape), where=norm_products > 0
         )
-    return np.asarray(SCALE * (similarity_sums * length_penalty).mean(axis=1) / len(ORDERS))
+    return np.asarray(SCALE * (similarity_sums * length_penalties).mean(axis=1) / len(ORDERS))
 
 
 def _vectors(counts_of_texts: Sequence[Counter[Gram]], column_of_gram: Mapping[Gram, int]) -> Floats:

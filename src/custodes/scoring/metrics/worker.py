@@ -128,16 +128,16 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, reque
     is_truncated_output = np.zeros(len(texts.outputs), dtype=np.bool_)
     reason_of_output: dict[int, str] = {}
     cpu_seconds = 0.0
-    free_processes: queue.SimpleQueue[Process] = queue.SimpleQueue()
+    free_process_queue: queue.SimpleQueue[Process] = queue.SimpleQueue()
     for process in processes:
-        free_processes.put(process)
+        free_process_queue.put(process)
 
     def ask(batch_cells: Sequence[Cell]) -> WorkerAnswer:
-        process = free_processes.get()
+        process = free_process_queue.get()
         try:
             return process.ask([row for _, _, row in batch_cells])
         finally:
-            free_processes.put(process)
+            free_process_queue.put(process)
 
     # Rows are sorted by length to reduce padding; scores must not depend on the order.
     sorted_cells = sorted(cells(texts, hello), key=lambda cell: len(cell[2]["output"]))
