@@ -159,9 +159,13 @@ class Assignments:
         self.units: dict[int, Unit] = {}
         systems_of_pair = connection.execute("SELECT first, second FROM pair ORDER BY pair").fetchall()
         self.units_of_pair: list[list[Unit]] = [[] for _ in systems_of_pair]
-        for unit_id, pair, item in connection.execute("SELECT unit, pair, item FROM unit ORDER BY pair, place"):
-            self.units[unit_id] = Unit(id=unit_id, pair=pair, place=len(self.units_of_pair[pair]), item=item)
-            self.units_of_pair[pair].append(self.units[unit_id])
+        for unit_id, pair_index, item_index in connection.execute(
+            "SELECT unit, pair, item FROM unit ORDER BY pair, place"
+        ):
+            self.units[unit_id] = Unit(
+                id=unit_id, pair=pair_index, place=len(self.units_of_pair[pair_index]), item=item_index
+            )
+            self.units_of_pair[pair_index].append(self.units[unit_id])
         self.single_units_of_pair: list[dict[int, Unit]] = [{} for _ in systems_of_pair]
         """Units of each pair that have all required answers, and for which no second opinion is given or in
         progress."""

@@ -21,25 +21,25 @@ CELL = 8
 """Minimum size of a cell in memory in bytes; in the file, many equal rows may take less."""
 
 
-def from_parquet(file_bytes: bytes, name: str) -> pl.DataFrame:
+def from_parquet(file_bytes: bytes, where: str) -> pl.DataFrame:
     """The table of a Parquet file."""
     try:
         lazy_frame = pl.scan_parquet(io.BytesIO(file_bytes))
         n_cells = lazy_frame.select(pl.len()).collect().item() * len(lazy_frame.collect_schema())
-        check_size(CELL * n_cells, f"{name}: {n_cells:,} cells take")
+        check_size(CELL * n_cells, f"{where}: {n_cells:,} cells take")
         frame = lazy_frame.collect()
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
         raise InputError(
-            f"{name}: not a Parquet file, or a damaged or encrypted Parquet file; write the file again"
+            f"{where}: not a Parquet file, or a damaged or encrypted Parquet file; write the file again"
         ) from None
-    return _with_text_labels(frame, name)
+    return _with_text_labels(frame, where)
 
 
-def from_arrow_file(file_bytes: bytes, name: str) -> pl.DataFrame:
+def from_arrow_file(file_bytes: bytes, where: str) -> pl.DataFrame:
     """The table of an Arrow file or stream."""
-    with requires_extra(f"{name}: Arrow files need PyArrow", "arrow"):
+    with requires_extra(f"{where}: Arrow files need PyArrow", "arrow"):
         import pyarrow
         import pyarrow.ipc
     open_reader = pyarrow.ipc.open_file if file_bytes.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
@@ -48,9 +48,9 @@ def from_arrow_file(file_bytes: bytes, name: str) -> pl.DataFrame:
         arrow_table.validate(full=True)
         frame = pl.DataFrame(pl.from_arrow(arrow_table))
     except (Exception, pl.exceptions.PanicException):
-        raise InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again") from None
-    return _with_text_labels(frame, name)
+        raise InputError(f"{where}: not an Arrow file or stream, or a damaged one; write the file again") from None
+    return _with_text_labels(frame, where)
 
 
-def _with_text_labels(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    return with_column_names(frame, where=name).with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+def _with_text_labels(frame: pl.DataFrame, where: str) -> pl.DataFrame:
+    return with_column_names(frame, where=where).with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))

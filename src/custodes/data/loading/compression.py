@@ -40,7 +40,7 @@ DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
 """Decompressors by the first bytes of a file: gzip, bzip2 and xz."""
 
 
-def decompress(data: bytes, name: str) -> bytes:
+def decompress(data: bytes, where: str) -> bytes:
     """The decompressed content of a compressed file; other bytes are returned unchanged."""
     open_stream = next((opener for magic, opener in DECOMPRESSORS.items() if data.startswith(magic)), None)
     if open_stream is None:
@@ -49,18 +49,18 @@ def decompress(data: bytes, name: str) -> bytes:
         with open_stream(io.BytesIO(data)) as stream:
             decompressed_bytes = stream.read(LARGEST + 1)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, ValueError):
-        raise InputError(f"{name}: a damaged or truncated compressed file; copy or download it again") from None
-    check_content_size(len(decompressed_bytes), name)
+        raise InputError(f"{where}: a damaged or truncated compressed file; copy or download it again") from None
+    check_content_size(len(decompressed_bytes), where)
     return decompressed_bytes
 
 
-def check_content_size(size: int, name: str) -> None:
+def check_content_size(size: int, where: str) -> None:
     """Raise `InputError` if a content in bytes is larger than `LARGEST`."""
     if size > LARGEST:
-        raise InputError(f"{name}: the content has more than {LARGEST / 2**20:,.0f} MiB; give a smaller table")
+        raise InputError(f"{where}: the content has more than {LARGEST / 2**20:,.0f} MiB; give a smaller table")
 
 
-def zip_archive(file_bytes: bytes, name: str) -> Any:
+def zip_archive(file_bytes: bytes, where: str) -> Any:
     """An open zip archive. Raises `InputError` if the archive is damaged or declares sizes above the limits.
 
     The module zipfile of Python 3.14 reads zstd. Earlier versions of Python use the backport of this module if it is
@@ -72,26 +72,26 @@ def zip_archive(file_bytes: bytes, name: str) -> Any:
     try:
         archive = zip_module.ZipFile(io.BytesIO(file_bytes))
     except Exception:  # zipfile raises many types of error for damaged bytes
-        raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
-    check_content_size(sum(member_info.file_size for member_info in archive.infolist()), name)
+        raise InputError(f"{where}: a damaged or truncated zip file; copy or download it again") from None
+    check_content_size(sum(member_info.file_size for member_info in archive.infolist()), where)
     return archive
 
 
-def zip_member(archive: Any, member_name: str, name: str) -> bytes:
+def zip_member(archive: Any, member_name: str, where: str) -> bytes:
     """The content of one file in a zip archive, limited to the declared size."""
     member_info = archive.getinfo(member_name)
     if member_info.flag_bits & 1:
-        raise InputError(f"{name}: encrypted; unzip it first")
+        raise InputError(f"{where}: encrypted; unzip it first")
     try:
         with archive.open(member_info) as member_stream:
             return b"".join(iter(lambda: member_stream.read(STEP), b""))
     except Exception as error:  # zipfile and its decompressors raise many types of error for damaged bytes
         if isinstance(error, NotImplementedError) and member_info.compress_type == ZSTD:
             raise MissingExtraError(
-                f"{name}: compressed with zstd; run pip install 'custodes[logs]', use Python 3.14, or "
+                f"{where}: compressed with zstd; run pip install 'custodes[logs]', use Python 3.14, or "
                 "write the log uncompressed (Inspect: inspect log convert --to json)"
             ) from error
-        raise InputError(f"{name}: damaged, or compressed with an unsupported method ({error})") from None
+        raise InputError(f"{where}: damaged, or compressed with an unsupported method ({error})") from None
 
 
 TEXT_COPIES = 3

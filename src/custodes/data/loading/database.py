@@ -47,7 +47,7 @@ READING = {
 }
 
 
-def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
+def from_sqlite(file_bytes: bytes, path: Path, part: str | None, where: str) -> pl.DataFrame:
     """A table, a view or the result of a query of a SQLite file."""
     for log_suffix in ("-wal", "-journal"):
         change_log_path = path.with_name(path.name + log_suffix)
@@ -57,7 +57,7 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
             and change_log_path.stat().st_size
         ):
             raise InputError(
-                f"{name}: {change_log_path.name} in the same folder contains changes that are not in {name} yet; "
+                f"{where}: {change_log_path.name} in the same folder contains changes that are not in {where} yet; "
                 f"close the program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -73,37 +73,37 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
         except (sqlite3.Error, OverflowError, MemoryError) as error:
             integrity_check_lines = [str(error)]
         if integrity_check_lines != ["ok"]:
-            raise InputError(f"{name}: {DAMAGE_MESSAGE} ({integrity_check_lines[-1]}); copy or download it again")
+            raise InputError(f"{where}: {DAMAGE_MESSAGE} ({integrity_check_lines[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
         try:
-            cursor = connection.execute(_query(table_names, part, name))
+            cursor = connection.execute(_query(table_names, part, where))
             row_batches = _limited_rows(
                 iter(lambda: cursor.fetchmany(BATCH_ROWS), []),
                 lambda batch: sum(
                     len(cell) if isinstance(cell, str | bytes) else CELL for row in batch for cell in row
                 ),
-                name,
+                where,
             )
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
-            raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
-    column_names = strip_column_names((description[0] for description in cursor.description), where=name)
+            raise InputError(f"{where}: {_first_line(error)} ({QUERY_ADVICE})") from None
+    column_names = strip_column_names((description[0] for description in cursor.description), where=where)
     cells_by_column = zip(*chain.from_iterable(row_batches), strict=True)
     return pl.DataFrame({column.name: column for column in map(series_of, column_names, cells_by_column)})
 
 
-def _limited_rows(batches: Iterable[T], size_of: Callable[[T], int], name: str) -> list[T]:
+def _limited_rows(batches: Iterable[T], size_of: Callable[[T], int], where: str) -> list[T]:
     """The batches of rows. Raises `InputError` as soon as the sum of their sizes is too large."""
     accepted_batches, total_size = [], 0
     for batch in batches:
         accepted_batches.append(batch)
         total_size += size_of(batch)
-        check_content_size(total_size, name)
+        check_content_size(total_size, where)
     return accepted_batches
 
 
-def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
+def from_duckdb(path: Path, part: str | None, where: str) -> pl.DataFrame:
     """A table, a view or the result of a query of a DuckDB file, without access to other files."""
-    with requires_extra(f"{name}: a DuckDB file needs DuckDB", "duckdb"):
+    with requires_extra(f"{where}: a DuckDB file needs DuckDB", "duckdb"):
         import duckdb
         import pyarrow
     with duckdb.connect(":memory:") as connection:
@@ -116,29 +116,29 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             table_names = [table_name for (table_name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
             raise InputError(
-                f"{name}: {DAMAGE_MESSAGE} ({_first_line(error).replace(str(path), path.name)}); copy or "
+                f"{where}: {DAMAGE_MESSAGE} ({_first_line(error).replace(str(path), path.name)}); copy or "
                 "download it again"
             ) from None
         try:
-            reader = pyarrow.RecordBatchReader.from_stream(connection.sql(_query(table_names, part, name)))
-            record_batches = _limited_rows(reader, lambda batch: int(batch.nbytes), name)
+            reader = pyarrow.RecordBatchReader.from_stream(connection.sql(_query(table_names, part, where)))
+            record_batches = _limited_rows(reader, lambda batch: int(batch.nbytes), where)
             frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(record_batches, reader.schema)))
         except InputError:
             raise
         except duckdb.Error as error:
-            raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
+            raise InputError(f"{where}: {_first_line(error)} ({QUERY_ADVICE})") from None
         except (Exception, pl.exceptions.PanicException) as error:  # in the conversion from DuckDB to Polars
-            raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
-    return with_column_names(frame, where=name)
+            raise InputError(f"{where}: cannot be read: {type(error).__name__}; select other columns") from None
+    return with_column_names(frame, where=where)
 
 
-def _query(table_names: Sequence[str], part: str | None, name: str) -> str:
+def _query(table_names: Sequence[str], part: str | None, where: str) -> str:
     """The query to run: `part` if it is a query, else a query for all rows of the table that `part` names."""
     if part and QUERY.match(part):
         return part
     if not table_names:
-        raise InputError(f"{name}: the database has no table")
-    escaped_table_name = select_part(part, table_names, name=name, what="table").replace('"', '""')
+        raise InputError(f"{where}: the database has no table")
+    escaped_table_name = select_part(part, table_names, name=where, what="table").replace('"', '""')
     return f'SELECT * FROM "{escaped_table_name}"'
 
 

@@ -31,7 +31,7 @@ THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
-def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def from_delimited(text: str, suffix: str, where: str) -> tuple[pl.DataFrame, list[Note]]:
     """A frame of text, and notes on the assumed separator and the assumed decimal commas."""
     if "\n" not in text or '"' not in text:
         text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; inside quotes a return belongs to the cell
@@ -40,13 +40,13 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
     try:
         header_cells = next(_iter_cell_rows(text[:SAMPLE_CHARACTERS], separator), [])
     except csv.Error as error:
-        raise InputError(f"{name}: the header cannot be read: {error}") from None
-    n_lines, n_columns = text.count("\n") + 1, len(strip_column_names(header_cells, where=name))
+        raise InputError(f"{where}: the header cannot be read: {error}") from None
+    n_lines, n_columns = text.count("\n") + 1, len(strip_column_names(header_cells, where=where))
     check_size(
         TEXT_COPIES * len(text) + CELL * n_lines * n_columns,
-        f"{name}: {n_lines:,} lines of {n_columns} columns may take",
+        f"{where}: {n_lines:,} lines of {n_columns} columns may take",
     )
-    frame = _parse_table(text, separator, name)
+    frame = _parse_table(text, separator, where)
     comma_column_names = [
         column_name
         for column_name in frame.columns
@@ -56,12 +56,12 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         (
             "separator",
             suffix in (".csv", ".tsv") and separator != usual_separator,
-            f"{name}: cells are separated by {SEPARATORS[separator]} (expected {SEPARATORS[usual_separator]})",
+            f"{where}: cells are separated by {SEPARATORS[separator]} (expected {SEPARATORS[usual_separator]})",
         ),
         (
             "decimal-comma",
             len(comma_column_names),
-            f"{name}: numbers with decimal commas are read in columns {join_labels(comma_column_names)}",
+            f"{where}: numbers with decimal commas are read in columns {join_labels(comma_column_names)}",
         ),
     )
 
@@ -99,7 +99,7 @@ def _count_cells(text: str, separator: str) -> list[int]:
         return []
 
 
-def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
+def _parse_table(text: str, separator: str, where: str) -> pl.DataFrame:
     try:
         frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False).rename(str.strip)
     except (Exception, pl.exceptions.PanicException):
@@ -108,13 +108,13 @@ def _parse_table(text: str, separator: str, name: str) -> pl.DataFrame:
             or "the table cannot be read: a quote is not closed, or occurs inside a cell"
         )
         raise InputError(
-            f"{name}: {fault_text}; put a cell that holds {separator!r} in quotes, and write each quote inside the "
+            f"{where}: {fault_text}; put a cell that holds {separator!r} in quotes, and write each quote inside the "
             "cell twice"
         ) from None
     has_all_cells = '"' not in text and text.count(separator) == (frame.height + 1) * (frame.width - 1)
     may_lack_cells = frame.width and frame[:, -1].null_count() and not has_all_cells
     if may_lack_cells and (fault_text := _ragged_row(text, separator, finds_longer_rows=False)):
-        raise InputError(f"{name}: {fault_text}; the file may be truncated")
+        raise InputError(f"{where}: {fault_text}; the file may be truncated")
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
 

@@ -79,7 +79,7 @@ def _parquet_files(folder: Path) -> list[Path]:
     )
 
 
-def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
+def _shards(files: Sequence[Path], part: str | None, where: str) -> list[Path]:
     """The files of one split. If no file is named like a shard, all files form one table."""
     name_match_of_file = {file: SHARD.fullmatch(file.stem) for file in files}
     if part is None and not any(name_match_of_file.values()):
@@ -87,7 +87,7 @@ def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
     files_of_split: dict[str, list[Path]] = {}
     for file, name_match in name_match_of_file.items():
         files_of_split.setdefault(name_match[1] if name_match else file.stem, []).append(file)
-    split_name = select_part(part, files_of_split, name=name, what="split")
+    split_name = select_part(part, files_of_split, name=where, what="split")
     shard_files = files_of_split[split_name]
     numbers_and_totals = [
         (int(name_match[2]), int(name_match[3]))
@@ -98,13 +98,13 @@ def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
     missing_shard_numbers = sorted(set(range(n_shards)) - {shard_number for shard_number, _ in numbers_and_totals})
     if missing_shard_numbers:
         raise InputError(
-            f"{name}: {len(missing_shard_numbers)} of {n_shards} shards of {split_name} are missing "
+            f"{where}: {len(missing_shard_numbers)} of {n_shards} shards of {split_name} are missing "
             f"({split_name}-{missing_shard_numbers[0]:05}-of-{n_shards:05}, ...); copy or download the missing shards"
         )
     return shard_files
 
 
-def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
+def _split_files(folder: Path, where: str) -> tuple[list[Path], Any]:
     """The files of a split that `save_to_disk` wrote, and the features of the split."""
     split_state = _read_json_object(folder / STATE)
     file_entries: Any = split_state.get("_data_files")
@@ -112,11 +112,11 @@ def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
         (
             not isinstance(file_entries, list)
             or not all(isinstance(file_entry, dict) and "filename" in file_entry for file_entry in file_entries),
-            f"{name}: {STATE} lists no data files; save the data set again with save_to_disk",
+            f"{where}: {STATE} lists no data files; save the data set again with save_to_disk",
         ),
         (
             split_state.get("_indices_data_files") or split_state.get("_indices_files"),
-            f"{name}: the data set was saved with a separate list of selected rows; call flatten_indices() before "
+            f"{where}: the data set was saved with a separate list of selected rows; call flatten_indices() before "
             "save_to_disk",
         ),
         error=InputError,
@@ -125,7 +125,7 @@ def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
     missing_file_names = [file.name for file in files if not file.is_file()]
     if missing_file_names or not files:
         raise InputError(
-            f"{name}: data files are missing: {join_labels(missing_file_names) or 'all'}; copy or download the folder "
+            f"{where}: data files are missing: {join_labels(missing_file_names) or 'all'}; copy or download the folder "
             "again"
         )
     return files, _read_json_object(folder / INFO).get("features")

@@ -39,7 +39,7 @@ __all__ = ["holds_table", "load_table"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Format:
-    """A binary format: suffixes, first bytes, and reader. `read(data, part, name)` returns the table with notes."""
+    """A binary format: suffixes, first bytes, and reader. `read(data, part, where)` returns the table with notes."""
 
     suffixes: tuple[str, ...]
     magic: tuple[bytes, ...]
@@ -47,17 +47,17 @@ class _Format:
 
 
 WORKBOOK = _Format(suffixes=(".xlsx", ".xlsm"), magic=(), read=spreadsheet.from_workbook)
-ZIP = _Format(suffixes=(".zip",), magic=(spreadsheet.ZIP,), read=lambda data, part, name: _from_zip(data, part, name))
+ZIP = _Format(suffixes=(".zip",), magic=(spreadsheet.ZIP,), read=lambda data, part, where: _from_zip(data, part, where))
 FORMATS = (
     _Format(
         suffixes=(".parquet",),
         magic=(arrow.PARQUET,),
-        read=lambda data, part, name: (arrow.from_parquet(data, name), []),
+        read=lambda data, part, where: (arrow.from_parquet(data, where), []),
     ),
     _Format(
         suffixes=(".arrow", ".feather", ".ipc"),
         magic=(arrow.ARROW_FILE, arrow.ARROW_STREAM),
-        read=lambda data, part, name: (arrow.from_arrow_file(data, name), []),
+        read=lambda data, part, where: (arrow.from_arrow_file(data, where), []),
     ),
     WORKBOOK,
     ZIP,
@@ -125,13 +125,13 @@ def load_table(source: str | Path) -> LoadedTable:
     )
 
 
-def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
+def _load_files(files: Sequence[Path], where: str, *, root: Path) -> LoadedTable:
     """One table from several files in a folder."""
     loaded_tables = [load_table(file) for file in files]
     relative_paths = [file.relative_to(root).as_posix() for file in files]
     return LoadedTable(
-        frame=stack_tables([loaded_table.frame for loaded_table in loaded_tables], relative_paths, where=name),
-        name=name,
+        frame=stack_tables([loaded_table.frame for loaded_table in loaded_tables], relative_paths, where=where),
+        name=where,
         digest=digest_of(
             *(
                 f"{relative_path}\0{loaded_table.digest}\0"
@@ -144,46 +144,46 @@ def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
 
 
 def _parse_content(
-    file_bytes: bytes, path: Path, suffix: str, part: str | None, name: str
+    file_bytes: bytes, path: Path, suffix: str, part: str | None, where: str
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The table in decompressed bytes."""
     if file_bytes.startswith(database.SQLITE):
-        return database.from_sqlite(file_bytes, path, part, name), []
+        return database.from_sqlite(file_bytes, path, part, where), []
     if file_bytes[database.DUCKDB_OFFSET :].startswith(database.DUCKDB) and path.is_file():
-        return database.from_duckdb(path, part, name), []
-    binary_format = _detect_format(file_bytes, name) or next(
+        return database.from_duckdb(path, part, where), []
+    binary_format = _detect_format(file_bytes, where) or next(
         (binary_format for binary_format in FORMATS if suffix in binary_format.suffixes), None
     )
     reject(
         (
             suffix not in SUFFIXES and binary_format is None and not is_input_stream(path),
-            f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
+            f"{where}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
             "files also with .gz, .bz2, .xz), SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or "
             "a folder",
         ),
-        (not file_bytes.strip(), f"{name}: the file is empty; give a table with a header and at least one row"),
+        (not file_bytes.strip(), f"{where}: the file is empty; give a table with a header and at least one row"),
         (
             part is not None and binary_format not in (WORKBOOK, ZIP) and suffix != ".json",
-            f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part or '')}'",
+            f"{where}: the file holds one table and has no parts; remove '::{shorten_part(part or '')}'",
         ),
         error=InputError,
     )
-    return binary_format.read(file_bytes, part, name) if binary_format else _from_text(file_bytes, suffix, part, name)
+    return binary_format.read(file_bytes, part, where) if binary_format else _from_text(file_bytes, suffix, part, where)
 
 
-def _from_text(file_bytes: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    text = decode_text(file_bytes, name)
+def _from_text(file_bytes: bytes, suffix: str, part: str | None, where: str) -> tuple[pl.DataFrame, list[Note]]:
+    text = decode_text(file_bytes, where)
     suffix = suffix or {"[": ".json", "{": ".jsonl"}.get(text.lstrip()[:1], "")
     if suffix == ".json":
-        return from_json(text, name, part)
+        return from_json(text, where, part)
     if suffix in (".jsonl", ".ndjson"):
-        return from_lines(text, name), []
-    return from_delimited(text, suffix, name)
+        return from_lines(text, where), []
+    return from_delimited(text, suffix, where)
 
 
-def _from_zip(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def _from_zip(file_bytes: bytes, part: str | None, where: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table in an archive. Files that operating systems add (`__MACOSX`, hidden files) are ignored."""
-    archive = zip_archive(file_bytes, name)
+    archive = zip_archive(file_bytes, where)
     allowed_suffixes = [suffix for suffix in SUFFIXES if suffix not in ZIP.suffixes]
     table_member_names = [
         member_name
@@ -193,24 +193,24 @@ def _from_zip(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFr
     ]
     if not table_member_names:
         raise InputError(
-            f"{name}: the archive holds no table file; allowed in an archive: {', '.join(allowed_suffixes)}"
+            f"{where}: the archive holds no table file; allowed in an archive: {', '.join(allowed_suffixes)}"
         )
-    member_name = select_part(part, table_member_names, name=name, what="file")
-    name = f"{name}::{member_name}"
-    return _parse_content(zip_member(archive, member_name, name), Path(member_name), _suffix(member_name), None, name)
+    member_name = select_part(part, table_member_names, name=where, what="file")
+    where = f"{where}::{member_name}"
+    return _parse_content(zip_member(archive, member_name, where), Path(member_name), _suffix(member_name), None, where)
 
 
-def _suffix(name: str) -> str:
-    return Path(name).suffix.lower()
+def _suffix(file_name: str) -> str:
+    return Path(file_name).suffix.lower()
 
 
-def _detect_format(data: bytes, name: str) -> _Format | None:
+def _detect_format(data: bytes, where: str) -> _Format | None:
     """The binary format according to the first bytes, or None for text."""
     if data.startswith(spreadsheet.OLE):
         raise InputError(
-            f"{name}: a spreadsheet in the old .xls format, or a spreadsheet with a password; save the spreadsheet "
+            f"{where}: a spreadsheet in the old .xls format, or a spreadsheet with a password; save the spreadsheet "
             "as .xlsx or CSV"
         )
-    if data.startswith(spreadsheet.ZIP) and spreadsheet.WORKBOOK_MEMBER in zip_archive(data, name).namelist():
+    if data.startswith(spreadsheet.ZIP) and spreadsheet.WORKBOOK_MEMBER in zip_archive(data, where).namelist():
         return WORKBOOK
     return next((binary_format for binary_format in FORMATS if data.startswith(binary_format.magic)), None)

@@ -36,11 +36,11 @@ def parse_json(text: str, *, where: str, as_text: bool = True) -> Any:
         raise InputError(f"{where}: {error}") from None
 
 
-def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
+def from_json(text: str, where: str, part: str | None = None) -> tuple[pl.DataFrame, list[Note]]:
     """A list of objects as a frame of text. If the JSON is a single object, the table is the list at the path `part`,
     or the longest list of objects."""
-    compression.check_size(compression.JSON_COPIES * len(text), f"{name}: the JSON may take")
-    parsed_json = parse_json(text, where=name)
+    compression.check_size(compression.JSON_COPIES * len(text), f"{where}: the JSON may take")
+    parsed_json = parse_json(text, where=where)
     notes: list[Note] = []
     if isinstance(parsed_json, dict) and "resourceSpans" in parsed_json and part is None:
         parsed_json = [parsed_json]
@@ -49,29 +49,29 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
         paths_by_length = sorted(records_of_path, key=lambda path: len(records_of_path[path]), reverse=True)
         if not paths_by_length:
             raise InputError(
-                f"{name}: unknown JSON layout: an object with keys {join_labels(parsed_json, limit=5)}; a table is a "
+                f"{where}: unknown JSON layout: an object with keys {join_labels(parsed_json, limit=5)}; a table is a "
                 "list of objects, or a .jsonl file with one object per line"
             )
         list_lengths = [len(records_of_path[path]) for path in paths_by_length]
         if part is None and list_lengths[:1] != list_lengths[1:2]:
             part, *other_paths = paths_by_length
-            other_names_text = join_labels(f"{name}::{path}" for path in other_paths)
+            other_names_text = join_labels(f"{where}::{path}" for path in other_paths)
             notes = build_notes(
                 (
                     "list-in-object",
                     True,
-                    f"{name}: the rows are read from the list {part!r}{'; other lists: ' * bool(other_paths)}"
+                    f"{where}: the rows are read from the list {part!r}{'; other lists: ' * bool(other_paths)}"
                     f"{other_names_text}",
                 )
             )
-        parsed_json = records_of_path[select_part(part, records_of_path, name=name, what="list")]
+        parsed_json = records_of_path[select_part(part, records_of_path, name=where, what="list")]
     elif part is not None:
-        raise InputError(f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part)}'")
+        raise InputError(f"{where}: the file holds one table and has no parts; remove '::{shorten_part(part)}'")
     if not isinstance(parsed_json, list):
         raise InputError(
-            f"{name}: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl"
+            f"{where}: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl"
         )
-    return from_records(parsed_json, name, "entry"), notes
+    return from_records(parsed_json, where, "entry"), notes
 
 
 def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> dict[str, list[dict[str, Any]]]:
@@ -95,28 +95,28 @@ def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> di
     return records_of_path
 
 
-def from_lines(text: str, name: str) -> pl.DataFrame:
+def from_lines(text: str, where: str) -> pl.DataFrame:
     """A frame of text from one object per line; blank lines are ignored."""
-    compression.check_size(compression.TEXT_COPIES * len(text), f"{name}: the JSON may take")
+    compression.check_size(compression.TEXT_COPIES * len(text), f"{where}: the JSON may take")
     # One line at a time, since a list of all lines would take as much memory as the text.
     return from_records(
         (
-            parse_json(line_match[0], where=f"{name}, line {line_number}")
+            parse_json(line_match[0], where=f"{where}, line {line_number}")
             for line_number, line_match in enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
             if line_match[0].strip()
         ),
-        name,
+        where,
         "row",
     )
 
 
-def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
+def from_records(records: Iterable[Any], where: str, unit: str) -> pl.DataFrame:
     """A frame of text from objects; nested values become JSON, and exports of traces have a row for each span.
 
     Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
     record_iterator, batch_frames, n_rows, invalid_record_numbers = (
-        with_spans(records, name),
+        with_spans(records, where),
         list[pl.DataFrame](),
         0,
         list[int](),
@@ -128,17 +128,17 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
             if not isinstance(record, dict)
         ]
         if not invalid_record_numbers:
-            batch_frames.append(_text_frame(record_batch, name))
+            batch_frames.append(_text_frame(record_batch, where))
         n_rows += len(record_batch)
         n_columns = len({column_name for batch_frame in batch_frames for column_name in batch_frame.columns})
         compression.check_size(
             compression.CELL * n_rows * n_columns,
-            f"{name}: {n_rows:,} rows of {n_columns:,} columns take",
+            f"{where}: {n_rows:,} rows of {n_columns:,} columns take",
         )
     if invalid_record_numbers:
         raise InputError(
-            f"{name}: {unit} {join_labels(invalid_record_numbers, limit=5)} is not a JSON object; every {unit} must be "
-            "a JSON object"
+            f"{where}: {unit} {join_labels(invalid_record_numbers, limit=5)} is not a JSON object; every {unit} must "
+            "be a JSON object"
         )
     return (
         pl.concat(batch_frames, how="diagonal").rechunk()
@@ -154,7 +154,7 @@ def _texts(cells: list[Any]) -> list[str | None]:
     return [cell if cell is None or isinstance(cell, str) else _ENCODER.encode(cell) for cell in cells]
 
 
-def _text_frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
+def _text_frame(records: Sequence[dict[str, Any]], where: str) -> pl.DataFrame:
     """Objects as a frame of text."""
     column_names = dict.fromkeys(
         column_name for key_tuple in dict.fromkeys(map(tuple, records)) for column_name in key_tuple
@@ -165,6 +165,6 @@ def _text_frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
     if not texts_of_column:
         return pl.DataFrame(height=len(records))
     try:
-        return with_column_names(pl.DataFrame(texts_of_column, dict.fromkeys(column_names, pl.String)), where=name)
+        return with_column_names(pl.DataFrame(texts_of_column, dict.fromkeys(column_names, pl.String)), where=where)
     except UnicodeEncodeError:
-        raise InputError(f"{name}: a cell holds {UNPAIRED_SURROGATE}; correct the cell") from None
+        raise InputError(f"{where}: a cell holds {UNPAIRED_SURROGATE}; correct the cell") from None

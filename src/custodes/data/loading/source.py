@@ -101,7 +101,7 @@ def _standard_input() -> bytes:
     return bytes(stream.read(LARGEST + 1))
 
 
-def decode_text(data: bytes, name: str) -> str:
+def decode_text(data: bytes, where: str) -> str:
     """The text in bytes, without a byte order mark. Excel's 'Unicode text' is UTF-16 with a byte order mark. The
     message for invalid bytes gives the position of the first of them."""
     encoding = "utf-16" if data.startswith(UTF16) else "utf-8"
@@ -109,7 +109,7 @@ def decode_text(data: bytes, name: str) -> str:
         return data.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{name}: not {encoding.upper()} at byte {error.start} (line {data.count(10, 0, error.start) + 1}); save "
+            f"{where}: not {encoding.upper()} at byte {error.start} (line {data.count(10, 0, error.start) + 1}); save "
             "the file as UTF-8, for example with: iconv -f ENCODING -t UTF-8"
         ) from None
 

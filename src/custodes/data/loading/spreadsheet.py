@@ -24,17 +24,19 @@ PLACE = re.compile(rb'\sr="([A-Z]{1,3})([0-9]{1,7})"')
 """The attribute with the position of a cell in the XML of a sheet."""
 
 
-def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def from_workbook(file_bytes: bytes, part: str | None, where: str) -> tuple[pl.DataFrame, list[Note]]:
     """A sheet as a frame of text, and a note on cells with errors. The value of a formula is the value that was stored
     when the file was saved."""
-    with requires_extra(f"{name}: spreadsheets need fastexcel", "excel", ", or save the spreadsheet as CSV"):
+    with requires_extra(f"{where}: spreadsheets need fastexcel", "excel", ", or save the spreadsheet as CSV"):
         import fastexcel
         import pyarrow  # noqa: F401  # fastexcel returns errors of cells through PyArrow
     try:
         workbook = fastexcel.read_excel(file_bytes)
-        _check_extents(file_bytes, name)
+        _check_extents(file_bytes, where)
         requested_sheet_names = (
-            workbook.sheet_names if part is None else [select_part(part, workbook.sheet_names, name=name, what="sheet")]
+            workbook.sheet_names
+            if part is None
+            else [select_part(part, workbook.sheet_names, name=where, what="sheet")]
         )
         cells_and_errors_of_sheet = {
             sheet_name: _read_cells(workbook, sheet_name) for sheet_name in requested_sheet_names
@@ -42,32 +44,32 @@ def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.Da
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException):
-        raise InputError(f"{name}: not a spreadsheet, or a damaged one; save it again, or as CSV") from None
+        raise InputError(f"{where}: not a spreadsheet, or a damaged one; save it again, or as CSV") from None
     filled_sheet_names = [
         sheet_name for sheet_name, (cell_frame, _) in cells_and_errors_of_sheet.items() if cell_frame.height
     ]
     if not filled_sheet_names:
-        raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
-    sheet_name = select_part(part, filled_sheet_names, name=name, what="sheet")
+        raise InputError(f"{where}: no cell is filled; give a table with a header and at least one row")
+    sheet_name = select_part(part, filled_sheet_names, name=where, what="sheet")
     cell_frame, cell_errors = cells_and_errors_of_sheet[sheet_name]
     examples_text = join_labels(
         (f"{error_text} in row {row_number} of {header_cell!r}" for row_number, header_cell, error_text in cell_errors),
         limit=3,
     )
-    return _table_of_cells(cell_frame, name), build_notes(
+    return _table_of_cells(cell_frame, where), build_notes(
         (
             "cell-error",
             len(cell_errors),
-            f"{name}: {len(cell_errors)} cells hold an error and count as empty ({examples_text})",
+            f"{where}: {len(cell_errors)} cells hold an error and count as empty ({examples_text})",
         )
     )
 
 
-def _check_extents(file_bytes: bytes, name: str) -> None:
+def _check_extents(file_bytes: bytes, where: str) -> None:
     """Raise `InputError` if the cells of a sheet, including empty cells in between, would not fit into memory."""
-    archive = zip_archive(file_bytes, name)
+    archive = zip_archive(file_bytes, where)
     for member_name in archive.namelist():
-        cell_places = PLACE.findall(zip_member(archive, member_name, name))
+        cell_places = PLACE.findall(zip_member(archive, member_name, where))
         n_rows = max((int(row_digits) for _, row_digits in cell_places), default=0)
         n_columns = max(
             (
@@ -78,7 +80,7 @@ def _check_extents(file_bytes: bytes, name: str) -> None:
         )
         if n_rows * n_columns * CELL > LARGEST:
             raise InputError(
-                f"{name}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; delete "
+                f"{where}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; delete "
                 "cells far from the table, or save only the table as CSV"
             )
 
@@ -108,7 +110,7 @@ def _read_cells(workbook: Any, sheet_name: str) -> tuple[pl.DataFrame, list[tupl
     ]
 
 
-def _table_of_cells(cell_frame: pl.DataFrame, name: str) -> pl.DataFrame:
+def _table_of_cells(cell_frame: pl.DataFrame, where: str) -> pl.DataFrame:
     """The rows below the first row, which has the names of the columns. Empty rows and columns are dropped."""
     cell_frame = cell_frame[
         [column_cells.name for column_cells in cell_frame if column_cells.null_count() < cell_frame.height]
@@ -121,9 +123,9 @@ def _table_of_cells(cell_frame: pl.DataFrame, name: str) -> pl.DataFrame:
     ]
     if unnamed_column_numbers:
         raise InputError(
-            f"{name}: column {join_labels(unnamed_column_numbers, limit=3)} has no name in the first non-empty row "
+            f"{where}: column {join_labels(unnamed_column_numbers, limit=3)} has no name in the first non-empty row "
             f"({join_labels(filter(None, header_cells), limit=3)}); a sheet must start with the names of its "
             "columns"
         )
-    cell_frame.columns = strip_column_names((str(header_cell) for header_cell in header_cells), where=name)
+    cell_frame.columns = strip_column_names((str(header_cell) for header_cell in header_cells), where=where)
     return cell_frame[1:].filter(~pl.all_horizontal(pl.all().is_null()))

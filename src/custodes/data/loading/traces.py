@@ -49,7 +49,7 @@ class _Traces(msgspec.Struct, rename="camel"):
     resource_spans: list[_ResourceSpans]
 
 
-def with_spans(records: Iterable[Any], name: str) -> Iterator[Any]:
+def with_spans(records: Iterable[Any], where: str) -> Iterator[Any]:
     """The records, with a row for each span instead of an export of traces. The columns have the names of the
     attributes; an evaluation that is recorded as an event has the columns `eval.NAME.label` and `eval.NAME.score`."""
     for record in records:
@@ -59,7 +59,7 @@ def with_spans(records: Iterable[Any], name: str) -> Iterator[Any]:
         try:
             traces = msgspec.convert(record, _Traces)
         except msgspec.ValidationError as problem:
-            raise InputError(f"{name}: not a trace export of OpenTelemetry (OTLP): {problem}") from None
+            raise InputError(f"{where}: not a trace export of OpenTelemetry (OTLP): {problem}") from None
         for resource_spans in traces.resource_spans:
             for span in (span for scope_spans in resource_spans.scope_spans for span in scope_spans.spans):
                 yield {
