@@ -243,6 +243,7 @@ def test_one_slice_is_not_compared(study: cu.Study) -> None:
         ([0, 1, 1], [], [], "no rater has verdicts in both orders, repeated verdicts or labels, or failures"),
         ([0, 1, 1], ["j"], [0, 0, 0], "there is no comparison of two systems"),
         ([0, 1, 1], ["j"], [0, 1, 0], ""),
+        ([0, 1, -1], ["j"], [0, 1, 0], "1 items without a value of 'topic' are in no slice"),
     ],
 )
 def test_the_note_says_why_slices_are_not_compared(
@@ -252,8 +253,30 @@ def test_the_note_says_why_slices_are_not_compared(
     ratios = Ratios(labels=[(name, "rate") for name in labels], numerator=sums, denominator=sums, units=np.arange(3))
     slices = (("a", "b"), np.array(slice_of_item))
     messages = [note.message for note in slice_notes("topic", ratios, slices, "tone")]
-    assert messages == ([f"slices are not compared for aspect 'tone': {reason}"] if reason else [])
-    assert bool(slice_columns("j", ratios, slices, confidence=0.95, alpha=0.05)) is not bool(reason)
+    is_compared = not reason or "no slice" in reason
+    assert messages == [reason if is_compared else f"slices are not compared for aspect 'tone': {reason}"] * bool(
+        reason
+    )
+    assert bool(slice_columns("j", ratios, slices, confidence=0.95, alpha=0.05)) is is_compared
+
+
+def test_a_note_counts_items_and_outputs_without_a_slice() -> None:
+    items = pl.DataFrame({"item": range(120), "group": np.array(["law", "news", ""])[np.arange(120) % 3]})
+    rows = [(k, s, r, k % 7 + s) for k in range(120) for s in (0, 1) for r in ("human", "judge")]
+    scores = pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
+    study = cu.read(scores, items=items)
+    for question in (cu.agreement, cu.favoritism):
+        notes = question(study, by="group", resamples=0).notes
+        assert [note.message for note in notes if note.rule == "no-slice"] == [
+            "40 items without a value of 'group' are in no slice"
+        ]
+    words = np.array(["pass", "fail"])[np.arange(120) % 2]
+    labels = items.select(id="item", topic=pl.col("group").replace("", None)).with_columns(human=words, judge=words)
+    for question in (cu.agreement, cu.rates):
+        notes = question(labels, by="topic").notes
+        assert [note.message for note in notes if note.rule == "no-slice"] == [
+            "40 outputs without a value of 'topic' are in no slice"
+        ]
 
 
 def test_the_verdict_without_human_ratings_has_slices() -> None:

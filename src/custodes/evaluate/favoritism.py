@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -58,7 +58,7 @@ from custodes.evaluate.partiality_table import (
 )
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.rater_scores import few_clusters_notes
-from custodes.evaluate.slices import BY, slices_of_items
+from custodes.evaluate.slices import BY, no_slice_notes, slices_of_items
 from custodes.memory import check_memory, count_resample_values
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, favi_score
@@ -305,8 +305,7 @@ def favoritism(
     """
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
-    slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
-    answer_aspect = partial(_answer, alpha=alpha, slicer=slicer, confidence=confidence, resamples=resamples)
+    answer_aspect = partial(_answer, study=study, alpha=alpha, by=by, confidence=confidence, resamples=resamples)
     return merge_parts(
         Favoritism, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="favoritism"
     )
@@ -316,8 +315,9 @@ def _answer(
     aspect_counts: AspectCounts,
     rng: np.random.Generator,
     *,
+    study: Study | OutcomeCounts,
     alpha: float,
-    slicer: Callable[[Sequence[str]], tuple[tuple[str, ...], Ints]] | None,
+    by: str | None,
     confidence: float,
     resamples: int,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
@@ -340,12 +340,14 @@ def _answer(
     sign_agrees = np.where(n_shared_items > 0, np.equal(*margin_signs), np.nan)
     abs_favi = np.abs(favi_scores)
     systems, favi_matrix = pair_matrix(counts.system_a, counts.system_b, favi_scores, -favi_scores)
-    partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
+    partiality_table, slice_table, slice_notes = dict[str, Any](), dict[str, Any](), list[Note]()
     if aspect_counts.comparison is not None:
         partiality_table = partiality_columns([aspect_counts.comparison], alpha=alpha, confidence=confidence)
         partiality_table["near_copies"] = near_copies(aspect_counts.comparison, partiality_table["finding"])
-        if slicer:
-            slice_table = _slice_columns(aspect_counts.comparison, slicer, alpha=alpha, confidence=confidence)
+        if by and isinstance(study, Study):
+            slices = slices_of_items(study, aspect_counts.comparison.items, by)
+            slice_table = _slice_columns(aspect_counts.comparison, slices, alpha=alpha, confidence=confidence)
+            slice_notes = no_slice_notes(by, slices[1], "items", aspect_counts.aspect)
     table_of_name = Favoritism.part(
         aspect_counts.aspect,
         metrics={
@@ -390,6 +392,7 @@ def _answer(
         *cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]),
         *favoritism_notes(aspect_counts, partiality_table, n_shared_items, n_errors),
         *few_clusters_notes(aspect_counts.n_clusters, resamples, min_units=FEWEST, aspect=aspect_counts.aspect),
+        *slice_notes,
     ]
     return table_of_name, [*aspect_counts.notes, *notes]
 
@@ -440,13 +443,13 @@ def _posterior(
 
 def _slice_columns(
     comparison: RaterComparison,
-    slicer: Callable[[Sequence[str]], tuple[tuple[str, ...], Ints]],
+    slices: tuple[tuple[str, ...], Ints],
     *,
     alpha: float,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return the columns of `Favoritism.slices`; `slicer` returns the slices, and the slice of each item."""
-    slice_names, slice_of_item = slicer(comparison.items)
+    """Return the columns of `Favoritism.slices`."""
+    slice_names, slice_of_item = slices
     item_positions_of_slice = {
         slice_name: np.flatnonzero(slice_of_item == slice_index)
         for slice_index, slice_name in enumerate(slice_names)

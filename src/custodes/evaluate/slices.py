@@ -233,7 +233,7 @@ class Ratios:
 
 
 def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], aspect: str) -> list[Note]:
-    """If `slice_columns` has no rows, return a note with the reason."""
+    """Return a note with the reason if `slice_columns` has no rows; otherwise, a note on items that are in no slice."""
     names_of_slices, slice_of_item = slices
     nonempty_slice_names = [
         names_of_slices[slice_index] for slice_index in np.unique(slice_of_item[slice_of_item >= 0])
@@ -246,8 +246,16 @@ def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints
         reason = "no rater has verdicts in both orders, repeated verdicts or labels, or failures"
     elif not ratios.denominator.any():
         reason = "there is no comparison of two systems"
+    if not reason:
+        return no_slice_notes(column, slice_of_item, "items", aspect)
+    return build_notes((NOT_COMPARED, True, f"slices are not compared{label_of(aspect)}: {reason}"), aspect=aspect)
+
+
+def no_slice_notes(column: str, slice_positions: Ints, plural: str, aspect: str) -> list[Note]:
+    """Return a note on the items or outputs (`plural`) that are in no slice, because their value is empty."""
+    n_outside = int((slice_positions < 0).sum())
     return build_notes(
-        (NOT_COMPARED, bool(reason), f"slices are not compared{label_of(aspect)}: {reason}"), aspect=aspect
+        ("no-slice", n_outside, f"{n_outside} {plural} without a value of {column!r} are in no slice"), aspect=aspect
     )
 
 

@@ -25,6 +25,7 @@ from custodes.evaluate.rates.comparisons import (
 )
 from custodes.evaluate.rates.estimates import JudgeRates, judge_rates
 from custodes.evaluate.rates.judge_labels import judges_of
+from custodes.evaluate.slices import slices_of
 from custodes.stats.rates.measures import sensitivity, specificity
 from custodes.stats.rates.posterior import DRAWS as N_DRAWS
 from custodes.stats.rates.posterior import LabelCounts, two_sided_p
@@ -257,7 +258,7 @@ def test_a_slice_is_compared_with_all_other_outputs_that_have_a_slice() -> None:
     attributes = outputs.table.with_columns(topic=pl.Series([name or None for name in names]))
     study: Any = SimpleNamespace(attributes=attributes, items=Items(), notes=[], labels=True)
     (judge_labels,) = judges_of(outputs, None)
-    rows = list(slice_rows(study, outputs, judge_labels, "topic", settings()))
+    rows = list(slice_rows(outputs, judge_labels, slices_of(study, outputs.table, "topic"), settings()))
     assert [row["slice"] for row in rows] == ["a", "b"]
     inside, outside = names == "a", (names == "b") | (names == "c")
     pair = [judge_rates(outputs, judge, mask, **settings()) for mask in (inside, outside)]

@@ -42,7 +42,15 @@ from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.evaluate.rates.estimates import EstimateSettings
 from custodes.evaluate.rates.judges import judge_rows, judge_table, label_accuracies, label_notes
 from custodes.evaluate.rates.outputs import labelled_outputs, view_of_positive
-from custodes.evaluate.slices import BY, slice_columns, slice_notes, slice_table, slices_of, slices_of_items
+from custodes.evaluate.slices import (
+    BY,
+    no_slice_notes,
+    slice_columns,
+    slice_notes,
+    slice_table,
+    slices_of,
+    slices_of_items,
+)
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
@@ -266,39 +274,21 @@ def _label_tables(
         return [], []
     selected_study = study.select(**selection_arguments(setting))
     estimate_settings = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
-    labelled_outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
-    tables_of_aspects = [
-        Agreement.part(
-            outputs_of_aspect.aspect,
-            labels=judge_rows(view_of_positive(outputs_of_aspect, None), estimate_settings),
-            slices=slice_columns(
-                "metric",
-                label_accuracies(outputs_of_aspect),
-                slices_of(study, outputs_of_aspect.table, by),
-                confidence=confidence,
-                alpha=alpha,
-            )
-            if by
-            else (),
-        )
-        for outputs_of_aspect in labelled_outputs_of_aspects
-    ]
-    return tables_of_aspects, [
-        *selected_study.notes,
-        *(
-            note
-            for outputs_of_aspect, table_of_name in zip(labelled_outputs_of_aspects, tables_of_aspects, strict=True)
-            if table_of_name["labels"].height
-            for note in outputs_of_aspect.notes
-        ),
-        *(
-            note
-            for outputs_of_aspect in labelled_outputs_of_aspects
-            if study.labels[outputs_of_aspect.aspect].scores
-            for note in label_notes(outputs_of_aspect, None)
-            if note.rule == "positive-by-order"  # scores of the other label would look like errors
-        ),
-    ]
+    tables_of_aspects, notes = [], [*selected_study.notes]
+    for outputs in labelled_outputs(selected_study, consensus="vote"):
+        slice_table = dict[str, Any]()
+        if by:
+            slices = slices_of(study, outputs.table, by)
+            slice_table = slice_columns("metric", label_accuracies(outputs), slices, confidence=confidence, alpha=alpha)
+            notes += no_slice_notes(by, slices[1], "outputs", outputs.aspect)
+        label_rows = list(judge_rows(view_of_positive(outputs, None), estimate_settings))
+        tables_of_aspects.append(Agreement.part(outputs.aspect, labels=label_rows, slices=slice_table))
+        if label_rows:
+            notes += outputs.notes
+        if study.labels[outputs.aspect].scores:
+            # scores of the other label would look like errors
+            notes += [note for note in label_notes(outputs, None) if note.rule == "positive-by-order"]
+    return tables_of_aspects, notes
 
 
 def by_standing(metric_rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custodes.data.study import Study
 from custodes.evaluate.rates.estimates import UNDEFINED, EstimateSettings, JudgeRates, estimate_interval
 from custodes.evaluate.rates.judge_labels import JudgeLabels
 from custodes.evaluate.rates.outputs import LabelledOutputs
-from custodes.evaluate.slices import slices_of
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import multiplicity_by_unit
@@ -301,10 +299,10 @@ def slice_row(
 
 
 def slice_rows(
-    study: Study, outputs: LabelledOutputs, judge: JudgeLabels, slice_column: str, settings: EstimateSettings
+    outputs: LabelledOutputs, judge: JudgeLabels, slices: tuple[tuple[str, ...], Ints], settings: EstimateSettings
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `slices` for one judge, with unadjusted p-values."""
-    slice_names, slice_of_output = slices_of(study, outputs.table, slice_column)
+    slice_names, slice_of_output = slices
     threshold_judge, confidence = judge.threshold_judge, settings["confidence"]
     rng = settings["rng"].spawn(1)[0]  # the draws of other tables do not depend on slices
     for slice_code, slice_name in enumerate(slice_names):

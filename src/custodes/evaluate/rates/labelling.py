@@ -28,7 +28,7 @@ from custodes.evaluate.rates.outputs import (
     judge_position,
     labelled_outputs,
 )
-from custodes.evaluate.slices import slices_of
+from custodes.evaluate.slices import no_slice_notes, slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import percentile_interval, wilson_interval
@@ -221,18 +221,12 @@ def _slices(
         for slice_code, slice_name in enumerate(slice_names)
         if (is_judged_output & (slice_of_output == slice_code)).any()
     ]
-    n_outputs_outside = int((is_judged_output & (slice_of_output < 0)).sum())
     if not names_and_masks:
         raise InputError(
             f"by={slice_column!r}: no output with a label of the judge has a value in this column; give another column"
         )
-    return [(slice_name, outputs.only(is_in_slice)) for slice_name, is_in_slice in names_and_masks], build_notes(
-        (
-            "no-slice",
-            n_outputs_outside,
-            f"{n_outputs_outside} outputs without a value of {slice_column!r} are in no slice",
-        ),
-        aspect=outputs.aspect,
+    return [(slice_name, outputs.only(is_in_slice)) for slice_name, is_in_slice in names_and_masks], no_slice_notes(
+        slice_column, slice_of_output[is_judged_output], "outputs", outputs.aspect
     )
 
 

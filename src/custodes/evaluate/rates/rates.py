@@ -44,6 +44,7 @@ from custodes.evaluate.rates.judges import (
     roc_rows,
 )
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, view_of_positive
+from custodes.evaluate.slices import no_slice_notes, slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 
@@ -395,7 +396,8 @@ def _answer(
         [relabelled_outputs] if is_binary else [outputs_for_rates.binarise_labels(word) for word in outputs.words]
     )
     rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
-    notes = label_notes(relabelled_outputs, positive)
+    slices = slices_of(study, relabelled_outputs.table, by) if by and is_binary else ((), np.empty(0, dtype=np.intp))
+    notes = label_notes(relabelled_outputs, positive) + no_slice_notes(by or "", slices[1], "outputs", outputs.aspect)
     for binary_view in binary_views:
         for judge in judges_of(binary_view, (threshold or "youden") if is_binary else None):
             rates_of_system, method = _system_estimates(binary_view, judge, settings, calibration, alpha=alpha)
@@ -414,8 +416,8 @@ def _answer(
                 rng=rng,
                 n_distinct_labels=len(binary_views),
             )
-            if by and is_binary:
-                rows_of_table["slices"] += slice_rows(study, binary_view, judge, by, settings)
+            if slices[0]:
+                rows_of_table["slices"] += slice_rows(binary_view, judge, slices, settings)
             if is_binary and judge.name != HUMAN:
                 overall_rates = judge.threshold_judge.rates(binary_view, **settings)
                 rows_of_table["judges"].append(judge_row(binary_view, judge, overall_rates, confidence=confidence))
@@ -436,8 +438,7 @@ def _answer(
         rows_of_table["replacement"].append(replacement_row)
         rows_of_table["replacement_annotators"] += annotator_rows
     rows_of_table["differences"] = list(add_decisions(rows_of_table["differences"], alpha=alpha, confidence=confidence))
-    if rows_of_table["slices"]:
-        rows_of_table["slices"] = list(add_findings(rows_of_table["slices"], alpha=alpha))
+    rows_of_table["slices"] = list(add_findings(rows_of_table["slices"], alpha=alpha))
     return Rates.part(outputs.aspect, **rows_of_table), notes
 
 
