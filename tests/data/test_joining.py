@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.data.joining import join
 from custodes.data.notes import Note
 from custodes.data.raters import Raters
@@ -96,20 +98,36 @@ def test_outputs_that_only_one_input_has_are_noted() -> None:
         ),
         (
             ["h: human 1 2", "n: judge 1=A 2=A 1=B 2=B"],
-            "h and n have no item and system in common (items 1, 2 and 1, 2; systems h and A, B); add the column of "
-            "systems to h",
+            "h and n have no item and system in common: h has items 1, 2 of systems h; n has items 1, 2 of systems "
+            "A, B; add the column of systems to h",
         ),
         (
             ["h: human 1=A 2=A", "n: judge t/1=A u/1=A"],
-            "h and n have no item and system in common (items 1, 2 and t/1, u/1; systems A and A); use the same items "
-            "in both inputs, or name another column of items, as in --column item=NAME",
+            "h and n have no item and system in common: h has items 1, 2 of systems A; n has items t/1, u/1 of "
+            "systems A; use the same items in both inputs, or name another column of items, as in --column item=NAME",
         ),
         (
             ["h: human 1=X 2=X", "n: judge 1=A 2=B"],
-            "h and n have no item and system in common (items 1, 2 and 1, 2; systems X and A, B); use the same names "
-            "of systems in both inputs",
+            "h and n have no item and system in common: h has items 1, 2 of systems X; n has items 1, 2 of systems "
+            "A, B; use the same names of systems in both inputs",
         ),
     ],
 )
 def test_inputs_whose_outputs_are_unknown_are_refused(parts: list[str], message: str) -> None:
     assert input_error(join, [part(text) for text in parts]) == message
+
+
+def test_labels_without_an_aspect_get_the_codes_of_each_labelled_aspect() -> None:
+    words = np.array(["a", "b", "c"])[np.arange(60) % 3]
+    human = pl.DataFrame({"item": range(60), "rater": "ann", "kind": "human", "label": words})
+    judge = human.with_columns(rater=pl.lit("judge"), kind=pl.lit("metric"), label=pl.col("label").replace({"a": "b"}))
+    aspects = pl.concat([human.with_columns(aspect=pl.lit(aspect)) for aspect in ("safe", "polite")])
+    fluent = human.with_columns(aspect=pl.lit("fluent"), score=pl.int_range(60) / 7).drop("label")
+    for inputs in ([aspects, judge], [judge, aspects], [judge, aspects, fluent]):
+        study = cu.read(inputs)
+        for aspect in ("safe", "polite"):
+            counted = cu.rates(study, aspect=aspect).confusion.filter(pl.col("n") > 0)
+            assert set(counted.select("human_label", "label").rows()) == {("a", "b"), ("b", "b"), ("c", "c")}
+        labels = cu.agreement(study, resamples=0).labels
+        assert labels["aspect"].to_list() == ["safe", "polite"]
+        assert labels["accuracy"].to_list() == [pytest.approx(2 / 3)] * 2

@@ -109,13 +109,13 @@ def test_human_labels_without_systems_have_the_system_of_their_item() -> None:
     # the systems of all files count, in any order of the files
     others = judge.with_columns(build_tag=pl.lit("v3"))
     for files in ((human, judge, others), (human, others, judge), (others, human, judge)):
-        with pytest.raises(InputError, match="no item and system in common .*add the column of systems to table$"):
+        with pytest.raises(InputError, match="no item and system in common: .*add the column of systems to table$"):
             cu.read(*files, columns=columns)
     parts = judge.partition_by("build_tag", maintain_order=True)
     assert cu.read(human, *parts, columns=columns).ratings.frame.sort(pl.all()).equals(expected)
     # items of several systems do not show the system
     both = pl.concat([judge, judge.with_columns(build_tag=pl.col("build_tag").replace({"v1": "v2", "v2": "v1"}))])
-    with pytest.raises(InputError, match=r"no item and system in common .*; add the column of systems to table$"):
+    with pytest.raises(InputError, match=r"no item and system in common: .*; add the column of systems to table$"):
         cu.read(both, human, columns=columns)
 
 
@@ -127,10 +127,10 @@ def test_repeated_rows_of_an_output_are_named() -> None:
     with pytest.raises(
         InputError,
         match=exactly(
-            "table and table have no item and system in common (items 1, 10 and 121 more and t0, t102 and 38 "
-            "more; systems table and table); table: 3 rows repeat a value of trace_id, so row numbers are "
-            "the items, and each row counts as a separate output; if trace_id names the output, keep one row "
-            "for each of its values"
+            "table and table have no item and system in common: table has items 1, 10 and 121 more of systems table; "
+            "table has items t0, t102 and 38 more of systems table; table: 3 rows repeat a value of trace_id, so row "
+            "numbers are the items, and each row counts as a separate output; if trace_id names the output, keep one "
+            "row for each of its values"
         ),
     ):
         cu.read(repeated, human)

@@ -261,8 +261,9 @@ OTHER_ITEMS = replace(read(table("bleu", "metric", items="34")), name="b.csv")
     [
         (
             [replace(read(ANN), name="a.csv"), OTHER_ITEMS],
-            "a.csv and b.csv have no item and system in common (items 1, 2 and 3, 4; systems A, B and A, B); use the "
-            "same items in both inputs, or name another column of items, as in --column item=NAME",
+            "a.csv and b.csv have no item and system in common: a.csv has items 1, 2 of systems A, B; b.csv has items "
+            "3, 4 of systems A, B; use the same items in both inputs, or name another column of items, as in --column "
+            "item=NAME",
         ),
         (
             [read(ANN), read(table("ann", "metric"))],

@@ -26,7 +26,7 @@ def join(studies: Sequence[Study]) -> Study:
     with only texts are allowed). Two inputs hold the same rating or verdict. A rater is human in one input and a
     metric in another.
     """
-    joined_study, *other_studies = _align_system_names(_name_systems(studies))
+    joined_study, *other_studies = _align_system_names(_name_systems(_repeat_for_aspects(studies)))
     for other_study in other_studies:
         if joined_study.unnamed_system and other_study.unnamed_system and len(joined_study.systems) == 1:
             other_study = _replace_labels(other_study, pl.lit(joined_study.systems[0]).alias("system"))
@@ -114,6 +114,37 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
         if has_only_label
         else study
         for study, has_only_label in zip(studies, has_only_label_column, strict=True)
+    ]
+
+
+def _repeat_for_aspects(studies: Sequence[Study]) -> Sequence[Study]:
+    """The studies. Ratings by metrics without an aspect are repeated for each aspect with human labels, because the
+    code of a label depends on the aspect."""
+    label_aspects = {aspect for study in studies for aspect in study.labels if aspect}
+    rated_aspects = pl.concat(
+        [study.ratings.frame.filter(~pl.col("rater").is_in(study.metrics)).select("aspect") for study in studies]
+    ).unique(maintain_order=True)
+    repeated_aspects = rated_aspects.filter(pl.col("aspect").is_in(label_aspects))
+    if repeated_aspects.is_empty():
+        return studies
+    has_only_labels = repeated_aspects.height == rated_aspects.height
+
+    def repeat(rows: pl.DataFrame, is_repeated_row: pl.Expr) -> pl.DataFrame:
+        repeated_rows = rows.filter(is_repeated_row).drop("aspect").join(repeated_aspects, how="cross")
+        original_rows = rows.filter(~is_repeated_row) if has_only_labels else rows
+        return pl.concat([original_rows, repeated_rows.select(rows.columns)])
+
+    return [
+        replace(
+            study,
+            ratings=Ratings(frame=repeat(study.ratings.frame, is_repeated_row)),
+            second_ratings=Ratings(frame=repeat(study.second_ratings.frame, is_repeated_row)),
+            unlabelled=repeat(study.unlabelled, pl.col("aspect") == ""),
+            labels={aspect: study.labels[""] for aspect in repeated_aspects["aspect"] if "" in study.labels}
+            | study.labels,
+        )
+        for study in studies
+        for is_repeated_row in [(pl.col("aspect") == "") & pl.col("rater").is_in(study.metrics)]
     ]
 
 
@@ -353,9 +384,9 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
         return []
     if not n_common_outputs:
         label_example_texts = [
-            f"{key_column_name}s {join_labels(first_output_keys[key_column_name].unique().sort(), limit=2)} and "
-            f"{join_labels(second_output_keys[key_column_name].unique().sort(), limit=2)}"
-            for key_column_name in JOIN_KEY
+            f"{study.name} has items {join_labels(keys['item'].unique().sort(), limit=2)} of systems "
+            f"{join_labels(keys['system'].unique().sort(), limit=2)}"
+            for study, keys in ((first_study, first_output_keys), (second_study, second_output_keys))
         ]
         inputs_without_systems = [study.name for study in (first_study, second_study) if study.unnamed_system]
         repeated_ids_messages = [
@@ -371,8 +402,8 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
             else "use the same names of systems in both inputs"
         )
         raise InputError(
-            f"{first_study.name} and {second_study.name} have no item and system in common "
-            f"({'; '.join(label_example_texts)}); {advice_text}"
+            f"{first_study.name} and {second_study.name} have no item and system in common: "
+            f"{'; '.join(label_example_texts)}; {advice_text}"
         )
     return build_notes(
         *(

@@ -273,9 +273,12 @@ def _label_tables(
     if not study.labels:
         return [], []
     selected_study = study.select(**selection_arguments(setting))
+    label_aspects = tuple(aspect for aspect in selected_study.aspects if aspect in study.labels)
+    if not label_aspects:
+        return [], []
     estimate_settings = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
     tables_of_aspects, notes = [], [*selected_study.notes]
-    for outputs in labelled_outputs(selected_study, consensus="vote"):
+    for outputs in labelled_outputs(selected_study, consensus="vote", aspects=label_aspects):
         slice_table = dict[str, Any]()
         if by:
             slices = slices_of(study, outputs.table, by)

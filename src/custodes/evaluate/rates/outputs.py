@@ -288,8 +288,8 @@ def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -
     return outputs.metrics.index(metric or label_metrics[0])
 
 
-def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutputs]:
-    """Return the outputs of each aspect of a selected study.
+def labelled_outputs(study: Study, *, consensus: Consensus, aspects: tuple[str, ...] = ()) -> list[LabelledOutputs]:
+    """Return the outputs of each of these aspects (default: all) of a selected study.
 
     Raises
     ------
@@ -298,7 +298,7 @@ def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutp
     """
     if study.ratings.frame.is_empty():
         raise InputError(f"{study.name}: the study has no labels or scores of outputs, which rates needs")
-    return [_aspect_outputs(study, aspect, consensus) for aspect in study.aspects]
+    return [_aspect_outputs(study, aspect, consensus) for aspect in aspects or study.aspects]
 
 
 def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> LabelledOutputs:
