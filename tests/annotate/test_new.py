@@ -163,3 +163,7 @@ def test_no_result_without_an_interim_analysis(tmp_path: Path) -> None:
     with closing(Service.open(path, threaded=False)) as service:
         lines = " ".join(closing_lines(path, service.snapshot().result()))
     assert "study: open; 0 answers; 0 of 3 pairs completed" in lines
+    ratings_path = new(texts(), tmp_path / "ratings.db", plan=plan_of(question={"mode": "rate"}))
+    with closing(Service.open(ratings_path, threaded=False)) as service:
+        lines = " ".join(closing_lines(ratings_path, service.snapshot().result()))
+    assert "ratings: open; 0 answers; 0 of 3 systems completed" in lines

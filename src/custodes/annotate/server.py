@@ -71,7 +71,7 @@ class ServedSite:
                 with suppress(CustodesError):  # the study cannot be written at present
                     if study_name not in finished_study_names and service.state().result() == FINISHED:
                         finished_study_names.add(study_name)
-                        tell(f"{study_name}: finished; no pair needs more answers; Ctrl-C ends the server")
+                        tell(f"{study_name}: finished; no more answers are needed; Ctrl-C ends the server")
 
 
 @check_arguments

@@ -146,6 +146,11 @@ class Snapshot(Work):
     reach: Reach
 
     @property
+    def unit_noun(self) -> str:
+        """What the study completes one by one: pairs of systems or, with ratings, systems."""
+        return "system" if self.plan.question.mode == "rate" else "pair"
+
+    @property
     def notes(self) -> list[Note]:
         """Notes on the annotators, and on comparisons that annotators could not judge."""
         small_annotator_counts = [
@@ -155,8 +160,8 @@ class Snapshot(Work):
             map(str, sorted({min(small_annotator_counts, default=0), max(small_annotator_counts, default=0)}))
         )
         few_annotators_text = (
-            f"{plural(len(small_annotator_counts), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results "
-            f"describe only these {annotator_range_text} annotators"
+            f"{plural(len(small_annotator_counts), self.unit_noun)} had fewer than {FEWEST_ANNOTATORS} annotators, so "
+            f"results describe only these {annotator_range_text} annotators"
         )
         pairs_ended_unanalysed = [
             pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second
@@ -196,7 +201,7 @@ def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
     )
     return [
         f"{path.stem}: {snapshot.state}; {plural(snapshot.answers, 'answer')}; {n_closed_pairs} of "
-        f"{plural(len(snapshot.pairs), 'pair')} completed",
+        f"{plural(len(snapshot.pairs), snapshot.unit_noun)} completed",
         f"next: {next_command}",
     ]
 

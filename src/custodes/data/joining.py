@@ -141,7 +141,7 @@ def _repeat_for_aspects(studies: Sequence[Study]) -> Sequence[Study]:
             second_ratings=Ratings(frame=repeat(study.second_ratings.frame, is_repeated_row)),
             unlabelled=repeat(study.unlabelled, pl.col("aspect") == ""),
             labels={aspect: study.labels[""] for aspect in repeated_aspects["aspect"] if "" in study.labels}
-            | study.labels,
+            | dict(study.labels),
         )
         for study in studies
         for is_repeated_row in [(pl.col("aspect") == "") & pl.col("rater").is_in(study.metrics)]

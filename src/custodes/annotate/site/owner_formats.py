@@ -16,8 +16,8 @@ from custodes.answers.wording import UNDEFINED, number
 CONFIRMATIONS = {
     "pause": "The study is paused. Annotators get no questions until you resume it.",
     "resume": "The study is open again.",
-    "stop": "The study is stopped. Annotators get no more questions. Each pair keeps the decision of its last completed"
-    " interim analysis.",
+    "stop": "The study is stopped. Annotators get no more questions. Decisions come from completed interim analyses"
+    " only.",
     "reopen": "The study is open again. The stop remains on record.",
     "exclude": "The annotator is excluded and gets no more questions. The annotator’s answers in incomplete interim"
     " analyses are replaced by answers of other annotators.",
