@@ -214,9 +214,11 @@ def test_a_table_with_a_column_of_counts_is_read_like_the_rows_it_stands_for() -
 
 def test_other_questions_refuse_counts() -> None:
     counts = cu.count_labels(traces().lazy())
-    for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route):
+    for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route, cu.report):
         with pytest.raises(
-            OptionError, match="which only the question rates supports; pass the table with one row per output"
+            OptionError,
+            match=r"^\S* holds numbers of equal outputs \(n_outputs\), which only the question rates supports; pass the "
+            "table with one row per output$",
         ):
             question(counts)
 

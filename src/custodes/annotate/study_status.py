@@ -61,8 +61,9 @@ class Status(Result):
         score("wage", "hourly wage at the median time of an answer; null if there are too few timed answers"),
     )
     pairs: pl.DataFrame = table(
-        "One row per pair of systems or, with ratings, per system. Decisions come from completed interim analyses only. For "
-        "an undecided pair, only the number of answers is shown and not the margin, so that results cannot influence when the study is stopped.",
+        "One row per pair of systems or, with ratings, per system. Decisions come from completed interim analyses "
+        "only. For an undecided pair, only the number of answers is shown and not the margin, so that results cannot "
+        "influence when the study is stopped.",
         label("system_a", "the first system"),
         label("system_b", "the second system; empty for ratings"),
         flag("is_open", "whether the pair is undecided and needs answers"),

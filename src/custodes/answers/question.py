@@ -185,7 +185,7 @@ def question(
             (data,) = args
             study = data if isinstance(data, Study) else None
             if study and study.items.has_equal_outputs and not accepts_equal_outputs:
-                raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
+                raise OptionError(f"{study.name} holds {COUNTED}")
             if study:
                 options |= {
                     option_name: selection_patterns
