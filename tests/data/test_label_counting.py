@@ -217,8 +217,8 @@ def test_other_questions_refuse_counts() -> None:
     for question in (cu.agreement, cu.check, cu.verdict, cu.labelling, cu.route, cu.report):
         with pytest.raises(
             OptionError,
-            match=r"^\S* holds numbers of equal outputs \(n_outputs\), which only the question rates supports; pass the "
-            "table with one row per output$",
+            match=r"^\S* holds numbers of equal outputs \(n_outputs\), which only the question rates supports; pass "
+            "the table with one row per output$",
         ):
             question(counts)
 
