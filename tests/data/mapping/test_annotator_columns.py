@@ -37,6 +37,10 @@ from custodes.data.mapping.annotator_columns import (
         (["style.rating.human", "depth.rating.human"], ["x"], "{aspect}.rating.human"),
         (["fluency.ann1", "coherence.ann1"], ["x"], "human:{aspect}.{rater}"),
         (["human", "my_expert", "x.annotator"], ["bleu"], "human:{rater:human,my_expert,x.annotator}"),
+        (["mqm", "da"], ["comet"], "human:{aspect:mqm,da}"),
+        (["mqm", "mqm_2"], ["comet"], "human:{rater:mqm,mqm_2}"),
+        (["mqm", "human"], ["comet"], "human:{rater:mqm,human}"),
+        (["MQM_rater1", "MQM_rater2", "DA_rater1"], ["comet"], "human:{aspect}_{rater}"),
     ],
 )
 def test_patterns_match_the_human_columns_and_no_others(human: list[str], others: list[str], pattern: str) -> None:
@@ -67,6 +71,15 @@ def test_people_are_known_by_name_or_by_aspect_number_and_half_steps() -> None:
         {"human_zest_ann1": [1], "human_zest_ann2": [1], "human_zing_ann1": [1], "human_zing_ann2": [1]}
     )
     assert people_patterns(mixed, mixed.columns, mixed.columns)[0] == ["human_{aspect}_{rater}"]
+
+
+def test_numbered_ratings_are_of_annotators() -> None:
+    frame = pl.DataFrame({"rating_1": [3, 4], "rating_2": [2, 5], "gpt_rating_1": [1, 2], "score_1": [1, 2]})
+    assert people_patterns(frame, frame.columns, frame.columns) == (
+        ["human:{rater:rating_1,rating_2}"],
+        ["rating_1", "rating_2"],
+    )
+    assert people_patterns(frame / 3, frame.columns, frame.columns) == ([], [])
 
 
 def test_variants_differ_only_in_the_aspect() -> None:

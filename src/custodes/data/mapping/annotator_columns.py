@@ -15,6 +15,7 @@ from custodes.data.mapping.column_vocabulary import (
     HUMAN,
     METRIC_ROLES,
     PEOPLE_ROLES,
+    PROTOCOLS,
     SHORT_ASPECTS,
     is_model_name,
     looks_human,
@@ -38,7 +39,8 @@ RATINGS = frozenset(word_list("scores ratings score rating annotation annotation
 def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str]) -> str:
     """A pattern that matches `human_column_names` and none of the remaining names in `column_names`.
 
-    If the names have no common form, the pattern lists the names, and each name is a rater.
+    If the names have no common form, the pattern lists the names, and each name is a rater (or an aspect, if each name
+    contains another protocol, such as MQM and DA).
 
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
@@ -50,7 +52,9 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
             list(label_by_role_of_column.values())
         ):
             return pattern
-    return f"human:{{rater:{','.join(map(escape_braces, human_column_names))}}}"
+    protocols = [word for name in human_column_names for word in split_name(name) if word in PROTOCOLS]
+    are_aspects = len(set(protocols)) == len(protocols) == len(human_column_names) > 1
+    return f"human:{{{'aspect' if are_aspects else 'rater'}:{','.join(map(escape_braces, human_column_names))}}}"
 
 
 def _iter_patterns(name: str) -> Iterator[str]:
@@ -76,7 +80,7 @@ def _iter_patterns(name: str) -> Iterator[str]:
 
 
 def _is_aspect(word: str) -> bool:
-    return word.lower() in ASPECTS | SHORT_ASPECTS
+    return word.lower() in ASPECTS | SHORT_ASPECTS | PROTOCOLS
 
 
 def _is_plausible(label_by_role_list: Sequence[Mapping[str, str]]) -> bool:
@@ -90,7 +94,10 @@ def _is_plausible(label_by_role_list: Sequence[Mapping[str, str]]) -> bool:
     )
     if not any(raters):
         return all(_is_aspect(word) for aspect in aspects for word in split_name(aspect))
-    if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(split_name(aspect)) for aspect in aspects):
+    if any(
+        (looks_like_rater(aspect) and not _is_aspect(aspect)) or not GENERIC.isdisjoint(split_name(aspect))
+        for aspect in aspects
+    ):
         return False
     has_known_aspect = any(_is_aspect(word) for aspect in aspects for word in split_name(aspect))
     return (has_known_aspect and len(set(raters)) * len(set(aspects)) == len(raters)) or (
@@ -135,7 +142,7 @@ def people_patterns(
     human_column_names = [
         name
         for name in score_column_names
-        if looks_human(name) or (_has_aspect_and_rater(name) and has_half_steps(frame[name]))
+        if looks_human(name) or (_is_numbered_rating(name) and has_half_steps(frame[name]))
     ]
     names_with_aspect = [name for name in human_column_names if ASPECTS & name_stems(name)]
     for candidate_names in (human_column_names, names_with_aspect):
@@ -145,10 +152,14 @@ def people_patterns(
     return [], human_column_names
 
 
-def _has_aspect_and_rater(name: str) -> bool:
-    """Whether a name has a known aspect and a numbered rater: `coherence_r1`."""
+def _is_numbered_rating(name: str) -> bool:
+    """Whether a name has a known aspect or the word rating, and a numbered rater: `coherence_r1`, `rating_2`."""
     name_words = split_name(name)
-    return any(map(_is_aspect, name_words)) and any(map(looks_like_rater, name_words)) and not looks_like_machine(name)
+    return (
+        ("rating" in name_words or any(map(_is_aspect, name_words)))
+        and any(map(looks_like_rater, name_words))
+        and not looks_like_machine(name)
+    )
 
 
 def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str], list[str]]:

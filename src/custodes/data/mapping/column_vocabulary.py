@@ -186,9 +186,10 @@ SCORERS = frozenset(
 MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|rouge|chrf")
 """Prefixes of the names of models and metrics."""
 
-HUMAN_FIRST = frozenset(word_list("gold mqm da esa sqm"))
-"""Protocols of human ratings. A name that begins with one of these words looks human; a metric's name may end in one
-('comet-da')."""
+PROTOCOLS = frozenset(word_list("mqm da esa sqm"))
+"""Protocols of human ratings of translations, with different scales."""
+HUMAN_FIRST = PROTOCOLS | {"gold"}
+"""A name that begins with one of these words looks human; a metric's name may end in one ('comet-da')."""
 
 PEOPLE_ROLES = (
     frozenset(word_list("annotator worker assessor labeler labeller coder reviewer user expert turker participant"))
@@ -356,6 +357,8 @@ FACTS_OF_LOGS = frozenset(
     )
 )
 """Words in names of columns that hold neither scores nor systems, such as the latency of a request."""
+ACCURACIES = frozenset(word_list("f1 precision recall accuracy"))
+"""Words in the names of scores of single words, such as `token_f1`."""
 IDS = frozenset(word_list("id idx index uuid guid hash url uri"))
 """Words in names of columns that may identify the item."""
 TIME = r"^\d{4}-\d\d?-\d\d?([T ].*)?$|^\d{1,2}[./]\d{1,2}[./]\d{2,4}|^1[5-9]\d{8}(\d{3}|\.\d+)?$|^\d{1,2}:\d\d(:\d\d)?$"
@@ -367,10 +370,10 @@ TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good 
 def is_fact(name: str) -> bool:
     """Whether the name of a column denotes a property of a request or a row. Such a property is not a score.
 
-    >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
-    (True, True, False)
+    >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu"), is_fact("token_f1")
+    (True, True, False, False)
     """
-    return not FACTS_OF_LOGS.isdisjoint(name_stems(name))
+    return not FACTS_OF_LOGS.isdisjoint(name_stems(name)) and ACCURACIES.isdisjoint(split_name(name))
 
 
 def is_measure(name: str) -> bool:
