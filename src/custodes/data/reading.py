@@ -289,8 +289,7 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         candidate_frame = flattened_frame if mapped_column_names <= set(flattened_frame.columns) else table.frame
 
         def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
-            """Whether a mapping reads a table with at least `min_systems` systems; a table of texts needs only one
-            system."""
+            """Whether a mapping reads a table with at least `min_systems` systems (one system for texts)."""
             try:
                 study = _read_table(replace(table, frame=frame), reader=reader, invalid=invalid, columns=column_mapping)
             except CustodesError:
@@ -314,6 +313,10 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         else:
             unnested_column_names = [name for name in candidate_frame.columns if name not in table.frame.columns]
             advice_text = suggest_mapping(candidate_frame, columns, reads, error.wrong, unnested_column_names)
+            text_column_names = find_columns("text", candidate_frame.columns)  # with texts, labels are uncertain
+            layout = label_layout(candidate_frame.drop(text_column_names), columns) if text_column_names else None
+            if reader is None and layout is not None and reads(candidate_frame, layout.columns, 1):
+                advice_text += f"; to analyse labels instead of texts, {format_options(layout.columns)}"
         raise InputError(
             f"{error.wrong}{advice_text}" if advice_text else f"{error}{describe_paths(table.frame)}"
         ) from None

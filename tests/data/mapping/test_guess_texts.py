@@ -8,8 +8,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess_texts import pair_text_roles, score_text_roles, text_guesses
+from tests.data.input_errors import input_error
 
 N = 12
 PAIRED, UNIQUE, TWO = [k // 2 for k in range(N)], [f"q{k}" for k in range(N)], ["A", "B"] * 6
@@ -247,3 +249,17 @@ def test_texts_in_tables_of_scores_and_of_verdicts() -> None:
         "source": "prompt",
     }
     assert pair_text_roles(pl.DataFrame(PAIRS), ["id", "output_a"]) == {}
+
+
+def test_a_table_with_texts_and_labels_is_read_as_either() -> None:
+    words = ["pass", "fail"] * 40
+    texts = [f"the answer of row {row} is a short sentence" for row in range(80)]
+    table = pl.DataFrame({"trace_id": [f"t{row}" for row in range(80)], "answer": texts, "human_label": words})
+    message = input_error(cu.read, table)
+    assert message.endswith(
+        "; try --column item=trace_id --column text=answer (in Python columns={'item': 'trace_id', 'text': 'answer'}); "
+        "to analyse labels instead of texts, --column item=trace_id --columns 'human:{rater:human_label}'"
+    )
+    labels = cu.read(table, columns={"item": "trace_id", "score": "human:{rater:human_label}"})
+    assert cu.rates(labels).rates["human_rate"].to_list() == [0.5]
+    assert "instead of texts" not in input_error(cu.read, table.with_columns(human_label=pl.Series(texts)))
