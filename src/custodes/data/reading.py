@@ -281,8 +281,9 @@ def takes_raters(file: Path) -> bool:
 
 def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
     """The study in a table. If the columns fit no reader, the error suggests a mapping that reads the table."""
+    read_mapped = partial(_read_table, reader=reader, invalid=invalid)
     try:
-        return _read_table(table, reader=reader, invalid=invalid, columns=columns)
+        return read_mapped(table, columns=columns)
     except UnfitError as error:
         mapped_column_names = set(columns.roles.values()) & set(table.frame.columns)
         flattened_frame = flatten_nested(table.frame)
@@ -291,7 +292,7 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
             """Whether a mapping reads a table with at least `min_systems` systems (one system for texts)."""
             try:
-                study = _read_table(replace(table, frame=frame), reader=reader, invalid=invalid, columns=column_mapping)
+                study = read_mapped(replace(table, frame=frame), columns=column_mapping)
             except CustodesError:
                 return False
             if not study.raters.frame.height and study.outputs is not None:
@@ -300,9 +301,7 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
 
         text_mapping = None if reader else find_certain_mapping(candidate_frame, columns, partial(reads, min_systems=1))
         if text_mapping is not None:
-            study = _read_table(
-                replace(table, frame=candidate_frame), reader=reader, invalid=invalid, columns=text_mapping
-            )
+            study = read_mapped(replace(table, frame=candidate_frame), columns=text_mapping)
             note_message = (
                 f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns if this is wrong"
             )
@@ -313,8 +312,7 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         else:
             unnested_column_names = [name for name in candidate_frame.columns if name not in table.frame.columns]
             advice_text = suggest_mapping(candidate_frame, columns, reads, error.wrong, unnested_column_names)
-            text_column_names = find_columns("text", candidate_frame.columns)  # with texts, labels are uncertain
-            layout = label_layout(candidate_frame.drop(text_column_names), columns) if text_column_names else None
+            layout = label_layout(candidate_frame.drop(find_columns("text", candidate_frame.columns)), columns)
             if reader is None and layout is not None and reads(candidate_frame, layout.columns, 1):
                 advice_text += f"; to analyse labels instead of texts, {format_options(layout.columns)}"
         raise InputError(

@@ -125,12 +125,8 @@ def holds_judgements(column: pl.Series) -> bool:
 
 def is_text(column: pl.Series) -> bool:
     """Whether a column holds text rather than numbers, times or structures."""
-    return (
-        column.dtype == pl.String
-        and count_filled_cells(column)[0] > 0
-        and not is_number(column)
-        and not is_time(column)
-    )
+    n_filled_cells, n_numbers = count_filled_cells(column) if column.dtype == pl.String else (0, 0)
+    return n_filled_cells > n_numbers and not is_time(column)
 
 
 def is_time(column: pl.Series) -> bool:

@@ -228,10 +228,12 @@ def _conversation_layouts(
     """Layout with one row per conversation; the output is in the last turn or in a column of outputs."""
     for conversation_column in free_columns:
         conversations = _turns(frame[conversation_column])
+        if not conversations:
+            continue
         has_answers = 2 * sum(turns[-1][0].lower() in ANSWERS for turns in conversations) > len(conversations)
         other_columns = [name for name in free_columns if name != conversation_column]
         output_columns = [] if has_answers else _output_columns(frame, other_columns)[:1]
-        if conversations and (has_answers or output_columns):
+        if has_answers or output_columns:
             key_columns = [name for name in other_columns if name not in output_columns]
             references_column = _item_text_roles(frame, key_columns, []).get("references")
             column_of_role = {
