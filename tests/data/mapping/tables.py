@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,5 +109,5 @@ def proposed(*sources: Any, columns: dict[str, Any] | None = None) -> dict[str, 
     """Return the mapping that the error for a table proposes."""
     with pytest.raises(cu.InputError) as error:
         cu.read(*sources, columns=columns)
-    mapping: dict[str, Any] = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+    mapping: dict[str, Any] = ast.literal_eval(re.search(r"in Python columns=(\{.*\})\)", str(error.value))[1])  # type: ignore[index]
     return mapping
