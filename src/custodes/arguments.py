@@ -184,8 +184,8 @@ def _values(name: str, entry: str, labels: Collection[str], *, allow_description
 def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[str] = ()) -> list[str]:
     """Entries `KEY=VALUE` of a repeatable argument, given separately or as a comma list.
 
-    A comma separates two entries only if it is followed by a key of `keys` (without `keys`: by any name) and `=`. All
-    other commas belong to a value.
+    A comma separates two entries only if a key of `keys` and `=` follow it. Without `keys`, any name counts as a key.
+    All other commas belong to a value.
 
     >>> assignment_list(["stop=a,b,seed=1", "top_p=1"])
     ['stop=a,b', 'seed=1', 'top_p=1']

@@ -184,7 +184,7 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
             "warning",
             "few-items",
             f"{len(short_pair_names)} pairs have fewer items than the first interim analysis needs "
-            f"({analysis_sizes[0]}), so these pairs are analysed once, with all items; add items, or plan smaller "
+            f"({analysis_sizes[0]}). These pairs are analysed once, with all items; add items, or plan smaller "
             "analyses",
         ),
         (

@@ -43,14 +43,14 @@ class Range(NamedTuple):
 class Forecast:
     """Expected further answers, time and cost, and the cost so far.
 
-    `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all
-    kinds, which are proportional to `answers`. `hours`: expected further hours, at the rate of answers in the half
-    hour before the last answer. It is None if no answer in that half hour was used for decisions, or if the study is
-    stuck. `stuck`: reason why the study is stuck, or ''. The reason 'annotators' means that the current interim
-    analyses need more answers than the current annotators may give, and 'nobody' means that nobody has answered for a
-    day. `spent`: cost so far. `cost`: expected further cost. The cost so far and the expected cost include the
-    platform's fee. `wage`: hourly wage, or None if there are too few timed answers. `is_low`: whether the hourly wage
-    is below the target wage of the plan.
+    `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds,
+    which are proportional to `answers`. `hours`: expected further hours, at the rate of answers in the half hour before
+    the last answer. It is None if no answer in that half hour was used for decisions, or if the study is stuck.
+    `stuck`: reason why the study is stuck, or ''. The reason 'annotators' means that the current interim analyses need
+    more answers than the current annotators may give. The reason 'nobody' means that nobody has answered for a day.
+    `spent`: cost so far. `cost`: expected further cost. The cost so far and the expected cost include the platform's
+    fee. `wage`: hourly wage, or None if there are too few timed answers. `is_low`: whether the hourly wage is below the
+    target wage of the plan.
     """
 
     answers: Range

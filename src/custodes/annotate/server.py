@@ -90,11 +90,12 @@ def serve(
     """Serve studies until Ctrl-C. `paths` are study files or folders of study files. Messages are passed to `tell`.
 
     The first message has the owner's sign-in link, which works once. Whoever has a link has access. `i_know` is
-    therefore required if links would be sent unencrypted: for a `host` other than this machine, and for a `public_url`
-    without https. If `public_url` is given, the server runs behind a proxy on this machine and trusts the proxy's
-    headers on client addresses. `backup` is a folder for copies of all studies, which are made at the start, every 15
-    minutes and at the end. `annotators` is the number of new links for each study; these links are printed. Raises
-    `InputError` for files that are not studies or are already served, and `OptionError` for a port in use.
+    therefore required if links would be sent unencrypted. This is the case for a `host` other than this machine, and
+    for a `public_url` without https. If `public_url` is given, the server runs behind a proxy on this machine and
+    trusts the proxy's headers on client addresses. `backup` is a folder for copies of all studies, which are made at
+    the start, every 15 minutes and at the end. `annotators` is the number of new links for each study; these links are
+    printed. Raises `InputError` for files that are not studies or are already served, and `OptionError` for a port in
+    use.
 
     >>> import custodes as cu
     >>> cu.annotate.serve([], port=0)

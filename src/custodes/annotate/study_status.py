@@ -46,7 +46,7 @@ class Status(Result):
         score("spent", "cost so far with the platform's fee, in the currency of the plan; null without a price"),
         score(
             "to_come",
-            "expected number of paid answers of all kinds that are still needed, with an 80 % interval; it is "
+            "expected number of paid answers of all kinds that are still needed, with an 80 % interval. It is "
             "proportional to the expected answers that are used for decisions",
             interval=True,
         ),
@@ -62,7 +62,7 @@ class Status(Result):
     )
     pairs: pl.DataFrame = table(
         "One row per pair of systems or, with ratings, per system. Decisions come from completed interim analyses "
-        "only. For an undecided pair, only the number of answers is shown and not the margin, so that results cannot "
+        "only. For an undecided pair, only the number of answers is shown. The margin is hidden, so that results cannot "
         "influence when the study is stopped.",
         label("system_a", "the first system"),
         label("system_b", "the second system; empty for ratings"),

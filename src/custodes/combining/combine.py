@@ -132,7 +132,7 @@ class Combine(Result):
         score(
             "seen",
             "objective on the same comparisons as `score`, but by models whose training data contain other items of "
-            "the held-out systems or data sets; null if items are held out",
+            "the held-out systems or data sets. Null if items are held out",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(
@@ -244,7 +244,7 @@ class Combine(Result):
 
 @question(
     "custodes combine fit ratings.csv --target coherence --method ridge -o coherence.json",
-    target="Target: ASPECT or mean:A,B; comma list or repeated (default: the only aspect).",
+    target="Target: ASPECT or mean:A,B. Comma list or repeated (default: the only aspect).",
     method=f"Methods: {', '.join(METHODS)}; comma list or repeated. The model of the first method is saved.",
     objective="Statistic to maximise.",
     folds=(

@@ -70,8 +70,8 @@ def fit_notes(
             # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",
             sum(n_undefined_folds_of_method.values()),
-            f"predictions are constant in some folds, where {settings.objective} is undefined, so these folds are "
-            f"left out of the means (method and number of folds: {undefined_folds_text})",
+            f"predictions are constant in some folds, where {settings.objective} is undefined. These folds are left "
+            f"out of the means (method and number of folds: {undefined_folds_text})",
         ),
         (
             "beyond-declared",

@@ -53,9 +53,9 @@ def estimate_generalisation(
 ) -> tuple[dict[str, Any], list[Note], WithoutSystems | None]:
     """Return the gain of all methods on unseen items, and of some methods on unseen systems and data sets.
 
-    The result has the gains as columns of a table, notes, and the predictions by models that are fitted without some
-    systems (if there are such models). `unseen` in the settings selects the methods that are tested on unseen systems
-    and data sets.
+    The result has the gains as columns of a table, and notes. It also has the predictions by models that are fitted
+    without some systems, if there are such models. `unseen` in the settings selects the methods that are tested on
+    unseen systems and data sets.
     """
     settings, combining_methods = trial.terms, [method for method in trial.terms.methods if method.name != BEST.name]
     if not combining_methods:

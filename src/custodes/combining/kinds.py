@@ -65,8 +65,8 @@ def kinds_of(study: Study, design: Design, rated: Bools, column_name: str) -> Ki
         for output_kinds_of_system, is_rated_output in zip(kind_of_output.T, rated.T, strict=True)
     ):
         raise OptionError(
-            f"{OPTION}={column_name!r}: all outputs of each system are of one kind, so a calibration would favour "
-            f"systems; choose a column that varies within systems"
+            f"{OPTION}={column_name!r}: all outputs of each system are of one kind. A calibration would therefore "
+            "favour systems; choose a column that varies within systems"
         )
     return Kinds(column_name, quartile_edges, kind_names, kind_of_output)
 

@@ -45,7 +45,8 @@ SAMPLED = "outputs-sampled"
 class Task(ReadOnlyArrays):
     """Target and predictors. The rows of the study are already selected.
 
-    - `human` (items, systems): human ratings of the target; NaN if `rated` (items, systems) is false.
+    - `human` (items, systems) are the human ratings of the target. They are NaN where `rated` (items, systems) is
+      false.
     - `verdicts`: whether the human judgments are preferences. The rating is then the proportion of wins minus the
       proportion of losses within the item.
     - `metrics`: the metrics that predict the ratings.

@@ -89,7 +89,7 @@ def fit_and_predict(
     """Fit every method to every training part, and predict the held-out outputs of each part.
 
     Returns the mean seconds of a fit (methods,), the mean number of metrics in a formula (methods,), and the
-    predictions (methods, held-out outputs) of each part.
+    predictions of each part. The predictions have the shape (methods, held-out outputs).
     """
 
     def fit(split: Part, rng: np.random.Generator) -> tuple[tuple[float, ...], list[int], Floats]:

@@ -301,7 +301,7 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
 def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bool) -> pl.DataFrame:
     """The table of frequencies, with added columns for the meaning of each row's word and order.
 
-    `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
+    `meaning` is 1 if `a` is preferred, and null without a verdict. `first` is 1 if `a` was shown first. `system_a` and
     `system_b` are the systems in alphabetical order. `sign` is 1 if `system_a` is preferred. `order` is 1 if `system_a`
     was shown first. `is_ambiguous` marks rows in which `b` was shown first and the word may mean the position on the
     screen.

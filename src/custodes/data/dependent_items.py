@@ -49,8 +49,8 @@ MOST_PER_ITEM = 1.5
 """Maximum mean number of annotators per item. Above this number, the items of one annotator are not a cluster."""
 LEVEL = 0.25
 """Level of the test that all annotators have equal preferences. If the p-value is larger, the items of one annotator
-are not resampled together. The level is high, as is usual before variances are pooled, so that an effect that the test
-misses is too small to matter."""
+are not resampled together. The level is high, as is usual before variances are pooled. An effect that the test misses
+is then too small to matter."""
 CLEAR = 0.02
 """Largest p-value at which the note states that annotators differ. Above this value, the note states that annotators
 may differ."""

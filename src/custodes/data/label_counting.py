@@ -169,8 +169,8 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rater:
-    """A rater in one aspect: the expression for the label of a row (null: no label), and the distinct values of cells
-    with a label."""
+    """A rater in one aspect: the expression for the label of a row, and the distinct values of cells with a label. The
+    expression is null for a row without a label."""
 
     name: str
     kind: str
@@ -193,8 +193,8 @@ class _Plan:
     by : tuple of str
         Columns that are kept.
     unit : str
-        Column that groups dependent outputs: `cluster` if there are clusters, `item` if there are several systems, else
-        ''.
+        Column that groups dependent outputs. It is `cluster` if there are clusters, `item` if there are several
+        systems, and otherwise ''.
     name : str
         Name of the system if the table has no system names. The names of items that stand for several outputs begin
         with this name.

@@ -268,8 +268,8 @@ def unify_scales(
 ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, LabelScale]]:
     """Ratings of two inputs, recoded to a common scale for each shared aspect, and the scales of all aspects.
 
-    If one input has labels and the other input has numbers (0 and 1, or scores of a judge), both are
-    read by the rules for label columns of one table (see `infer_scale`).
+    One input may have labels and the other input numbers (0 and 1, or scores of a judge). Both are then read by the
+    rules for label columns of one table (see `infer_scale`).
 
     Parameters
     ----------

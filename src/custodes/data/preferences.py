@@ -47,7 +47,7 @@ REPEAT_WITHOUT_QUERY = "not asked"
 """Value of `repeat` for a tie of two identical outputs, on which the judge was not queried."""
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
 ORDER_CODES = pl.col("order").replace_strict({"ab": 1.0, "ba": -1.0, "": 0.0}, return_dtype=pl.Float64)
-"""Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was shown first, 0 if the order is
+"""Codes of presentation orders: 1 if system_a was shown first, -1 if system_b was shown first, and 0 if the order is
 unknown."""
 
 

@@ -17,9 +17,9 @@ def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """Return a checked table of probes in the format that `judge` writes.
 
     The columns are item, system, against, rater, aspect, probe, order, and two outcomes. `system` is the system whose
-    output is changed. `against` is the compared system, or '' for a pointwise judge. A probe examines a property of
-    the output, such as a greater length: `plain` is the outcome of the output without this property, and `changed` is
-    the outcome of the output with this property. Outcomes lie between 0 and 1; null means no answer.
+    output is changed. `against` is the compared system, or '' for a pointwise judge. A probe examines a property of the
+    output, such as a greater length. `plain` is the outcome of the output without this property, and `changed` is the
+    outcome of the output with it. Outcomes lie between 0 and 1; null means no answer.
     """
     check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
     probe_rows = pl.DataFrame(

@@ -176,7 +176,7 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
 
 def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool | pl.Series = False) -> pl.Series:
     """A column of labels as stripped strings. If `empty` is true (for all rows, or in the row), an empty cell becomes
-    ''; otherwise an empty cell raises `InputError`."""
+    ''. Otherwise an empty cell raises `InputError`."""
     if column_name not in frame.columns:
         return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(column_name)
     column = restore_integers(frame[column_name])

@@ -168,8 +168,8 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
     -------
     table
         The keys, sign, order (the mean over orders), and the indicators `half` and `contradictory`. A comparison is
-        `half` if it was queried in both orders and answered in only one order, so that the position preference of the
-        rater does not cancel. The sign of an excluded comparison is null.
+        `half` if it was queried in both orders but answered in only one order. The position preference of the rater
+        then does not cancel. The sign of an excluded comparison is null.
     """
     if orders == "first":
         return (

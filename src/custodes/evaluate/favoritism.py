@@ -229,7 +229,7 @@ class Favoritism(Result):
             frame,
             "partiality",
             "partiality to each system, in points of win rate",
-            "points of win rate, adjusted for quality; *: significant (Holm over metrics and systems), ?: inconclusive",
+            "points of win rate, adjusted for quality. *: significant (Holm over metrics and systems), ?: inconclusive",
             _partiality_cell,
         ),
     )
@@ -282,7 +282,7 @@ def favoritism(
     Notes
     -----
     The Favi-Score of a pair lies in [-2, 2]. It is positive if errors of the metric favour `system_a`. Errors of any
-    noisy metric favour the weaker system. The table `partiality` tests for favoritism beyond this effect: a curve of
+    noisy metric favour the weaker system. The table `partiality` tests for favoritism beyond this effect. A curve of
     metric scores against human ratings is fitted to all systems except one, and this system is compared with the curve.
     Intervals in the table `pairs` come from `resamples` draws of the posterior of the six kinds of error; intervals in
     the table `metrics` come from resampled clusters. `alpha` is the level of the tests of partiality. Counts

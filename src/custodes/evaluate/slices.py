@@ -89,8 +89,8 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
     Raises
     ------
     OptionError
-        If the study has no column with this name, if the column has too many values, or if outputs of one item differ
-        in the column.
+        If the study has no column with this name, the column has too many values, or outputs of one item differ in the
+        column.
     """
     output_attributes, item_table = study.attributes, pl.DataFrame({"item": items}, schema={"item": pl.String})
     if column == "system":

@@ -137,7 +137,8 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
 
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. If `aspect` is
-    empty (overall quality), the rows without an aspect are used; if every row has an aspect, all rows are used."""
+    empty (overall quality), the rows without an aspect are used. If every row has an aspect, all rows are used instead.
+    """
     for candidate_aspect in (aspect, ""):
         if (aspect_rows := rows.filter(aspect=candidate_aspect)).height:
             return aspect_rows

@@ -58,8 +58,8 @@ def query(
     start per minute. A request that could exceed the budget is not sent. An unanswered request is a failure with a
     reason. Failures are not stored, so the next run sends these requests again. The requests run in a separate thread,
     so the function also works inside a running event loop. After Ctrl-C the stored replies remain. Raises OptionError
-    if there is neither a new nor a stored reply, and the server denies all requests (wrong key, model or address) or
-    rejects several requests in a row.
+    if there is neither a new nor a stored reply. Also raises it if the server denies all requests (wrong key, model or
+    address) or rejects several requests in a row.
 
     """
     check_at_least("concurrency", concurrency, 1)

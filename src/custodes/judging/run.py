@@ -71,8 +71,8 @@ def judge(
     repeats : int
         Number of verdicts per question and order.
     probe : sequence of str
-        Probes of biases: order, length, format, name, repeat, or files of rewritten outputs (item, system, text);
-        comma list or repeated.
+        Probes of biases: order, length, format, name, repeat, or files of rewritten outputs (item, system, text). Comma
+        list or repeated.
     cache : path, Cache or None
         File of cached replies; None: no file.
     client : callable or None

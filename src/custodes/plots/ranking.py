@@ -40,7 +40,7 @@ CELL, NAME = 17, 100
 """Width of a cell of the table and maximum width of a label, in pixels."""
 
 STAGGER_OVER = 4
-"""If a layer has more than this number of nodes, the heights of the nodes alternate, so that labels do not overlap."""
+"""If a layer has more than this number of nodes, the heights of the nodes alternate. Otherwise labels would overlap."""
 
 DECISION_COLOURS = {
     "correct": theme.GREEN,

@@ -40,10 +40,10 @@ class Figure:
     """A figure drawn by the page from its tables.
 
     `spec`: Vega-Lite without data; the reader's selection replaces the texts `{statistic}` and `{metric}`. `table`: the
-    full name of the table. `where`: the rows to draw, as a mapping from a column (or `a|b` for either of two columns)
-    to a selection (`{aspect}`) or a literal value. `fields`: a mapping from new names to columns; the names of columns
-    can contain `{statistic}`. `lines`: columns whose distinct values each take one row of the figure; such a figure is
-    as wide as the page. `opening`: whether the figure is displayed below the verdict instead of in its section.
+    full name of the table. `where` selects the rows to draw. It maps a column (or `a|b` for either of two columns) to a
+    selection (`{aspect}`) or a literal value. `fields`: a mapping from new names to columns; the names of columns can
+    contain `{statistic}`. `lines`: columns whose distinct values each take one row of the figure; such a figure is as
+    wide as the page. `opening`: whether the figure is displayed below the verdict instead of in its section.
     """
 
     id: str

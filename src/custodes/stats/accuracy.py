@@ -35,8 +35,8 @@ def spa(
 ) -> Floats:
     """Soft pairwise accuracy (B, metrics): 1 - the mean over system pairs of |p(human) - p(metric)|.
 
-    p is a one-sided p-value. The null hypothesis is that both systems of the pair are equal, and the alternative is
-    that the first system (in the given order) is better. Row 0 of `weights` is the data. In row 0, p is from the paired
+    p is a one-sided p-value. The null hypothesis is that both systems of the pair are equal. The alternative is that
+    the first system (in the given order) is better. Row 0 of `weights` is the data. In row 0, p is from the paired
     permutation test: the proportion of sign flips (K, units) with a difference of at least the observed one. A flip
     swaps the two systems of a pair in all items of some units. The flips are the same for the annotators and all
     metrics. In the other rows, p is the normal p-value of the mean difference divided by its standard error. The
@@ -185,7 +185,7 @@ def acc_eq(
 ) -> tuple[Floats, Floats]:
     """Pairwise accuracy within items with calibrated metric ties: accuracy and epsilon, (B, metrics) each.
 
-    If the annotators tie on a pair of outputs (their scores differ by at most `human_tie`), the pair is correct if the
+    The annotators tie on a pair of outputs if their scores differ by at most `human_tie`. Such a pair is correct if the
     metric's scores differ by at most epsilon. Otherwise the pair is correct if the metric prefers the same output as
     the annotators by more than epsilon. Accuracy is the proportion of correct pairs of an item, averaged over the items
     with a pair. Epsilon is a difference of metric scores that is fitted in every resample: the smallest value that

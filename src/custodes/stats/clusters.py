@@ -194,11 +194,11 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
 def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
     """Design effect of a statistic of tables (..., cells) whose counts are sums over clusters: (tables,).
 
-    A table has 3 cells (wins, ties and losses of one rater) or 15 cells (the fields of `Counts` in their order: 9 + 3 +
-    3). The sum of squares over clusters is multiplied by C / (C - 1), because the mean was subtracted. C is the
-    effective number of clusters: each cluster is weighted by its expected contribution to the variance, which depends
-    on its number of items and on their similarity. With one very large cluster, C is near 1. The design effect is NaN
-    without ratings.
+    A table has 3 cells or 15 cells. 3 cells are the wins, ties and losses of one rater. 15 cells are the fields of
+    `Counts` in their order (9 + 3 + 3). The sum of squares over clusters is multiplied by C / (C - 1), because the mean
+    was subtracted. C is the effective number of clusters: each cluster is weighted by its expected contribution to the
+    variance, which depends on its number of items and on their similarity. With one very large cluster, C is near 1.
+    The design effect is NaN without ratings.
 
     >>> table = np.zeros(20, dtype=int)
     >>> rows = cluster_rows(table, np.repeat([0, 2, 0, 2], 5), np.repeat(np.arange(4), 5), n_cells=3, n_tables=1)

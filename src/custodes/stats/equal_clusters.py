@@ -29,7 +29,8 @@ def group_clusters(
 
     `n_clusters_of_unit` (units,) is the number of identical clusters that are merged in each unit, 1 by default. The
     groups are in the order of the first cluster of each group. The results are the number of clusters in each group
-    (groups,), the rows (n,) of the first cluster of each group, and the group (n,) of each of these rows.
+    (groups,) and the rows (n,) of the first cluster of each group. The third result is the group (n,) of each of these
+    rows.
 
     >>> groups = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
     >>> [values.tolist() for values in groups]

@@ -270,9 +270,9 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
 def _factors(matrix: Floats) -> tuple[Floats, Floats | None]:
     """Two factors (k, rank) and (rank, blocks) of a matrix (k, blocks), for faster products with signs.
 
-    The entries are at most 1. The rank of differences between all pairs of metrics is below the number of metrics. If
-    the factors are not much smaller than the matrix, or if their product does not equal the matrix up to rounding, the
-    result is the matrix and None.
+    The entries are at most 1. The rank of differences between all pairs of metrics is below the number of metrics. The
+    result is the matrix and None in two cases: the factors are not much smaller than the matrix, or their product does
+    not equal the matrix up to rounding.
     """
     n_rows, n_columns = matrix.shape
     if n_rows <= n_columns:

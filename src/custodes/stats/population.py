@@ -28,10 +28,10 @@ def population_values(human: Floats, metrics: Floats, *, n_units: float) -> tupl
     centred but otherwise unchanged, because the variation between systems is unknown.
 
     In the model, the true scores by annotators and a metric are normal over systems with a covariance T. The errors of
-    the means are normal with covariance V, the covariance of the resamples (times G / (G - 1) for G clusters, averaged
-    over systems). Under Jeffreys' prior, T + V has an inverse Wishart posterior, which is truncated at V. Given T, true
-    scores are drawn from their posterior. The errors in these draws keep the distribution and the dependence of the
-    resamples.
+    the means are normal with covariance V. V is the covariance of the resamples, times G / (G - 1) for G clusters,
+    averaged over systems. Under Jeffreys' prior, T + V has an inverse Wishart posterior, which is truncated at V. Given
+    T, true scores are drawn from their posterior. The errors in these draws keep the distribution and the dependence of
+    the resamples.
 
     >>> rng = np.random.default_rng(0)
     >>> people, metric = (np.arange(5.0) + rng.normal(size=(200, 1, 5)) for _ in range(2))

@@ -91,8 +91,8 @@ class SignTest:
         return adjust(sign_test(outcomes[..., 0], outcomes[..., 2], test=self.test), correction=self.correction)
 
     def decisions(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
-        """Better system of each pair: 1 (the first system), 0 (no significant difference) or -1; NaN without
-        ratings."""
+        """Better system of each pair: 1 (the first system), 0 (no significant difference) or -1 (the second
+        system). NaN without ratings."""
         from scipy.special import ndtri
 
         # Written out: a sum over an axis of three is several times slower.

@@ -47,9 +47,9 @@ def attainable_tau(
     `ratings` (annotators, outputs) are ratings, NaN if not rated. `tau` (...) is the tau-b between the means of two
     halves of the annotators, averaged over the `splits`. In the model, an annotator adds a normal error to the true
     score. The sum of true score and error is cut into the annotator's rating scale such that each rating has its
-    observed frequency. All annotators have the same error variance, which is chosen such that simulated halves, with
-    the missing values of the data, agree as much as `tau`, to about .01. Tied ratings limit the attainable tau-b. If
-    most ratings are equal, the attainable tau-b can even be lower for annotators who agree better. The result is NaN if
+    observed frequency. All annotators have the same error variance. It is chosen such that simulated halves, with the
+    missing values of the data, agree as much as `tau`, to about .01. Tied ratings limit the attainable tau-b. If most
+    ratings are equal, the attainable tau-b can even be lower for annotators who agree better. The result is NaN if
     `tau` is NaN, or if no half varies. The result is 0 if `tau` is not positive.
 
     >>> rng = np.random.default_rng(0)

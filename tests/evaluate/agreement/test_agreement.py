@@ -124,7 +124,7 @@ def test_scores_of_captions_by_three_annotators() -> None:
     assert (note.rule, note.message) == (
         "scores-and-labels",
         "the metrics are not evaluated here, because the metrics give scores and the annotators give more than two "
-        "labels; use agreement for the correlations of scores and labels",
+        "labels. Use agreement for the correlations of scores and labels",
     )
 
 

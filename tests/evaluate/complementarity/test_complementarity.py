@@ -168,7 +168,7 @@ def test_mixed_pairs_of_people_are_noted() -> None:
     messages = texts_of(complementarity(judged(scores), human_raters="annotators", resamples=0), "mixed-human-pairs")
     assert messages == [
         "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and pairs "
-        "that differ in annotator and aspect; select one aspect to see the agreement between annotators"
+        "that differ in annotator and aspect; to see the agreement between annotators, select one aspect"
     ]
     assert not texts_of(complementarity(judged(scores), resamples=0), "mixed-human-pairs")
     first = complementarity(judged(scores), human_raters="annotators", aspect="style", resamples=0)

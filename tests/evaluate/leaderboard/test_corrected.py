@@ -199,7 +199,7 @@ def test_random_places_of_annotators_are_averaged_out(design: str) -> None:
     rows = board.systems.filter(rater="corrected:judge")
     assert rows["system"].to_list() == ["a", "b", "c"]
     assert [note.message for note in board.notes if note.rule == "order-averaged"] == [
-        "judge: annotators and metric saw outputs in different orders; the effect of the order is averaged out, "
+        "judge: annotators and metric saw outputs in different orders. The effect of the order is averaged out, "
         "because annotators saw the two systems of a pair first about equally often (no significant difference)"
     ]
     assert "shown first" not in board.effects.filter(rater="corrected:judge")["effect"]

@@ -351,7 +351,7 @@ def test_the_smallest_number_of_each_label_and_unreachable_targets() -> None:
     gap = planned().with_columns(judge=pl.when(pl.int_range(pl.len()) > 0).then("judge"))
     (note,) = [note for note in cu.labelling(gap, add=8).notes if note.rule == "outputs-without-judge-label"]
     assert note.message == (
-        "1 outputs have no usable label of judge and are not in the plan; also label a random part of these outputs, "
+        "1 outputs have no usable label of judge and are not in the plan. Also label a random part of these outputs, "
         "because otherwise rates leaves them out"
     )
 

@@ -49,8 +49,9 @@ HEADERS = {
 async def form(request: Request) -> dict[str, str]:
     """Return the fields of a form. If a name occurs several times, the last value counts.
 
-    Raise HTTPException 415 for another content type, 413 if the form exceeds the limits, 408 if the form arrives too
-    slowly, and 400 if the client disconnects. The form is read in parts, so that oversized input is not stored.
+    Raise HTTPException 415 for another content type, and 413 if the form exceeds the limits. Raise 408 if the form
+    arrives too slowly, and 400 if the client disconnects. The form is read in parts, so that oversized input is not
+    stored.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise HTTPException(415)

@@ -1,8 +1,8 @@
 """Automatic choice between methods.
 
 The default is `blend` or `half-blend` (the mean of `blend` and the best single metric), whichever is better in inner
-folds. Another method is chosen only if it is clearly better, because averaging methods of similar quality is better
-than selecting one method.
+folds. Averaging methods of similar quality is better than selecting one method. Another method is therefore chosen only
+if it is clearly better.
 """
 
 from __future__ import annotations

@@ -268,8 +268,8 @@ Family = Literal["weights", "importances", "both"]
 Fit = Callable[[TrainingData], Formula]
 
 Refit = Callable[[TrainingData, int, np.random.Generator], Floats]
-"""Function of the training data, a number of bootstrap samples, and a random generator, which returns the weights
-(samples, metrics) of the formula in each bootstrap sample of clusters."""
+"""Function that returns the weights (samples, metrics) of the formula in each bootstrap sample of clusters. Its
+arguments are the training data, a number of bootstrap samples, and a random generator."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,8 +72,8 @@ class LabelLayout:
     label, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
     rater : str
-        Column of raters. In a wide table with one row per review, this column names the rater of the human labels; in a
-        table with one row per output and version of a judge, this column has the versions.
+        Column of raters. In a wide table with one row per review, this column names the rater of the human labels. In a
+        table with one row per output and version of a judge, it has the versions.
     cluster, probability, n_outputs, repeat, invalid : str
         Columns of clusters, inclusion probabilities, counts of equal outputs, repeats, and causes of missing labels. A
         missing column is ''.

@@ -197,8 +197,8 @@ def _interpret_numbers(verdict_cells: pl.Series, *, where: str, allows_ties: boo
 def read_orders(
     verdict_table: pl.DataFrame, frame: pl.DataFrame, *, where: str, is_own_format: bool
 ) -> tuple[pl.Series, list[Note]]:
-    """The order of each row, and notes. The order is 1 if the system of the first column was shown first, -1 if the
-    system of the second column was shown first, 0 if unknown.
+    """The order of each row, and notes. The order is 1 if the system of the first column was shown first, and -1 if the
+    system of the second column was shown first. It is 0 if the order is unknown.
 
     `verdict_table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have
     `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders. The

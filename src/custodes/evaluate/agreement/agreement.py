@@ -156,8 +156,10 @@ class Agreement(Result):
 
 @question(
     "custodes agreement ratings.csv --human 'expert*' --aspect coherence",
-    compare_by="Statistics for which differences between metrics are tested; the first one ranks the metrics (default: "
-    "Kendall's tau within items); comma list or repeated.",
+    compare_by=(
+        "Statistics for which differences between metrics are tested. The first one ranks the metrics (default: "
+        "Kendall's tau within items). Comma list or repeated."
+    ),
     by=BY,
 )
 def agreement(

@@ -240,7 +240,7 @@ class Statistic:
     """A statistic of agreement.
 
     `compute` returns the values (1 + B, metrics) of a sample. If the statistic is a mean over items, `per_item` returns
-    the values (metrics, items), and two metrics are compared on the items where both have a value.
+    the values (metrics, items). Two metrics are then compared on the items where both have a value.
 
     `chance` is the chance level (None if not defined). If the chance level depends on ties, `chance` is a function of a
     sample that returns (1 + B, metrics). `smooth` tells whether a single cluster changes the statistic only slightly.

@@ -87,8 +87,8 @@ class Annotators(Result):
         ),
         share(
             "agreement",
-            "mean proportion of the other annotators who gave the same answer; null if there are fewer "
-            f"than {FEWEST} clusters of shared items",
+            "mean proportion of the other annotators who gave the same answer. Null if there are fewer than "
+            f"{FEWEST} clusters of shared items",
             "Others agree",
             interval=True,
             best="high",
@@ -352,8 +352,8 @@ def _notes(
             "few-annotators",
             n_annotators < FEWEST_ANNOTATORS and not n_slots,
             f"{aspect_answers.what}{aspect_text}: results describe only "
-            f"{'this annotator' if n_annotators == 1 else f'these {n_annotators} annotators'}, because "
-            "intervals account for the sampling of items, but not of annotators",
+            f"{'this annotator' if n_annotators == 1 else f'these {n_annotators} annotators'}. Intervals account for "
+            "the sampling of items, but not of annotators",
         ),
         (
             "few-doubled",

@@ -73,8 +73,8 @@ class Ceiling(Result):
         ),
         score(
             "r2",
-            "proportion of the variance of human rank sums that is predicted; each system is predicted "
-            "by a model fitted to all other systems; null at the level of outputs",
+            "proportion of the variance of human rank sums that is predicted. Each system is predicted by a model "
+            "fitted to all other systems. Null at the level of outputs",
             "R²",
             interval=True,
             best="high",

@@ -55,7 +55,7 @@ def forward_columns(
 def next_columns(target: Target, positions_in_use: NDArray[np.intp], confidence: float) -> dict[str, Any]:
     """Return the columns of `next`, sorted by gain: gain from adding each metric, and loss from removing it.
 
-    A metric is added to the metrics in use (default: none) or removed from them (default: from all metrics).
+    A metric is added to the metrics in use (default: none), or removed from the metrics in use (default: all metrics).
     """
     x, metric_names = _metric_scores_and_names(target)
     removable_positions = positions_in_use if len(positions_in_use) else np.arange(len(metric_names))

@@ -342,8 +342,8 @@ def _notes(
         (
             "undefined-distances",
             n_undefined_distances,
-            f"the means exclude {n_undefined_distances} undefined distances between two rankings ({distance_rule}): "
-            f"on the {rankings.unit}, one of the two raters gave equal scores, or the raters rated fewer than two "
+            f"the means exclude {n_undefined_distances} undefined distances between two rankings ({distance_rule}). "
+            f"On the {rankings.unit}, one of the two raters gave equal scores, or the raters rated fewer than two "
             "common outputs",
         ),
         ("no-annotators", has_no_humans, "there are no human ratings, so metrics are compared only with one another"),
@@ -378,6 +378,6 @@ def _notes(
                 for names_of_raters in (raters.raters, raters.rater_aspects)
             ),
             "the average human-human mixes pairs of annotators on one aspect, pairs of aspects of one annotator, and "
-            "pairs that differ in annotator and aspect; select one aspect to see the agreement between annotators",
+            "pairs that differ in annotator and aspect; to see the agreement between annotators, select one aspect",
         ),
     )

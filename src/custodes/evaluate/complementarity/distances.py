@@ -95,7 +95,7 @@ class Rankings:
         return list(chunks(len(self.kind), max(*self.values.shape[1:], n_resamples) // 2))
 
     def mean(self, distances: Floats, weights: Floats) -> Floats:
-        """Weighted means of distances (pairs, units): (1 + B, pairs); the weights are of clusters or of systems."""
+        """Weighted means of distances (pairs, units): (1 + B, pairs). The weights belong to clusters or systems."""
         design = self.rater_scores.design
         if self.level == "utterance":
             return weighted_item_mean(distances, units=np.zeros(distances.shape[1], dtype=int), weights=weights[:1, :1])

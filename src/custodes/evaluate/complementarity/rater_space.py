@@ -32,7 +32,7 @@ def space_columns(
     rankings: Rankings, pair_distances: Floats, rng: np.random.Generator
 ) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]], list[Note]]:
     """Return the columns of `components` and `coordinates`, the raters that the components exclude (with reasons), and
-    notes; `pair_distances` (pairs,) are the distances of all pairs."""
+    notes. `pair_distances` (pairs,) are the distances of all pairs."""
     raters, (placed_rater_indices, incomplete_rater_indices, rater_points, is_ranked_object) = (
         rankings.rater_scores,
         _rank_space(rankings),

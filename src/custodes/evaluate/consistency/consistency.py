@@ -269,9 +269,9 @@ def consistency(
     -----
     All raters with verdicts or scores are examined, including annotators. Human ratings are needed only for four kinds
     of result: length bias adjusted for human preference, self-preference, confidence and panels. The table `findings`
-    has a row for each test; a finding is significant if its p-value, adjusted for all tests of the study (Holm), is at
-    most `alpha`. Intervals are Student's t intervals over resampled clusters of items. The intervals in `findings` are
-    derived from the tests instead.
+    has a row for each test. A finding is significant if its p-value is at most `alpha`. The p-value is adjusted for all
+    tests of the study (Holm). Intervals are Student's t intervals over resampled clusters of items. The intervals in
+    `findings` are derived from the tests instead.
 
     For labels (pass or fail, categories), the table `repeated_labels` compares repeated labels of the same output. If
     `by` is set, the table `slices` compares each slice of items with all other slices, by permutation of items.

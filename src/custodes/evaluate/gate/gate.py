@@ -199,10 +199,10 @@ def gate(
     hold jointly with probability `confidence`. `p_value` is adjusted in the same way. It is at most 1 - confidence
     exactly if the interval excludes the threshold.
 
-    Rules without human ratings (consistency, flip_rate, first_rate, agreement_within_order, repeat_agreement,
-    failure_rate, judge_rate) have the intervals of `consistency` and `rates`, with Bonferroni's correction, and no
-    p-value. Rules on flip_rate and failure_rate are upper limits (<=). Rules on first_rate and judge_rate may be upper
-    or lower limits.
+    Rules without human ratings have the intervals of `consistency` and `rates`, with Bonferroni's correction, and no
+    p-value. Their statistics are consistency, flip_rate, first_rate, agreement_within_order, repeat_agreement,
+    failure_rate and judge_rate. Rules on flip_rate and failure_rate are upper limits (<=). Rules on first_rate and
+    judge_rate may be upper or lower limits.
 
     Rules on labels have the intervals of `rates`, with Bonferroni's correction. Their statistics are tpr, tnr, ppv,
     npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha and corrected_rate. A corrected rate is tested for each

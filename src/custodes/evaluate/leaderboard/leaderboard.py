@@ -145,7 +145,7 @@ class Leaderboard(Result):
         label(
             "decision",
             "`+`: system_a is significantly stronger, `-`: system_b is significantly stronger, `=`: no significant "
-            "difference; null without a test",
+            "difference. Null without a test",
             "Decision (all pairs together)",
         ),
         label(
@@ -193,7 +193,7 @@ class Leaderboard(Result):
         count("n", "answers in the last interim analysis, including answers of annotators who were excluded later"),
         label(
             "decision",
-            "`+`: system_a is better, `-`: system_b is better, `=`: no decision; each pair is tested separately",
+            "`+`: system_a is better, `-`: system_b is better, `=`: no decision. Each pair is tested separately",
         ),
         difference(
             "margin",
@@ -299,11 +299,11 @@ def leaderboard(
     A comparison consists of two outputs of one item that a rater scored or compared; scores are compared by the tie
     rule. `strength` follows the Bradley-Terry model with ties by Davidson: if the strengths of two systems differ by d,
     the odds of a win to a loss are exp(d). The model adjusts for the presentation order if the order is known and
-    varies. The model also adjusts for each of `covariates`: 'length' (log ratio of the numbers of words of two texts),
-    or a rater (the scores in standard deviations). Intervals treat clusters of items as independent. Intervals of
-    ranks, groups and decisions hold jointly for all systems of a rater.
+    varies. The model also adjusts for each of `covariates`. A covariate is 'length' (log ratio of the numbers of words
+    of two texts) or a rater (the scores in standard deviations). Intervals treat clusters of items as independent.
+    Intervals of ranks, groups and decisions hold jointly for all systems of a rater.
 
-    The combined annotators are 'human'. If a metric rated comparisons that have no human ratings, the rater
+    The combined annotators are 'human'. A metric may have rated comparisons that have no human ratings. Then the rater
     'corrected:METRIC' has human strengths that are estimated from the human ratings and the ratings of the metric. The
     correction assumes that the annotated comparisons are a random sample, or that the items table gives their
     `probability`. If a test rejects this assumption, or if the errors of the metric cannot be estimated, the corrected

@@ -45,9 +45,9 @@ def notes_on(
             raters_of_rule_and_message["not-corrected", message].append(corrected_model.metric)
         elif corrected_model.order_averaged:
             message = (
-                "annotators and metric saw outputs in different orders; the effect of the order is averaged "
-                "out, because annotators saw the two systems of a pair first about equally often (no "
-                "significant difference)"
+                "annotators and metric saw outputs in different orders. The effect of the order is averaged out, "
+                "because annotators saw the two systems of a pair first about equally often (no significant "
+                "difference)"
             )
             raters_of_rule_and_message["order-averaged", message].append(corrected_model.metric)
     notes = [

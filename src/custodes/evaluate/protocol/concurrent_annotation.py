@@ -104,8 +104,8 @@ class ConcurrentAnnotation:
     shares depend on which pairs are undecided, never on the speed of annotators.
 
     Six lists have an entry per pair. `n` is the number of usable answers, `look` is the current or last interim
-    analysis, and `target` is the number of usable answers at the end of this analysis. `is_open` tells whether the pair
-    needs more answers, `decision` is the decision, and `why` is the reason for closing: 'rule', 'items' (no more items
+    analysis, and `target` is the number of usable answers at the end of this analysis. `is_open` says whether the pair
+    needs more answers, and `decision` is the decision. `why` is the reason for closing: 'rule', 'items' (no more items
     or analyses) or 'budget'. `rulings` are the results of all analyses so far. If analyses are common, one answer may
     lead to several rulings. The state depends on the events and the answers, but not on the order of the answers.
     """

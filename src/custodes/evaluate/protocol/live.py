@@ -40,11 +40,11 @@ SIGNS = {1, 0, -1, ABSENT}
 class State:
     """The state of a live protocol as plain values, which can be saved to a file.
 
-    For each of `pairs`, `answers` maps items to preferences: 1 (the first system is better), 0, -1, or -128 if the
-    comparison could not be judged. Another item then replaces this item. `seed` determines the orders of items and the
-    random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric. `units`
-    is the cluster of each item. The questions and decisions of the protocol follow from the state (see
-    `live_annotation`).
+    For each of `pairs`, `answers` maps items to preferences. A preference is 1 (the first system is better), 0 (tie) or
+    -1 (the second system is better). It is -128 if the comparison could not be judged. Another item then replaces this
+    item. `seed` determines the orders of items and the random numbers of estimators. `metric` (pairs, items) are
+    preferences of the metric, empty without a metric. `units` is the cluster of each item. The questions and decisions
+    of the protocol follow from the state (see `live_annotation`).
     """
 
     systems: tuple[str, ...]

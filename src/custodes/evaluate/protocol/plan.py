@@ -127,11 +127,13 @@ class Plan(Result):
     "custodes plan --margins 0,0.1,0.3 --items 200 --looks 10,20,40 --boundary pocock",
     margins="Assumed margins p_win - p_loss, one per pair, such as 0,0.1,0.3.",
     tie_rate="Assumed proportion of ties (default: 0.3).",
-    channel="Confusion matrix of a metric: 'ideal', or a .csv file of 3x3 numbers (rows: human outcome, "
-    "columns: outcome by the metric).",
+    channel=(
+        "Confusion matrix of a metric: 'ideal', or a .csv file of 3x3 numbers. Rows are human outcomes, and columns "
+        "are outcomes by the metric."
+    ),
     items="Number of items to annotate.",
     metric_items="Number of further items rated by the metric.",
-    estimator="Estimators, as in correction (default: human; with a metric, mixture); comma list or repeated.",
+    estimator="Estimators, as in correction (default: human; with a metric, mixture). Comma list or repeated.",
 )
 def plan(
     pilot: Study | None = None,

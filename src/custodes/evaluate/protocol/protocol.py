@@ -107,7 +107,7 @@ class Protocol(Result):
         score(
             "kld",
             "Kullback-Leibler divergence between the outcome rates in all annotations and the rates that the "
-            "protocol estimates, averaged over pairs; null for estimators that give only a margin",
+            "protocol estimates, averaged over pairs. Null for estimators that give only a margin",
             "KLD (nats)",
             best="low",
         ),
@@ -153,7 +153,7 @@ class Protocol(Result):
 
 @question(
     "custodes protocol demo --looks 10,20,40 --boundary pocock --null",
-    estimator="Estimators, as in correction (default: human; with metrics, mixture); comma list or repeated.",
+    estimator="Estimators, as in correction (default: human; with metrics, mixture). Comma list or repeated.",
     null="Also estimate the rate of false decisions, with systems permuted within clusters.",
     ideal="Number of items rated by a simulated ideal metric; 0: no ideal metric.",
 )

@@ -480,7 +480,7 @@ class _LabellingPlan:
             (
                 "outputs-without-judge-label",
                 self.n_unjudged,
-                f"{self.n_unjudged} outputs have no usable label of {self.metric} and are not in the plan; also "
+                f"{self.n_unjudged} outputs have no usable label of {self.metric} and are not in the plan. Also "
                 "label a random part of these outputs, because otherwise rates leaves them out",
             ),
             (

@@ -122,12 +122,12 @@ def verdict(
 
     Notes
     -----
-    The sentences summarise `check`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, and the
-    `leaderboard` of annotators and the best metrics, computed with the same arguments. Statements about systems hold
-    jointly at `confidence`. Statements about metrics hold jointly for each aspect at `alpha`. Statements about judges
-    hold jointly over all aspects at `alpha`. For a study without metrics, only `check`, `annotators` and `leaderboard`
-    are used. For a study without human ratings, `check`, `leaderboard`, `consistency` and `complementarity` are used.
-    For a study of labels, and for ratings with `positive`, `check` and `rates` are used.
+    The sentences summarise `check`, `annotators`, `agreement`, `favoritism`, `consistency` and `ranking`, computed with
+    the same arguments. They also summarise the `leaderboard` of annotators and the best metrics. Statements about
+    systems hold jointly at `confidence`. Statements about metrics hold jointly for each aspect at `alpha`. Statements
+    about judges hold jointly over all aspects at `alpha`. For a study without metrics, only `check`, `annotators` and
+    `leaderboard` are used. For a study without human ratings, `check`, `leaderboard`, `consistency` and
+    `complementarity` are used. For a study of labels, and for ratings with `positive`, `check` and `rates` are used.
 
     Examples
     --------
@@ -225,8 +225,8 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
     if "rates" in results:
         statements_of_aspect = {aspect: [*rate_sentences(results, aspect)] for aspect in aspects}
         message = (
-            "the metrics are not evaluated here, because the metrics give scores and the annotators give more than two "
-            "labels; use agreement for the correlations of scores and labels"
+            "the metrics are not evaluated here, because the metrics give scores and the annotators give more than "
+            "two labels. Use agreement for the correlations of scores and labels"
         )
         has_only_scores = bool(summary_rows["metrics"].sum()) and results["rates"].to_frame("judges").is_empty()
         notes = build_notes(("scores-and-labels", has_only_scores, message))

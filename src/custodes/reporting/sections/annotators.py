@@ -29,7 +29,7 @@ LOOKS = (
     flag("is_open", "whether more answers on the pair are collected", "Open"),
     difference(
         "at_look",
-        "proportion of answers that prefer system_a minus proportion that prefer system_b; the interval stays valid "
+        "proportion of answers that prefer system_a minus proportion that prefer system_b. The interval stays valid "
         "although the data are analysed repeatedly",
         "Margin",
         interval=True,
@@ -37,7 +37,7 @@ LOOKS = (
     count("refused", "refusals to judge a comparison of the pair", "Refused"),
 )
 INFLATED = (
-    "The margin of a pair that an interim analysis decided is too large on average: in simulations with a true "
+    "The margin of a pair that an interim analysis decided is too large on average. In simulations with a true "
     "margin of 0.20, the mean margin of such pairs was 0.46. The margin shows which system is better, but not by how "
     "much."
 )

@@ -210,7 +210,7 @@ def halo_sentences(result: Ceiling) -> list[str]:
             for target in halo_rows["target"]
         ]
         sentence_texts.append(
-            "Part of the agreement between aspects is a halo effect: the ratings of other aspects by the same "
+            "Part of the agreement between aspects is a halo effect. The ratings of other aspects by the same "
             "annotator predict a rating better (τ-b) than the ratings of other aspects by other annotators do. "
             f"Predicted aspects: {names(target_texts)}."
         )

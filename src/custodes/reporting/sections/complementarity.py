@@ -107,11 +107,10 @@ def sentences(result: Complementarity) -> list[str]:
         else:
             comparison_text = less_similar_sentence if gap_row["difference_high"] < 0 else no_difference_sentence
         sentence_texts.append(
-            f"{comparison_text}. The mean complementarity (0.5: unrelated rankings) is "
-            f"{number(complementarity_of_kind_pair['human-metric'])} for the human ratings of an aspect and a "
-            "metric, and "
-            f"{number(complementarity_of_kind_pair[within_kind_pair])} for {AVERAGES[within_kind_pair]} (difference "
-            f"{estimate_with_interval(gap_row, 'difference')})."
+            f"{comparison_text}. The mean complementarity of the human ratings of an aspect and a metric is "
+            f"{number(complementarity_of_kind_pair['human-metric'])} (0.5: unrelated rankings). For "
+            f"{AVERAGES[within_kind_pair]} it is {number(complementarity_of_kind_pair[within_kind_pair])} "
+            f"(difference {estimate_with_interval(gap_row, 'difference')})."
         )
     sufficient_component_rows = result.components.filter(pl.col("cumulative") >= SHARE - 1e-9)
     if sufficient_component_rows.height:

@@ -20,8 +20,8 @@ OFFSET = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xlm-rob
 """
 
 SPACED = ("roberta", "gpt2")
-"""Model types that tokenize the first word of a text like all other words only if a space precedes the word; bert-score
-adds this space.
+"""Model types that tokenize the first word of a text like all other words only if a space precedes the word. For these
+types, bert-score adds the space.
 """
 
 NO_LIMIT = 1_000_000

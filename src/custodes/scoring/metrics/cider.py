@@ -122,8 +122,8 @@ def _vectors(counts_of_texts: Sequence[Counter[Gram]], column_of_gram: Mapping[G
 CIDER = Metric(
     name="cider",
     gives=(
-        "CIDEr-D: similarity of the n-grams of output and references; n-grams that are rare among all items have more "
-        "weight, so a score depends on all items."
+        "CIDEr-D: similarity of the n-grams of output and references. N-grams that are rare among all items have "
+        "more weight, so a score depends on all items."
     ),
     source="Vedantam et al. 2015",
     load=_load,

@@ -107,7 +107,8 @@ class DistinctTables(NamedTuple):
 
 
 def stream_key(table_row: NDArray[Any]) -> tuple[int, ...]:
-    """Return integers that identify a table (15,): the counts if all are whole numbers, otherwise their bits."""
+    """Return integers that identify a table (15,). They are the counts if all counts are whole numbers, otherwise the
+    bits of the counts."""
     integer_counts = table_row.astype(np.int64)
     return tuple(
         (
@@ -117,7 +118,7 @@ def stream_key(table_row: NDArray[Any]) -> tuple[int, ...]:
 
 
 def margin_of(outcome_counts: NDArray[Any]) -> Floats:
-    """Return (wins - losses) / (wins + ties + losses) of outcomes (..., 3); NaN if the denominator is 0."""
+    """Return (wins - losses) / (wins + ties + losses) of outcomes (..., 3). NaN if the denominator is 0."""
     return ratio(outcome_counts[..., 0] - outcome_counts[..., 2], outcome_counts.sum(axis=-1))
 
 

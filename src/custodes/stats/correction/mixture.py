@@ -8,9 +8,10 @@ dpi = prod p_h^2 dp dmu, the posterior density of pi is
     prod pi[h, r]^N[h, r] * prod q_r^m_r * prod p_h^(a_h - 2)
 
 where N, m and a are the paired, metric-only and human-only counts. Draws come from a proposal in which q and the
-columns nu[., r] = pi[., r] / q_r are Dirichlet; their weights are the ratio of posterior and proposal. All tables share
-the same normal random numbers. Each table gets as many draws as its decision needs. If a few draws of a table have
-nearly all the weight, the draws are moved from the proposal to the posterior in steps (see `tempering_posterior`).
+columns nu[., r] = pi[., r] / q_r are Dirichlet. The weights of the draws are the ratio of posterior and proposal. All
+tables share the same normal random numbers. Each table gets as many draws as its decision needs. If a few draws of a
+table have nearly all the weight, the draws are moved from the proposal to the posterior in steps (see
+`tempering_posterior`).
 """
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ def mixture_posterior(
 
 
 def shared_numbers(n_draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
-    """Return random numbers (21, draws) that all tables share: twelve rows of normal variates, one for each gamma
-    variate, and nine rows of exponential variates, one for each cell of the paired counts."""
+    """Return random numbers (21, draws) that all tables share. Twelve rows are normal variates, one for each gamma
+    variate. Nine rows are exponential variates, one for each cell of the paired counts."""
     rng = np.random.Generator(np.random.SFC64([*seed, n_draws]))
     variates = np.empty((21, n_draws), dtype=np.float32)
     rng.standard_normal(out=variates[:12], dtype=np.float32)

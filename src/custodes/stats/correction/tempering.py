@@ -33,9 +33,9 @@ def tempering_posterior(
     every metric-only item, and chains would hardly move.
 
     The 16 populations of 256 draws never exchange draws. The variation between populations gives the Monte Carlo error,
-    and their R-hat shows whether the populations converged. At t = 1, moves continue until R-hat is at most 1.01 and
-    theta is precise enough for its purpose (see `is_precise_enough`), or until a maximum number of moves is reached. If
-    R-hat stays larger, `theta_error` is the standard deviation between populations.
+    and their R-hat shows whether the populations converged. At t = 1, moves continue until two conditions hold or a
+    maximum number of moves is reached. R-hat must be at most 1.01, and theta must be precise enough for its purpose
+    (see `is_precise_enough`). If R-hat stays larger, `theta_error` is the standard deviation between populations.
 
     Source: developed for custodes, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of
     differential evolution (ter Braak 2006).

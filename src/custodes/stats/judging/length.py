@@ -227,8 +227,8 @@ def length_bias(
 def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_verdicts: Signs, strata: Ints) -> Bools:
     """Mask (n,) of the comparisons in `is_candidate` that have human verdicts and lie in informative strata.
 
-    A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons, and if each side won at least the
-    proportion `LEAST_WON` both of the judge's verdicts and of the human verdicts.
+    A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons, and if each side won often enough. Each
+    side must have won at least the proportion `LEAST_WON` of the judge's verdicts and of the human verdicts.
 
     >>> judge = np.array([1, -1] * 6, dtype=np.int8)
     >>> int(is_in_informative_stratum(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())

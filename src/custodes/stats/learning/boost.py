@@ -1,7 +1,7 @@
 """Gradient-boosted regression trees: XGBoost fits them, NumPy predicts with them.
 
 Fitted trees are nested nodes, in the form that a model file contains. Predictions do not use XGBoost, so that trees
-from an untrusted file are never passed to it: XGBoost does not validate nodes, and invalid nodes can crash the process.
+from an untrusted file are never passed to it. XGBoost does not validate nodes, and invalid nodes can crash the process.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LARGEST = float(np.finfo(np.float32).max) / 2
 
 
 SETTINGS: dict[str, Any] = {"rounds": 100, "depth": 2, "rate": 0.05, "subsample": 0.8}
-"""Arguments of `fit_trees`: the best of 18 settings on HANNA (six aspects, 72 metrics, without the system Human) and
-SummEval (experts, four aspects, 34 metrics).
+"""Arguments of `fit_trees`. They were the best of 18 settings on HANNA (six aspects, 72 metrics, without the system
+Human) and SummEval (experts, four aspects, 34 metrics).
 
 The mean held-out tau-b over item-grouped folds is .266 on HANNA and .189 on SummEval. With 100 trees and XGBoost's
 defaults (depth 6, rate .3), tau-b is .205 and .141. Deeper trees, a higher rate or more trees overfit these small,

@@ -25,7 +25,7 @@ def even_handed(
     The mean predictions of systems, adjusted for items, are regressed on their mean targets, also adjusted for items.
     The residual of a system is the deviation of its mean prediction from the regression line. The penalty is strength *
     (S - E). S is the sum of squared residuals, weighted by numbers of outputs. E is the value of S that is expected
-    from sampling error alone, so that noise in the means of systems is not penalised. A metric that favours a system
+    from sampling error alone. With E, noise in the means of systems is not penalised. A metric that favours a system
     loses weight, or another metric balances its favoritism. Systems are not inputs of the prediction.
 
     Parameters

@@ -79,7 +79,7 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
 def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats, Floats]:
     """Squared errors of two predictions of each system's win rate.
 
-    The first prediction comes from a model that is fitted to all other systems; its errors are (N,), or (models, N) if
+    The first prediction comes from a model that is fitted to all other systems. Its errors are (N,), or (models, N) if
     `fit` fits several models. The second prediction is the mean win rate of these systems; its errors are (N,).
     """
     errors = []

@@ -59,7 +59,7 @@ def rate_partiality(
 
 def largest(rates: Floats) -> tuple[Floats, Floats, Floats, Ints]:
     """Return the largest absolute partiality of each metric (metrics,), its lower and upper bound, and the position of
-    the system, given rates (3, metrics, systems) of `rate_partiality`.
+    the system. The rates (3, metrics, systems) come from `rate_partiality`.
 
     If the intervals of all systems contain the true values, the interval contains the largest absolute partiality. If
     the partiality to every system is undefined, the size and the bounds are NaN and the position is -1.

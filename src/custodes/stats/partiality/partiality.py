@@ -38,7 +38,7 @@ _MISFIT_SCALE = 0.1
 _MISFIT_BOUND = 0.1
 """Scale of a second, half-normal prior of the misfit, in standard deviations of outputs.
 
-With this prior, misfits much larger than this scale are implausible, so that a larger distance is attributed to
+With this prior, misfits much larger than this scale are implausible. A larger distance is therefore attributed to
 favoritism, whatever the number of systems.
 """
 

@@ -121,7 +121,7 @@ def sign_placement(
 ) -> Placement:
     """Return the placement from the verdicts (n,) of annotators and of a metric on the same comparisons.
 
-    `pair_of_comparison`, `items` and `units` (n,) are the pair, item and cluster of each comparison; `pair_systems`
+    `pair_of_comparison`, `items` and `units` (n,) are the pair, item and cluster of each comparison. `pair_systems`
     (pairs, 2) are the two systems of each pair. The position of a system is the probit of its mean win rate. On the
     probit scale, the link is straight if outputs vary normally.
     """

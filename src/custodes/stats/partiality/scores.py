@@ -430,9 +430,9 @@ def _win_rates(scores: Floats, output_mask: Bools, n_shared_items: Floats) -> Fl
 def _link_coefficients(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
     """Return the link's coefficients (powers,) for squared and cubed quality, and their posterior covariance.
 
-    The link from quality to scores (items, systems) is estimated within items and systems, by the two-step generalised
-    method of moments with a normal prior; moments are summed by cluster. If no output was rated twice, the mean and the
-    covariance of the prior are returned.
+    The link from quality to scores (items, systems) is estimated within items and systems. The estimator is the
+    two-step generalised method of moments with a normal prior, with moments summed by cluster. If no output was rated
+    twice, the mean and the covariance of the prior are returned.
     """
     prior_variances = np.array([_SLOPE, *POWERS]) ** 2
     if instruments is None:

@@ -56,9 +56,9 @@ def correct_strengths(
     `battles` (n,) have the metric's verdicts, and `human_sign` (n,) the human verdicts on the annotated battles. The
     human coefficients are adjusted by lambda times a difference of two means of the metric's residuals: the mean over
     all battles and the weighted mean over the annotated battles. Residuals come from a model that is fitted to the
-    metric's verdicts, so that a bias of the metric for a position or a system has no effect. With any metric, the
-    estimand remains that of human verdicts if the annotated battles are a random sample or if `probability` (n,) gives
-    their inclusion probabilities.
+    metric's verdicts. A bias of the metric for a position or a system therefore has no effect. With any metric, the
+    estimand remains that of human verdicts under one of two conditions. The annotated battles are a random sample, or
+    `probability` (n,) gives their inclusion probabilities.
 
     lambda minimises the mean variance of the strengths. For each cluster, lambda is estimated from the remaining folds
     of clusters and shrunk according to its error. Systems that human verdicts do not connect are in different

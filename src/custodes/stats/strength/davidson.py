@@ -1,10 +1,10 @@
 """Davidson's model of comparisons with ties: strengths, effects of covariates, and the parameter of ties.
 
 Let eta = strength of the first system - strength of the second system + covariates x effects. The first system wins
-with a probability proportional to exp(eta / 2), the second system with a probability proportional to exp(-eta / 2), and
-a tie has a probability proportional to nu. Without ties, or with ties as half wins, nu is 0 and the model is that of
+with a probability proportional to exp(eta / 2), and the second system with a probability proportional to exp(-eta / 2).
+A tie has a probability proportional to nu. Without ties, or with ties as half wins, nu is 0 and the model is that of
 Bradley and Terry, a logistic regression. All coefficients are in one vector (p,): the strengths of the systems, the
-effects, and log nu, which is not used if nu is 0. Strengths sum to 0 within a component.
+effects, and log nu. log nu is not used if nu is 0. Strengths sum to 0 within a component.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def row_products(design: Any) -> Any:
 def fit(
     kinds: BattleCounts, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | float = 0.0
 ) -> Fit | None:
-    """Return the maximum likelihood fit by Newton's method; None if there is no maximum, so that a penalty is needed.
+    """Return the maximum likelihood fit by Newton's method. The result is None if there is no maximum, so that a
+    penalty is needed.
 
     The penalty adds battles to each kind in proportion to the leverage of the kind; half of the added battles are won
     and half are lost. Without ties, the penalty is that of Firth (1993), which keeps coefficients finite (Heinze and

@@ -108,8 +108,8 @@ def _information_to_add(gain: Floats, precision: Floats, model_precision: Floats
     """Return the information (pairs,) of added independent battles that divides an estimate's variance v by 1 + `gain`.
 
     `precision` is 1 / v, and `model_precision` is 1 / m with the variance m of the model. The fit weights the added
-    information i relative to 1 / m; v does not enter this weight. The new variance is
-    (v / m**2 + i) / (1 / m + i)**2; the function solves this equation for i.
+    information i relative to 1 / m; v does not enter this weight. The new variance is (v / m**2 + i) / (1 / m + i)**2.
+    The function solves this equation for i.
     """
     linear_coefficient = (1 + gain) * precision - 2 * model_precision
     return np.asarray((linear_coefficient + np.sqrt(linear_coefficient**2 + 4 * gain * model_precision**2)) / 2)

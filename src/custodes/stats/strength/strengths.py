@@ -86,7 +86,8 @@ def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Float
     """Return the bounds (...) of the interval estimate ± t x standard deviation of the draws, given draws (1 + B, ...).
 
     The interval is for strengths and effects, and for the logarithm of `ties`. t has `n_units` - 1 degrees of freedom.
-    The bounds are NaN if the estimate is NaN, if there are fewer than two draws, or if there is only one cluster.
+    The bounds are NaN in three cases: the estimate is NaN, there are fewer than two draws, or there is only one
+    cluster.
 
     >>> low, high = interval(np.array([0.0, -1.0, 1.0]), confidence=0.95, n_units=1000)
     >>> round(high.item(), 3)

@@ -204,7 +204,7 @@ def unexplained_share(covariates: Floats, first_systems: Ints, second_systems: I
     """Return the proportion (k,) of the covariates' sum of squares that differences of system effects do not explain.
 
     `covariates` (n, k) are the covariates. The proportion is 0 if a covariate does not vary or varies only between
-    systems, so that its effect cannot be separated from the strengths.
+    systems. Its effect then cannot be separated from the strengths.
 
     >>> values = np.array([[1.0, 2.0], [1.0, 0.0]])
     >>> unexplained_share(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
