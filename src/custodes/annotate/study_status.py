@@ -62,8 +62,8 @@ class Status(Result):
     )
     pairs: pl.DataFrame = table(
         "One row per pair of systems or, with ratings, per system. Decisions come from completed interim analyses "
-        "only. For an undecided pair, only the number of answers is shown. The margin is hidden, so that results cannot "
-        "influence when the study is stopped.",
+        "only. For an undecided pair, only the number of answers is shown. The margin is hidden, so that results "
+        "cannot influence when the study is stopped.",
         label("system_a", "the first system"),
         label("system_b", "the second system; empty for ratings"),
         flag("is_open", "whether the pair is undecided and needs answers"),
