@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -42,6 +43,20 @@ def build_notes(*entries: tuple[str, int, str], aspect: str = "") -> list[Note]:
         for rule, count, message in entries
         if count
     ]
+
+
+def name_aspects(notes: Iterable[Note]) -> list[Note]:
+    """The notes, with the aspect after the first clause of each message.
+
+    >>> [note.message for note in name_aspects([Note(rule="few", message="few labels; add labels", aspect="a")])]
+    ["few labels for aspect 'a'; add labels"]
+    """
+    notes_with_aspects = []
+    for note in notes:
+        first_clause, *further_clauses = re.split(r"(?=; |\. )", note.message, maxsplit=1)
+        phrase = ASPECT_PHRASE.format(note.aspect) if note.aspect else ""
+        notes_with_aspects.append(replace(note, message="".join([first_clause, phrase, *further_clauses])))
+    return notes_with_aspects
 
 
 def merge_notes(notes: Iterable[Note]) -> list[Note]:

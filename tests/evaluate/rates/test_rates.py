@@ -272,7 +272,7 @@ def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_
     for sampling in ("random", "by-judge", "by-label"):
         result, of_judged = (cu.rates(part, sampling=sampling) for part in (data, judged))
         assert result.rates.drop("system").equals(of_judged.rates.drop("system"))
-        (message,) = [note.message for note in result.notes if note.rule == "outputs-left-out"]
+        (message,) = [note.message for note in result.notes if note.rule == "outputs-without-judge-label"]
         assert "500 of 1000 outputs of table" in message
     assert "500 of 1000 outputs" in "\n".join(cu.verdict(data).lines())
     certain = data.with_columns(judge_confidence=pl.lit(0.5))
@@ -394,3 +394,13 @@ def test_a_rate_has_the_reason_for_what_is_uncertain_and_the_labels_saved() -> N
     assert cu.rates(golden, epsilon=0.0).rates.equals(cu.rates(golden).rates)
     assert cu.rates(golden, by="system").slices.height == 1
     assert cu.rates(golden).slices.is_empty()
+
+
+def test_notes_name_their_criterion() -> None:
+    labels = {f"{rater}_{name}": ["pass", "fail"] * 20 for rater in ("judge", "human") for name in ("tone", "facts")}
+    labels["judge_tone"] = [None, *labels["judge_tone"][1:]]
+    result = cu.rates(cu.read(pl.DataFrame({"id": range(40), **labels})))
+    (message,) = [note.message for note in result.notes if note.rule == "outputs-without-judge-label"]
+    assert message.startswith(
+        "judge gives no usable label to 1 of 40 outputs of table for aspect 'tone'; these outputs"
+    )

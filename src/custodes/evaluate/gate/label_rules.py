@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, name_aspects
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels, reject
 from custodes.evaluate.gate.left_out import left_out_text, rate_bounds
@@ -240,7 +240,7 @@ def _notes(
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         notes += rate_notes(outputs, judge, rates_of_system, settings["sampling"])
         notes += judge_notes(outputs, judge, overall_rates, settings["sampling"])
-    return notes
+    return name_aspects(notes)
 
 
 def _objection(

@@ -14,7 +14,7 @@ from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
 from custodes.answers.tables import count, difference, flag, label, p_value, score, share, table
 from custodes.data.comparisons import HUMAN
-from custodes.data.notes import Note
+from custodes.data.notes import Note, name_aspects
 from custodes.data.study import Study
 from custodes.errors import OptionError, reject, short_repr
 from custodes.evaluate.parallel import merge_parts
@@ -439,7 +439,7 @@ def _answer(
         rows_of_table["replacement_annotators"] += annotator_rows
     rows_of_table["differences"] = list(add_decisions(rows_of_table["differences"], alpha=alpha, confidence=confidence))
     rows_of_table["slices"] = list(add_findings(rows_of_table["slices"], alpha=alpha))
-    return Rates.part(outputs.aspect, **rows_of_table), notes
+    return Rates.part(outputs.aspect, **rows_of_table), name_aspects(notes)
 
 
 def _system_estimates(
