@@ -48,6 +48,8 @@ def test_answers_count_every_annotator_of_a_majority() -> None:
     for budget, remaining in ((None, 3 * 38), (100, 100)):
         plan = StudyPlan(annotators=AnnotatorPlan(per_item=3), stopping=StoppingRule(budget=budget))
         now = replace(current, plan=plan, primary=0)
+        half_answered = replace(now, pairs=(replace(now.pairs[0], partial=20),))
+        assert forecast(half_answered).answers.middle == min(remaining, 3 * 38 - 20)
         assert forecast(now).answers == Range(remaining, remaining, remaining)
         alone = StudyPlan(annotators=AnnotatorPlan(per_item=3, overlap=0.0), stopping=plan.stopping)
         without_extras = replace(now, plan=alone, control_kinds=frozenset())

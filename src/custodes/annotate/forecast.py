@@ -82,7 +82,10 @@ def forecast(snapshot: Snapshot) -> Forecast:
         final_answer_draws = _draw_final_answers(snapshot.plan.stopping, compared_pairs, snapshot.pairs)
         n_given_answers = sum(pair.answered for pair in compared_pairs)
         remaining_answer_draws = remaining_answer_draws + np.maximum(final_answer_draws - n_given_answers, 0)
-    remaining_answer_draws = remaining_answer_draws * snapshot.plan.annotators.per_item
+    n_partial_answers = sum(pair.partial for pair in open_pairs)
+    remaining_answer_draws = np.maximum(
+        remaining_answer_draws * snapshot.plan.annotators.per_item - n_partial_answers, 0
+    )
     if snapshot.plan.stopping.budget is not None:
         remaining_answer_draws = np.minimum(
             remaining_answer_draws, max(snapshot.plan.stopping.budget - snapshot.primary, 0)

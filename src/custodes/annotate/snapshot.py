@@ -67,7 +67,8 @@ def reach_of(state: StudyState) -> Reach:
 class PairNow:
     """The status of a pair of systems. With ratings, the status is that of one system, and `second` is ''.
 
-    The current interim analysis has `answered` answers and needs `wanted` answers. `looks` analyses are planned, and
+    The current interim analysis has `answered` answers and needs `wanted` answers. With several annotators per answer,
+    `partial` counts the answers of annotators that await the answers of others. `looks` analyses are planned, and
     `looks_done` are complete. `decision` (1, 0, -1), the counts, the margin and its interval are results of the last
     completed analysis; `decision` is None before the first analysis. `annotators` is the number of annotators whose
     answers count.
@@ -81,6 +82,7 @@ class PairNow:
     is_open: bool
     impossible: int
     annotators: int
+    partial: int = 0
     looks_done: int = 0
     decision: int | None = None
     n: int = 0
@@ -295,6 +297,11 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
             is_open=engine.is_open[pair_index] and state.control != "stopped",
             impossible=assignments.impossible[pair_index],
             annotators=n_annotators_of_pair_index[pair_index],
+            partial=sum(
+                len(unit.votes)
+                for unit in assignments.units_of_pair[pair_index]
+                if engine.is_free(pair_index, unit.place)
+            ),
         )
         for pair_index, last_analysis in enumerate(last_analysis_of_pair)
     )
