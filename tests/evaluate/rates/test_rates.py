@@ -272,7 +272,7 @@ def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_
     for sampling in ("random", "by-judge", "by-label"):
         result, of_judged = (cu.rates(part, sampling=sampling) for part in (data, judged))
         assert result.rates.drop("system").equals(of_judged.rates.drop("system"))
-        (message,) = [note.message for note in result.notes if note.rule == "outputs-without-judge-label"]
+        (message,) = [note.message for note in result.notes if note.rule == "outputs-left-out"]
         assert "500 of 1000 outputs of table" in message
     assert "500 of 1000 outputs" in "\n".join(cu.verdict(data).lines())
     certain = data.with_columns(judge_confidence=pl.lit(0.5))
