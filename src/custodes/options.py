@@ -89,8 +89,9 @@ class InputOptions:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME. NAME is a column, a path (response.output) or a pattern (scores.*; for text, human "
-            f"and metric). Comma list or repeated. Roles: {', '.join(ROLES)}.",
+            help="ROLE=NAME. NAME is a column, a path (response.output), several columns ({doc}/{segment}) or a "
+            "pattern (scores.*; for text, human and metric). Comma list or repeated. "
+            f"Roles: {', '.join(ROLES)}.",
             negative="",
         ),
     ] = None

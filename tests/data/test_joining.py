@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -131,3 +133,18 @@ def test_labels_without_an_aspect_get_the_codes_of_each_labelled_aspect() -> Non
         labels = cu.agreement(study, resamples=0).labels
         assert labels["aspect"].to_list() == ["safe", "polite"]
         assert labels["accuracy"].to_list() == [pytest.approx(2 / 3)] * 2
+
+
+def test_scores_without_systems_in_two_files_are_of_one_system(tmp_path: Path) -> None:
+    people, metrics = tmp_path / "people.csv", tmp_path / "metrics.csv"
+    pl.DataFrame({"segment": [1, 2, 3], "human": [4, 2, 5]}).write_csv(people)
+    pl.DataFrame({"segment": [1, 2, 3], "bleu": [0.4, 0.1, 0.6]}).write_csv(metrics)
+    columns = {"item": "segment", "score": ["human:{rater:human}", "metric:{rater:bleu}"]}
+    study = cu.read([people, metrics], columns=columns)
+    assert (study.systems, study.humans, study.metrics) == (("people",), ("human",), ("bleu",))
+    # files with a metric in common are of different systems
+    pl.DataFrame({"segment": [1, 2, 3], "bleu": [0.5, 0.2, 0.1]}).write_csv(people)
+    assert cu.read([people, metrics], columns={"item": "segment", "score": "metric:{rater:bleu}"}).systems == (
+        "metrics",
+        "people",
+    )

@@ -373,8 +373,9 @@ def test_bad_labels_have_one_clear_line() -> None:
         InputError,
         match=exactly(
             "table: the same output occurs twice, in rows 1, 2 (item '1', system 'table', repeat '0'); one "
-            "row per output; name another column with item=NAME, number the runs in a column with "
-            "repeat=NAME, or name the reviewers of rows with rater=NAME"
+            "row per output; name another column with item=NAME; if several columns together name the item, give all "
+            "of them, as in item={doc_id}/{segment_id}; number the runs of a rater in a column with repeat=NAME, "
+            "or name the reviewers of rows with rater=NAME"
         ),
     ):
         cu.read(twice, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})

@@ -130,13 +130,22 @@ def test_of_several_globs_the_first_wins_column_by_column() -> None:
 
 
 def test_metrics_with_names_of_error_metrics_are_noted_unless_their_direction_is_declared() -> None:
-    raters = Raters.infer({"ter@best": "metric", "wer:x": "", "js": "human", "terse": "metric", "edit": "metric"})
+    raters = Raters.infer({"TER@best": "metric", "wer:x": "", "js": "human", "terse": "metric", "edit": "metric"})
     rows = {"rater": ["edit", "wer*"], "higher_is_better": [True, None], "low": [None, 0]}
     (note,) = raters.merge_side_table(pl.DataFrame(rows))[0].undeclared_directions()
     assert (note.rule, note.count) == ("undeclared-direction", 2)
-    assert note.message.startswith("`custodes score` has metrics named ter@best, wer:x, for which lower is better, ")
-    lower = {"rater": ["*er*"], "higher_is_better": [False]}
+    assert note.message.startswith("for metrics named TER@best, wer:x, lower is usually better, ")
+    lower = {"rater": ["*[eE][rR]*"], "higher_is_better": [False]}
     assert [note.count for note in raters.merge_side_table(pl.DataFrame(lower))[0].undeclared_directions()] == [1]
+
+
+def test_scores_that_may_be_ranks_are_noted_until_a_direction_is_declared() -> None:
+    raters = Raters.infer({"human_rank": "human", "ann": "", "rank_bm25": "metric", "crank": "human"})
+    (note,) = raters.undeclared_directions(["Rank", "fluency", ""])
+    assert (note.rule, note.count) == ("undeclared-direction", 2)
+    assert note.message.startswith("the scores 'human_rank', 'Rank' may be ranks, of which 1 is the best, ")
+    people = {"rater": ["*"], "higher_is_better": [False]}
+    assert raters.merge_side_table(pl.DataFrame(people))[0].undeclared_directions(["Rank"]) == []
 
 
 def test_a_unit_is_that_of_the_cost_beside_it() -> None:

@@ -187,7 +187,7 @@ def rules(study: Study) -> dict[str, str]:
 def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_what_it_is(tmp_path: Path) -> None:
     study = cu.read(SCORES)
     message = (
-        "`custodes score` has metrics named ter, for which lower is better, but in these data higher counts as better; "
+        "for metrics named ter, lower is usually better, but in these data higher counts as better; "
         "if lower is better, set higher_is_better to false in a raters table"
     )
     assert message in rules(study)[DIRECTION_RULE]

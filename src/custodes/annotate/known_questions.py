@@ -14,7 +14,7 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput
 from custodes.annotate.wording import scale_bounds
 from custodes.annotate.wording.translations import words
-from custodes.data.reading import load_source
+from custodes.data.loading import load_source
 from custodes.data.table import check_columns, label_column
 from custodes.errors import InputError, short_repr, suggestion
 

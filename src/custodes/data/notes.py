@@ -15,6 +15,9 @@ NO_ANSWERS = (
 )
 """Message for studies that contain only texts."""
 
+SYSTEM_OF_FILE = "system-of-file"
+"""Rule of the note on a table without a column of systems."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Note:

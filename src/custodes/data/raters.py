@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.mapping.column_vocabulary import kind_of_label, parse_kinds
+from custodes.data.mapping.column_vocabulary import kind_of_label, name_stems, parse_kinds
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import (
     check_columns,
@@ -45,10 +45,12 @@ EXPECTED_SUFFIX = "@expected"
 """Suffix of the rater with the expected score of a judge, or the probability of its positive label."""
 
 DIRECTION_RULE = "undeclared-direction"
-"""The note on metrics that have the name of an error metric (see `ERRORS`) although no table declares that lower is
-better."""
+"""The note on metrics that have the name of an error metric (see `ERRORS`), and on scores that may be ranks,
+although no table declares the direction."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
 """Metrics of `custodes score` for which lower is better. A rater with such a name is probably this metric."""
+RANKS = frozenset({"rank", "ranks", "ranking", "rankings"})
+"""Words in the names of ratings that may be ranks."""
 KINDS = ("human", "metric")
 
 
@@ -226,29 +228,40 @@ class Raters:
             directed_raters |= {rater_name} if "higher_is_better" in declared_values else set()
         return Raters(frame=pl.DataFrame(rater_rows, schema=SCHEMA), directed=frozenset(directed_raters)), notes
 
-    def undeclared_directions(self) -> list[Note]:
-        """A note on metrics that have the names of error metrics, if no table declares that lower is better.
+    def undeclared_directions(self, score_names: Sequence[str] = ()) -> list[Note]:
+        """Notes on metrics with the names of error metrics and on scores that may be ranks, if no table declares
+        that lower is better. `score_names` are the names of the score column and of the aspects.
 
         >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).undeclared_directions()]
         [1]
         """
-        undirected_error_metrics = [
-            rater_row["rater"]
-            for rater_row in self.frame.iter_rows(named=True)
-            if rater_row["kind"] != "human"
-            and rater_row["higher_is_better"]
-            and rater_row["rater"] not in self.directed
-            and re.split("[:@]", rater_row["rater"])[0] in ERRORS
+        undeclared_rows = self.frame.filter(~pl.col("rater").is_in(list(self.directed)))
+        undeclared_metric_names = [
+            rater_name
+            for rater_name in undeclared_rows.filter(pl.col("kind") != "human", "higher_is_better")["rater"]
+            if re.split("[:@]", rater_name)[0].lower() in ERRORS
+        ]
+        undeclared_annotators = undeclared_rows.filter(pl.col("kind") != "metric")["rater"]
+        rank_names = [
+            name
+            for name in dict.fromkeys([*undeclared_annotators, *(score_names if undeclared_rows.height else ())])
+            if name and not RANKS.isdisjoint(name_stems(name))
         ]
         return build_notes(
             (
                 DIRECTION_RULE,
-                len(undirected_error_metrics),
-                f"`custodes score` has metrics named {join_labels(undirected_error_metrics)}, for which lower is "
-                "better, but in "
-                "these data higher counts as better; if lower is better, set higher_is_better to false in a raters "
-                "table (--raters)",
-            )
+                len(undeclared_metric_names),
+                f"for metrics named {join_labels(undeclared_metric_names)}, lower is usually better, but in these data "
+                "higher counts as better; if lower is better, set higher_is_better to false in a raters table "
+                "(--raters)",
+            ),
+            (
+                DIRECTION_RULE,
+                len(rank_names),
+                f"the scores {join_labels(map(repr, rank_names))} may be ranks, of which 1 is the best, but in these "
+                "data higher counts as better; set higher_is_better of the raters to false in a raters table "
+                "(--raters) if 1 is the best, and to true otherwise",
+            ),
         )
 
 

@@ -23,6 +23,7 @@ from custodes.data.loading import (
     find_tables,
     is_input_stream,
     is_standard_input,
+    load_source,
     load_table,
     path_and_part,
     sidecar_tables,
@@ -31,13 +32,14 @@ from custodes.data.loading import (
 from custodes.data.mapping.cell_types import scored_pairs
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, find_side_pairs
 from custodes.data.mapping.columns import FACTS, Columns
+from custodes.data.mapping.composed_labels import compose_labels
 from custodes.data.mapping.guess import find_certain_mapping, format_options, suggest_mapping
 from custodes.data.mapping.labels import label_layout
 from custodes.data.mapping.nested import describe_paths, flatten_nested
 from custodes.data.mapping.pattern import UnfitError
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.notes import Note, build_notes
+from custodes.data.notes import SYSTEM_OF_FILE, Note, build_notes
 from custodes.data.probes import read_probes
 from custodes.data.readers import BUILTIN_READERS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.battles import number_rows
@@ -46,7 +48,7 @@ from custodes.data.readers.logs import log_bytes, top_keys
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader, plugin_readers
 from custodes.data.study import Study
-from custodes.data.table import UNPAIRED_SURROGATE, LoadedTable, digest_of, to_polars
+from custodes.data.table import UNPAIRED_SURROGATE, LoadedTable, digest_of
 from custodes.data.writing import RATING_TABLES
 from custodes.errors import CustodesError, InputError, OptionError, join_labels, reject, short_repr, suggestion
 
@@ -85,8 +87,8 @@ def read(
         Side tables, see `Study.describe`. A raters table `scores.raters.csv` in the folder of `scores.csv` is read
         automatically.
     columns : mapping or None
-        The column, or the path in nested JSON, that has each role. The role `score` also accepts patterns such as
-        'human_{aspect}_{rater}', and the role `text` a pattern such as 'output_{system}'.
+        The column or the path in nested JSON of each role, or several columns, as in '{doc}/{segment}'. `score` also
+        accepts patterns such as 'human_{aspect}_{rater}', and `text` patterns such as 'output_{system}'.
     schema : path or None
         TOML file with values of these arguments; arguments of the call take precedence.
     invalid : {'error', 'drop', 'force'}, default 'error'
@@ -170,7 +172,8 @@ def read(
             loaded_table = load_source(side_table_source, table_kind)
             study = replace(study, notes=(*study.notes, *loaded_table.notes))
             study = study.describe(**{table_kind: loaded_table.frame, f"{table_kind}_name": loaded_table.name})  # type: ignore[arg-type]
-    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
+    score_names = [merged_schema.columns.roles.get("score", ""), *study.aspects]
+    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(score_names)))
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -321,6 +324,7 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
 
 
 def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+    table = compose_labels(table, columns.roles)
     label_study = _read_label_study(table, columns) if reader is None else None
     if label_study is not None:
         return label_study
@@ -407,7 +411,9 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
     if layout is None:
         return None
     if not layout.systems and len(table.files) > 1 and not all(SHARD_NAME.fullmatch(file.stem) for file in table.files):
-        file_studies = [_read_label_study(load_table(file), columns) for file in table.files]
+        file_studies = [
+            _read_label_study(compose_labels(load_table(file), columns.roles), columns) for file in table.files
+        ]
         label_studies = [study for study in file_studies if study is not None]
         if len(label_studies) == len(file_studies):
             return replace(join(label_studies), name=table.name)
@@ -427,6 +433,7 @@ def _complete_study(
         study,
         digest=digest_of(table.digest, repr(columns)) if columns and table.digest else table.digest,
         notes=(*table.notes, *mapping_notes, *study.notes, *more_notes),
+        unnamed_system=study.unnamed_system or any(note.rule == SYSTEM_OF_FILE for note in mapping_notes),
     )
 
 
@@ -442,16 +449,6 @@ def _path_reader(path: Path) -> PathReader | None:
             f"({join_labels(PATH_READERS)}); a table is a list of objects, or JSON Lines in a .jsonl file"
         )
     return fitting_reader
-
-
-def load_source(source: Any, name: str) -> LoadedTable:
-    """The table of a path or a dataframe with rows. `name` is the name of a dataframe in messages."""
-    if isinstance(source, str | Path):
-        return load_table(source)
-    frame = to_polars(source, where=name)
-    if not frame.height:
-        raise InputError(f"{name}: no rows; give at least one")
-    return LoadedTable(frame=frame, name=name)
 
 
 def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
@@ -486,10 +483,13 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         for name in reader_columns
         if name not in column_names
     )
+    nearest_reader_text = (
+        f"the most similar reader is {nearest_reader_name} ({', '.join(reader_columns)}), which also needs "
+        f"{missing_columns_text}. Map your columns"
+    )
     raise UnfitError(
         f"{table.name}: columns {join_labels(column_names)} match no reader",
-        f"; the most similar reader is {nearest_reader_name} ({', '.join(reader_columns)}), which also needs "
-        f"{missing_columns_text}. Map your columns, as in "
+        f"; {nearest_reader_text if columns_and_likely_roles & {*reader_columns} else 'map your columns'}, as in "
         f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_paired_systems else RATINGS))}",
     )
 

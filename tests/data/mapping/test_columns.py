@@ -368,7 +368,8 @@ def test_systems_without_a_name() -> None:
     assert (messages(named), named.frame is not None and "system_a" in named.frame) == ([], False)
     note = (
         "system-of-file",
-        "folder/t.v1.csv: no column names the system; all rows are of one system, called t after the file",
+        "folder/t.v1.csv: no column names the system, so all rows are of one system, called t unless another file "
+        "names the system",
     )
     scores = {"id": [1, 2], "bleu": [0.5, 0.25]}
     result = apply(scores, item="id", score="metric:{rater}")

@@ -190,6 +190,7 @@ FLAVOURS = pl.Series("flavour", [["vanilla", "lemon", "mint"][(row // 2 + row) %
 REASONS = pl.DataFrame(rows("prompt=item, finish_reason=system, ann_1=mark, bleu=share", ["stop", "length"]))
 SHORT = pl.DataFrame({"prompt": list("uvw"), "response_a": [1, 2, 3], "response_b": [1, 2, 4], "winner": list("AAB")})
 TIED = pl.DataFrame({"match": [1, 2, 3], "winner": list("XYX"), "loser": list("YXZ"), "is_tie": [0, 1, 0]})
+NO_READER = "match no reader; map your columns, as in --column item=NAME --column system=NAME$"
 NO_ADVICE = "^(?!.*; try)(?!.*preference=).*match no reader; the most similar reader is .*NAME"
 ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # what the user maps is kept
@@ -201,8 +202,8 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     (wide("alice", "bleu"), {"columns": {"score": "metric:bleu"}}, "item=doc_id .* text=output --columns metric:bleu "),
     (half("rating"), {"reader": "ratings"}, "'item' is missing.*; try --column item=doc_id .* --column score=rating "),
     # nothing reads the table, or a cell is wrong
-    (pl.DataFrame({"a": [1.5, 2.5], "b": [1.5, 2.5]}), {}, NO_ADVICE),
-    (pl.DataFrame({"what": ["x", "y"], "thing": ["u", "v"]}), {}, NO_ADVICE),
+    (pl.DataFrame({"a": [1.5, 2.5], "b": [1.5, 2.5]}), {}, NO_READER),
+    (pl.DataFrame({"what": ["x", "y"], "thing": ["u", "v"]}), {}, NO_READER),
     (pl.DataFrame({"item": [1], "x": [[1]]}), {}, NO_ADVICE),
     (as_text(LONG).with_columns(score=pl.lit("good")), {}, "^(?!.*; try).*score 'good' in row 1"),
     # each review repeats the metric scores of its output

@@ -1,6 +1,7 @@
 from .compression import LARGEST as LARGEST
 from .compression import LARGEST_MEMBER as LARGEST_MEMBER
 from .load import holds_table as holds_table
+from .load import load_source as load_source
 from .load import load_table as load_table
 from .records import find_tables as find_tables
 from .records import parse_json as parse_json

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -31,10 +32,10 @@ from custodes.data.loading.source import (
     without_sidecars,
 )
 from custodes.data.notes import Note
-from custodes.data.table import LoadedTable, bytes_as_text, digest_of, select_part, shorten_part
+from custodes.data.table import LoadedTable, bytes_as_text, digest_of, select_part, shorten_part, to_polars
 from custodes.errors import InputError, reject, suggestion
 
-__all__ = ["holds_table", "load_table"]
+__all__ = ["holds_table", "load_source", "load_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,3 +215,13 @@ def _detect_format(data: bytes, where: str) -> _Format | None:
     if data.startswith(spreadsheet.ZIP) and spreadsheet.WORKBOOK_MEMBER in zip_archive(data, where).namelist():
         return WORKBOOK
     return next((binary_format for binary_format in FORMATS if data.startswith(binary_format.magic)), None)
+
+
+def load_source(source: Any, name: str) -> LoadedTable:
+    """The table of a path or a dataframe with rows. `name` is the name of a dataframe in messages."""
+    if isinstance(source, str | Path):
+        return load_table(source)
+    frame = to_polars(source, where=name)
+    if not frame.height:
+        raise InputError(f"{name}: no rows; give at least one")
+    return LoadedTable(frame=frame, name=name)

@@ -14,6 +14,7 @@ from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.items import item_facts
 from custodes.data.mapping.annotator_columns import with_kinds
 from custodes.data.mapping.column_vocabulary import is_fact, kind_of_label
+from custodes.data.mapping.composed_labels import component_columns
 from custodes.data.mapping.nested import flatten_nested, nested_columns
 from custodes.data.mapping.pattern import (
     KINDS,
@@ -27,7 +28,7 @@ from custodes.data.mapping.pattern import (
 )
 from custodes.data.mapping.phrases import compile_phrases, replace_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
-from custodes.data.notes import Note, build_notes
+from custodes.data.notes import SYSTEM_OF_FILE, Note, build_notes
 from custodes.data.table import count_filled_cells, unused_columns
 from custodes.errors import OptionError, join_labels, reject, short_repr, suggestion
 
@@ -237,7 +238,8 @@ class Columns:
     def expand_nested(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
-        mapped_names = [mapped_name for role, mapped_name in self.roles.items() if role != "phrase"]
+        roles = {role: mapped_name for role, mapped_name in self.roles.items() if role != "phrase"}
+        mapped_names = [name for role, mapped_name in roles.items() for name in component_columns(role, mapped_name)]
         if not any("." in mapped_name or "*" in mapped_name for mapped_name in (*mapped_names, *self.patterns)):
             return frame
         matched_patterns = self.match_patterns(frame.columns)
@@ -278,14 +280,14 @@ class Columns:
                         f"columns: text={name_or_pattern!r} matches no column that is still without a role; columns: "
                         f"{join_labels(all_column_names, limit=MAX_LISTED)}"
                     )
-            elif not expand_name(name_or_pattern, all_column_names) and not (
-                role == "winner" and any(map(self.verdict_columns, column_name_lists))
-            ):
-                raise OptionError(
-                    f"columns: {role}={name_or_pattern!r}: no such "
-                    f"column{suggestion(name_or_pattern, all_column_names)}; columns: "
-                    f"{join_labels(all_column_names, limit=MAX_LISTED)}"
-                )
+            elif not (role == "winner" and any(map(self.verdict_columns, column_name_lists))):
+                for column_name in component_columns(role, name_or_pattern):
+                    if not expand_name(column_name, all_column_names):
+                        raise OptionError(
+                            f"columns: {role}={column_name!r}: no such "
+                            f"column{suggestion(column_name, all_column_names)}; columns: "
+                            f"{join_labels(all_column_names, limit=MAX_LISTED)}"
+                        )
         free_column_names = {
             column_name: None
             for table_column_names in column_name_lists
@@ -386,9 +388,10 @@ class Columns:
             system_name = PurePath(where).name.partition(".")[0]
             mapped_table = mapped_table.with_columns(system=pl.lit(system_name))
             note_message = (
-                f"{where}: no column names the system; all rows are of one system, called {system_name} after the file"
+                f"{where}: no column names the system, so all rows are of one system, called {system_name} unless "
+                "another file names the system"
             )
-            notes.append(Note(rule="system-of-file", message=note_message))
+            notes.append(Note(rule=SYSTEM_OF_FILE, message=note_message))
         notes += text_notes
         if match_of_score_column:
             mapped_table, melt_notes = melt_patterns(mapped_table, match_of_score_column, where=where)

@@ -19,6 +19,7 @@ from custodes.data.mapping.column_vocabulary import (
     name_stems,
     split_name,
 )
+from custodes.data.mapping.composed_labels import COMPOSE_HINT
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import (
     check_unique,
@@ -377,7 +378,7 @@ def melt_scores(
         [name for name in key_column_names if name != "kind"],
         where=where,
         what="output",
-        hint="one row per output; number the runs in a column 'repeat'",
+        hint=f"one row per output; {COMPOSE_HINT}; number the runs of a rater in a column 'repeat'",
     )
     label_column_names = dict.fromkeys(
         name for label_by_role in label_by_role_of_column.values() for name in label_by_role

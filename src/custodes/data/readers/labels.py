@@ -9,6 +9,7 @@ import polars as pl
 from custodes.data.items import item_facts
 from custodes.data.labels import LabelScale, encode_raters, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, find_columns, is_model_name, looks_human, split_name
+from custodes.data.mapping.composed_labels import COMPOSE_HINT
 from custodes.data.mapping.label_layout import CLUSTERS, LabelLayout, names_judge_version
 from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
@@ -79,6 +80,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
     ]
     repeated_id_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
     n_rows_without_system = int((~has_system).sum())
+    n_repeated_outputs = int(key_table.unique(OUTPUT_KEY).select(OUTPUT_KEY[:2]).is_duplicated().sum())
     return replace(study, attributes=attribute_table, unnamed_system=not layout.systems).with_notes(
         (
             "rows-without-labels",
@@ -92,6 +94,13 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, is_layo
             f"{where}: {n_repeating_rows} rows repeat a value of {repeated_id_column}, so row numbers are the items, "
             f"and each row counts as a separate output; if {repeated_id_column} names the output, keep one row for "
             "each of its values",
+        ),
+        (
+            "repeated-labels",
+            n_repeated_outputs,
+            f"{where}: rows with the same item and system in {layout.repeat} count as repeated labels of one output, "
+            "and the label of a rater is the majority of its repeats; if each row is a different output, name items by "
+            f"several columns, as in item={{{layout.item}}}/{{{layout.repeat}}} and cluster={layout.item}",
         ),
         (
             "label-columns",
@@ -156,8 +165,8 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
             [*OUTPUT_KEY, "version"],
             where=where,
             what="output",
-            hint="one row per output; name another column with item=NAME, number the runs in a column with "
-            "repeat=NAME, or name the reviewers of rows with rater=NAME",
+            hint=f"one row per output; name another column with item=NAME; {COMPOSE_HINT}; number the runs of a rater "
+            "in a column with repeat=NAME, or name the reviewers of rows with rater=NAME",
         )
     is_model_reviewer = reviewer_labels.is_in(list(filter(is_model_name, reviewer_labels.unique())))
     column_label_tables = []
