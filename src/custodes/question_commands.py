@@ -172,7 +172,8 @@ def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
 
 
 def _kind(option: Option) -> Any:
-    """Type of an option on the command line: the declared type if it is simple, otherwise text that is parsed later."""
+    """Type of an option on the command line. A simple declared type is used directly; any other value is a text that is
+    parsed later."""
     declared_types = [declared_type for declared_type in members(option.kind) if declared_type is not type(None)]
     if len(declared_types) == 1 and (
         declared_types[0] in (bool, int, float, str) or get_origin(declared_types[0]) is Literal

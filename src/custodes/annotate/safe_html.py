@@ -287,7 +287,7 @@ class TextResult(NamedTuple):
 
 def main() -> None:
     """Convert texts until the input ends. A request is a line with a text, its format, and the limit of CPU seconds (0
-    means no limit); a response is a line with a `TextResult`."""
+    means no limit). A response is a line with a `TextResult`."""
     for request_line in sys.stdin.buffer:
         text, text_format, cpu_seconds = json.loads(request_line)
         _limit_cpu_time(cpu_seconds)

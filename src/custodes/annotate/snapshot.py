@@ -70,7 +70,7 @@ class PairNow:
     The current interim analysis has `answered` answers and needs `wanted` answers. With several annotators per answer,
     `partial` counts the answers of annotators that await the answers of others. `looks` analyses are planned, and
     `looks_done` are complete. `decision` (1, 0, -1), the counts, the margin and its interval are results of the last
-    completed analysis; `decision` is None before the first analysis. `annotators` is the number of annotators whose
+    completed analysis. `decision` is None before the first analysis. `annotators` is the number of annotators whose
     answers count.
     """
 

@@ -89,7 +89,7 @@ class Status(Result):
         ),
         count(
             "annotators",
-            "annotators whose answers count; if there are fewer than 10, results describe only these annotators",
+            "annotators whose answers count. If there are fewer than 10, results describe only these annotators",
         ),
     )
     persons: pl.DataFrame = table(

@@ -136,7 +136,7 @@ class Favoritism(Result):
         ),
         flag(
             "overall",
-            "whether the metric has no score for this aspect, so that its score without an aspect is used; apparent "
+            "whether the metric has no score for this aspect, so that its score without an aspect is used. Apparent "
             "partiality may then reflect quality on another aspect",
             "Score without aspect",
             essential=False,

@@ -140,11 +140,12 @@ def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[
 @dataclass(frozen=True, kw_only=True)
 class QueriedPlan:
     """The outcome of a plan. The keys of all mappings are the keys of first requests. `requests` has the request that
-    counts: the second request if it has a reply, otherwise the first. `replies` has the reply to the request that
-    counts, and `answers` the parsed answer. `failures` has the failure of the first request or of the second request. A
-    rejected second request is no failure, because the first reply is used instead. `n_requests` is the number of
-    distinct requests, second requests included. `used` has all requests with a reply, each with the reply. `asked` is
-    the number of requests that were sent. `sent` is the number of times that requests were sent, retries included.
+    counts. It is the second request if this request has a reply, otherwise the first. `replies` has the reply to the
+    request that counts, and `answers` the parsed answer. `failures` has the failure of the first request or of the
+    second request. A rejected second request is no failure, because the first reply is used instead. `n_requests` is
+    the number of distinct requests, second requests included. `used` has all requests with a reply, each with the
+    reply. `asked` is the number of requests that were sent. `sent` is the number of times that requests were sent,
+    retries included.
     """
 
     requests: Mapping[str, Request]

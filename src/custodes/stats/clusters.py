@@ -276,7 +276,7 @@ def influence_design_effect(
     """Design effect of an estimate from the influences of outputs (n,), given the cluster of each output (`units`,
     (n,)).
 
-    The design effect is the variance by clusters, times C / (C - 1), divided by the variance by outputs; it is at least
+    The design effect is the variance by clusters, times C / (C - 1), divided by the variance by outputs. It is at least
     1. C is the effective number of clusters. Clusters are weighted by the mean of expected and observed variance, as in
     `design_effect`. `kind` (n,) marks two kinds of outputs with different expected influences, such as outputs with and
     without a human label. `multiplicity` (n,) is the number of identical clusters that are merged in the cluster of an

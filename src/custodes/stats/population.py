@@ -122,10 +122,10 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
     """Shrinkage of values, and shrinkage of their errors, for draws of the covariance.
 
     Each shrinkage is a symmetric matrix, given by its entries 11, 12 and 22, (metrics, n_draws) each. `observed_scores`
-    (2, metrics, systems) are in units of the noise. Their scatter matrix has `degrees_of_freedom`. In a
-    direction with true variance s and noise variance 1, values are multiplied by s / (s + 1), and errors by the square
-    root of this factor. If the scores by one of the two raters are a linear function of the scores by the other rater,
-    values in the direction without variance become 0.
+    (2, metrics, systems) are in units of the noise. Their scatter matrix has `degrees_of_freedom`. Consider a direction
+    with true variance s and noise variance 1. Values are multiplied by s / (s + 1), and errors by the square root of
+    this factor. If the scores by one of the two raters are a linear function of the scores by the other rater, values
+    in the direction without variance become 0.
     """
     rng = np.random.default_rng(_SEED)
     first_diagonal_draws, second_diagonal_draws = (

@@ -200,7 +200,7 @@ class TrainingData(ReadOnlyArrays):
     def learn(self, method: Method) -> tuple[float, Formula]:
         """Return the seconds of the fit of a method, and the formula; repeated calls reuse the fit.
 
-        Every method starts from the same state of the random generator, so that its fit does not depend on methods that
+        Every method starts from the same state of the random generator. Its fit then does not depend on methods that
         were fitted before.
         """
         self.rng.bit_generator.state = self._start

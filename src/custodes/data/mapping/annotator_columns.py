@@ -39,8 +39,8 @@ RATINGS = frozenset(word_list("scores ratings score rating annotation annotation
 def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str]) -> str:
     """A pattern that matches `human_column_names` and none of the remaining names in `column_names`.
 
-    If the names have no common form, the pattern lists the names, and each name is a rater (or an aspect, if each name
-    contains another protocol, such as MQM and DA).
+    If the names have no common form, the pattern lists the names, and each name is a rater. If each name contains
+    another protocol, such as MQM and DA, it is an aspect.
 
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'

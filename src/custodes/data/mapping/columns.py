@@ -54,8 +54,8 @@ ROLE_SYNONYMS = {
 class MappingResult:
     """A table after mapping, with notes.
 
-    `frame` is the table with columns named by roles, `items` the table of items, and `texts` the table of texts; each
-    is None if nothing is mapped to it. `wide` is true if patterns converted a wide table to a long table.
+    `frame` is the table with columns named by roles, `items` is the table of items, and `texts` is the table of texts.
+    Each is None if nothing is mapped to it. `wide` is true if patterns converted a wide table to a long table.
     """
 
     frame: pl.DataFrame | None

@@ -132,7 +132,7 @@ class Annotators(Result):
         score(
             "effective_annotators",
             "effective number of annotators: this number of annotators with equally many answers would give a rate "
-            "or mean the same precision; null if a rater is a slot",
+            "or mean the same precision. Null if a rater is a slot",
             "Effective annotators",
         ),
         count("tasks", "number of tasks (comparisons or outputs) with answers"),

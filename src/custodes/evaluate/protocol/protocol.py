@@ -388,8 +388,8 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
                 "repeated-looks",
                 any(rule.boundary == USUAL.boundary for rule in rules),
                 f"every interim analysis decides at gamma={gamma:g} as if it were the only analysis, so false "
-                "decisions are more frequent. With null=True, null_error is their rate; use boundary='pocock' to "
-                "keep the level",
+                "decisions are more frequent. With null=True, the column null_error is the rate of false decisions; "
+                "use boundary='pocock' to keep the level",
             ),
             *(
                 (
