@@ -164,6 +164,20 @@ def test_each_version_of_a_judge_is_a_metric(are_human_labels_equal: bool) -> No
     assert cu.read(table.drop("expert"), columns=columns | {"score": "metric:judge"}).metrics == study.metrics
 
 
+def test_files_of_several_reviewers_may_label_the_same_outputs() -> None:
+    judge = pl.DataFrame({"id": range(N), "judge": words(JUDGE, "fail", "pass")})
+    files = [
+        pl.DataFrame({"id": range(N), "label": words(JUDGE, "fail", "pass"), "reviewer": name})[start : start + 60]
+        for name, start in (("anna", 0), ("ben", 40))
+    ]
+    study = cu.read(judge, *files)
+    assert (study.humans, study.metrics) == (("anna", "ben"), ("judge",))
+    assert study.ratings.frame.filter(pl.col("rater") != "judge").height == 120
+    versions = judge.with_columns(version=pl.when(pl.col("id") % 2 == 0).then(pl.lit("v1")).otherwise(pl.lit("v2")))
+    with pytest.raises(InputError, match=r"rater 'label', .*; 20 such ratings, .*, or rename the rater"):
+        cu.read(versions, *(file.drop("reviewer") for file in files))
+
+
 def test_a_file_with_a_judge_in_common_is_one_more_system() -> None:
     judge, _ = versions_with_own_items()
     study = cu.read(judge, judge.drop("build_tag"), columns={"item": "trace_id", "system": "build_tag"})

@@ -85,9 +85,9 @@ def join(studies: Sequence[Study]) -> Study:
 
 
 def with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies. If `label` is the only column of labels of one table, its labels become human labels.
+    """The studies. If `label` is the only column of labels of some tables, their labels become human labels.
 
-    This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
+    This requires that all other studies have only metrics, and that no metric is called `label`. Labels in a column
     such as `passed` do not become human labels, because a program may have given these labels.
     """
     has_only_label_column = [bool(study.labels) and study.metrics == (LABEL,) for study in studies]
@@ -97,8 +97,7 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
         if not has_only_label
     )
     if (
-        sum(has_only_label_column) != 1
-        or len(studies) < 2
+        not 0 < sum(has_only_label_column) < len(studies)
         or any(study.humans for study in studies)
         or not do_others_have_metrics
     ):

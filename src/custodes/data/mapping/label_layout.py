@@ -209,6 +209,8 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared_mapping: 
         and not layout.rater
     )
     reviewer_columns = [name for name in undeclared_columns if may_have_reviewers and has_reviewers(frame[name])]
+    # A file of human labels by one reviewer names this reviewer in each row.
+    names_of_one_reviewer = [name for name in reviewer_columns if not layout.metrics and frame[name].n_unique() == 1]
     judge_version_columns = [
         name for name in undeclared_columns if layout.metrics and not layout.rater and names_judge_version(name)
     ]
@@ -253,7 +255,9 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared_mapping: 
             key_columns
             for must_have_one_cluster in (True, False)
             for key_columns in product(
-                ["", *reviewer_columns, *judge_version_columns], repeat_columns, likely_item_columns
+                [*names_of_one_reviewer, "", *reviewer_columns, *judge_version_columns],
+                repeat_columns,
+                likely_item_columns,
             )
             if identify_rows(*key_columns) and (not must_have_one_cluster or has_one_cluster(key_columns[-1]))
         ),
