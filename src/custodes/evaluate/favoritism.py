@@ -489,11 +489,10 @@ def _mean_abs_favi(aspect_counts: AspectCounts, abs_favi: Floats, resamples: int
         resamples, rng, size_per_resample=cluster_cells.n_pairs
     ):
         for metric_index, (compute_difference_sums, compute_error_counts) in enumerate(sum_functions):
-            difference_sums, n_errors = (
-                compute_sums(cluster_weights).astype(np.float64)
-                for compute_sums in (compute_difference_sums, compute_error_counts)
+            difference_sums, n_errors = compute_difference_sums(cluster_weights), compute_error_counts(cluster_weights)
+            has_error = n_errors > 0
+            resampled_abs_favi = np.divide(
+                np.abs(difference_sums), n_errors, where=has_error, out=np.zeros_like(difference_sums)
             )
-            mean_abs_favi[resample_slice, metric_index] = mean_of_defined(
-                ratio(np.abs(difference_sums), n_errors), axis=0
-            )
+            mean_abs_favi[resample_slice, metric_index] = ratio(resampled_abs_favi.sum(axis=0), has_error.sum(axis=0))
     return mean_abs_favi

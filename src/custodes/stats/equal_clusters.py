@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import EXACT_SINGLE, Floats, Ints, Signs, chunks
+from custodes.stats.arrays import EXACT_SINGLE, Floats, Ints, Signs, chunks, table_sums
 
 _MOST_ROWS = 64  # a cluster with more rows is a separate group
-_DENSE = 8  # a matrix is multiplied as a dense matrix if more than 1 / 8 of the entries are nonzero
+_DENSE = 8  # a matrix is multiplied as a dense matrix if there are more values than 1 / 8 of the entries
 
 
 def group_clusters(
@@ -115,17 +115,18 @@ def sums_of(
     """
     from scipy.sparse import csr_array
 
-    sparse_value_matrix = csr_array(
-        (values.astype(np.float64), (cell_of_value, group_of_value)), shape=(n_cells, n_groups)
+    is_sparse = _DENSE * len(values) < n_cells * n_groups
+    value_matrix: Any = (
+        csr_array((values.astype(np.float64), (cell_of_value, group_of_value)), shape=(n_cells, n_groups))
+        if is_sparse
+        else table_sums(cell_of_value, group_of_value, shape=(n_cells, n_groups), weights=values)
     )
-    is_sparse = _DENSE * sparse_value_matrix.nnz < n_cells * n_groups
-    value_matrix = sparse_value_matrix if is_sparse else sparse_value_matrix.toarray()
     largest_value = np.abs(values).max(initial=0.0)
     may_be_exact = not is_sparse and bool((values % 1 == 0).all())
 
     def sum_cells(group_weights: Floats) -> NDArray[Any]:
         if may_be_exact and largest_value * len(values) * group_weights.max(initial=0.0) < EXACT_SINGLE:
-            return (value_matrix.astype(np.float32) @ group_weights.astype(np.float32)).astype(np.float64)
+            return np.asarray(value_matrix.astype(np.float32) @ group_weights.astype(np.float32), dtype=np.float64)
         return np.asarray(value_matrix @ group_weights)
 
     return sum_cells

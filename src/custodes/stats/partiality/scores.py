@@ -71,21 +71,25 @@ class Instruments(NamedTuple):
     rating errors of the annotator and of the remaining annotators are independent, so that noise does not bias products
     of the powers.
 
-    - `rating`, `others` (k, items, systems): powers 1 to k of an annotator's rating and of the remaining annotators'
-      mean. The powers are averaged over annotators and then replaced by the residuals of a two-way fit (item + system).
-    - `product` (k, k, items, systems): average of the products minus product of the averages.
-    - `mask` (items, systems): outputs rated at least twice.
+    - `mask` (items, systems): outputs rated at least twice, and its `laplacian_inverse` (systems, systems).
+    - `rating` (k, items, systems): powers 1 to k of an annotator's rating, averaged over annotators and then replaced
+      by the residuals of a two-way fit (item + system).
+    - `rating_products` (k, k): sums of the products of two powers in `rating`.
+    - `term_moments` (k, k, units): sums of the products of the powers of an annotator's rating and the powers of the
+      remaining annotators' mean.
     """
 
     mask: Bools
+    laplacian_inverse: Floats
     rating: Floats
-    others: Floats
-    product: Floats
+    rating_products: Floats
+    term_moments: Floats
 
 
 class HumanSide(NamedTuple):
     """Human ratings on the outputs of a mask (items, systems), in the form that `Placement` needs.
 
+    - `laplacian_inverse` (systems, systems): see `_laplacian_inverse`.
     - `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means.
     - `influence` (units, systems): contribution of each unit to the errors of the system effects of human means.
     - `powers_influence` (powers, units, systems): contribution of each unit to the errors of the system effects of
@@ -95,6 +99,7 @@ class HumanSide(NamedTuple):
     """
 
     mask: Bools
+    laplacian_inverse: Floats
     quantiles: Floats
     influence: Floats
     powers_influence: Floats
@@ -120,10 +125,11 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     )
     system_fit = two_way(mean_ratings, output_mask)
     influence_by_unit = sum_by_unit(system_fit.influence, units)
-    quality_power_fit, instruments = _instruments(adjusted_ratings, has_rating, output_mask)
+    quality_power_fit, instruments = _instruments(adjusted_ratings, has_rating, output_mask, units)
     taste_covariance = np.diag(_taste_variances(adjusted_ratings, has_rating, output_mask))
     return HumanSide(
         mask=output_mask,
+        laplacian_inverse=_laplacian_inverse(output_mask),
         quantiles=_smoothed_quantiles(mean_ratings[output_mask]),
         influence=influence_by_unit,
         powers_influence=np.stack(
@@ -170,14 +176,14 @@ def _bound_bend(annotator_ratings: Floats, has_rating: Bools, adjusted_ratings: 
     return 0.5 * bend_of(latent_positions, adjusted_ratings.sum(axis=(0, 1)) / np.maximum(n_ratings, 1))
 
 
-def two_way(values: Floats, output_mask: Bools) -> Effects:
+def two_way(values: Floats, output_mask: Bools, laplacian_inverse: Floats | None = None) -> Effects:
     """Return the least-squares fit of item + system to values (..., items, systems), which are 0 outside the mask.
 
-    The system effects sum to 0.
+    The system effects sum to 0. For many fits with one mask, give its `_laplacian_inverse`.
     """
     n_outputs_of_item = np.maximum(output_mask.sum(axis=1, keepdims=True), 1)
     centred_values = np.where(output_mask, values - values.sum(axis=-1, keepdims=True) / n_outputs_of_item, 0.0)
-    laplacian_inverse = _laplacian_inverse(output_mask)
+    laplacian_inverse = _laplacian_inverse(output_mask) if laplacian_inverse is None else laplacian_inverse
     system_effects = centred_values.sum(axis=-2) @ laplacian_inverse
     effect_means = (system_effects[..., None, :] * output_mask).sum(axis=-1, keepdims=True) / n_outputs_of_item
     residuals = np.where(output_mask, centred_values - system_effects[..., None, :] + effect_means, 0.0)
@@ -260,7 +266,9 @@ def annotator_levels(annotator_ratings: Floats) -> AnnotatorLevels:
     return AnnotatorLevels(two_way_fit.effects, error_variance * laplacian_inverse)
 
 
-def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tuple[Effects, Instruments | None]:
+def _instruments(
+    ratings: Floats, has_rating: Bools, output_mask: Bools, units: Ints
+) -> tuple[Effects, Instruments | None]:
     """Return the two-way fit of squared and cubed quality, and the instruments, given ratings.
 
     `ratings` and `has_rating` have shape (annotators, items, systems). The instruments are None if no output was rated
@@ -289,14 +297,24 @@ def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tupl
     quality_power_fit = two_way(mean_other_powers[1:], output_mask)
     if not is_repeated_output.any():
         return quality_power_fit, None
+    # average of the products minus product of the averages
     power_products = (power_products - mean_rating_powers[:, np.newaxis] * mean_other_powers) * _residual_share(
         is_repeated_output
     )
+    rating_residuals, other_residuals = (
+        two_way(mean_powers * is_repeated_output, is_repeated_output).residuals
+        for mean_powers in (mean_rating_powers, mean_other_powers)
+    )
     return quality_power_fit, Instruments(
         mask=is_repeated_output,
-        rating=two_way(mean_rating_powers * is_repeated_output, is_repeated_output).residuals,
-        others=two_way(mean_other_powers * is_repeated_output, is_repeated_output).residuals,
-        product=power_products,
+        laplacian_inverse=_laplacian_inverse(is_repeated_output),
+        rating=rating_residuals,
+        rating_products=np.einsum("ais,bis->ab", rating_residuals, rating_residuals),
+        term_moments=unit_sums(
+            np.einsum("ais,bis->abi", rating_residuals, other_residuals) + power_products.sum(axis=3),
+            units=units,
+            n_units=int(units.max()) + 1,
+        ),
     )
 
 
@@ -380,7 +398,7 @@ class ScoredPeople:
         rank_mapped_scores[output_mask] = np.interp(
             (mid_ranks(metric_scores[output_mask]) - 0.5) / max(1, output_mask.sum()), *human_summary.quantiles
         )
-        metric_fit = two_way(rank_mapped_scores, output_mask)
+        metric_fit = two_way(rank_mapped_scores, output_mask, human_summary.laplacian_inverse)
         link_coefficients, powers_covariance = _link_coefficients(
             human_summary.instruments, rank_mapped_scores, self._units
         )
@@ -437,18 +455,13 @@ def _link_coefficients(instruments: Instruments | None, scores: Floats, units: I
     prior_variances = np.array([_SLOPE, *POWERS]) ** 2
     if instruments is None:
         return np.zeros(len(POWERS)), np.diag(prior_variances[1:])
-    output_mask, rating_powers, other_powers, power_products = instruments
-    score_residuals = two_way(np.where(output_mask, scores, 0.0), output_mask).residuals
-    score_moments = np.einsum("ais,is->ai", rating_powers, score_residuals)
-    term_moments = np.einsum("ais,bis->abi", rating_powers, other_powers) + power_products.sum(axis=3)
-    score_moments, term_moments = (
-        unit_sums(item_moments, units=units, n_units=int(units.max()) + 1)
-        for item_moments in (score_moments, term_moments)
+    output_mask, laplacian_inverse, rating_powers, rating_products, term_moments = instruments
+    score_residuals = two_way(np.where(output_mask, scores, 0.0), output_mask, laplacian_inverse).residuals
+    score_moments = unit_sums(
+        np.einsum("ais,is->ai", rating_powers, score_residuals), units=units, n_units=term_moments.shape[-1]
     )
     score_moment_sums, term_moment_sums = score_moments.sum(axis=-1), term_moments.sum(axis=-1)
-    moment_covariance = np.einsum("ais,bis->ab", rating_powers, rating_powers) * float(
-        (score_residuals[output_mask] ** 2).mean()
-    )
+    moment_covariance = rating_products * float((score_residuals[output_mask] ** 2).mean())
     coefficients, posterior_covariance = np.zeros(len(prior_variances)), np.diag(prior_variances)
     for _ in range(2):
         moment_sds = np.sqrt(np.maximum(moment_covariance.diagonal(), _TINY))
