@@ -13,6 +13,7 @@ def test_fits_equal_those_of_copied_rows(missing: float, predicts_ranks: bool) -
     groups = np.repeat(np.arange(12), 5)
     x = rng.random((60, 4))  # no score is three standard deviations from the mean, so none is clipped
     y = np.round(x @ [1.0, 2.0, 0.0, -1.0] + rng.normal(size=60), 1)
+    x[:, 2] = 0.1 + (groups % 5 == 0)  # constant without the first inner fold of the data
     x[:, 3] = 0.7  # constant
     x[groups < 6, 1] += 1e-3  # differs between groups
     x[rng.random(x.shape) < missing] = np.nan

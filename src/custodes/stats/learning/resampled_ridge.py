@@ -8,7 +8,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import inner_folds
-from custodes.stats.learning.ridge import Linear, fit_products, fold_products, scaling
+from custodes.stats.learning.ridge import Linear, fit_products, fold_products
 from custodes.stats.ranks import mid_ranks
 
 
@@ -49,10 +49,9 @@ def resampled_ridge(
     columns, n_columns = np.arange(x.shape[1]), x.shape[1]
     for group_weights in weights:
         rows = np.repeat(np.arange(len(y)), group_weights[group_of_row])
-        sampled_x, ratings = x[rows], y[rows]
+        ratings = y[rows]
         targets = np.stack([mid_ranks(ratings) / len(rows) if predicts_ranks else ratings, ratings])
-        low, high, *_ = scaling(sampled_x)
-        products = fold_products(sampled_x, targets, inner_folds(group_of_row[rows]), (low, high))
+        products = fold_products(x[rows], targets, inner_folds(group_of_row[rows]), has_common_limits=True)
         linear = fit_products(products, columns, n_columns)
         covariance = float(linear.weights @ products.training[0, :n_columns, n_columns + 1])
         variance = float(linear.weights @ products.training[0, :n_columns, :n_columns] @ linear.weights)

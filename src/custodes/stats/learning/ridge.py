@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +84,7 @@ class Products(NamedTuple):
     held_out: Floats
 
 
-def fold_products(x: Floats, y: Floats, fold: Ints, limits: tuple[Floats, Floats] | None = None) -> Products:
+def fold_products(x: Floats, y: Floats, fold: Ints, *, has_common_limits: bool = False) -> Products:
     """Products in all rows, and in the training part of each fold.
 
     Parameters
@@ -94,8 +93,9 @@ def fold_products(x: Floats, y: Floats, fold: Ints, limits: tuple[Floats, Floats
         Values (rows, p), NaN = missing. Targets (rows,) or (targets, rows).
     fold
         Fold of each row (rows,), -1 for rows that are not used.
-    limits
-        Limits at which the columns are clipped in all parts, (p,) each. By default, each part has its own limits.
+    has_common_limits
+        Whether the columns are clipped at the limits of all rows in every part. By default, each part has its own
+        limits.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints, limits: tuple[Floats, Floats
     sorted_rows = used_rows[np.argsort(fold[used_rows], kind="stable")]
     fold_sizes = np.unique(fold[used_rows], return_counts=True)[1]
     fold_starts = np.cumsum(fold_sizes) - fold_sizes
-    n_folds, n_rows = len(fold_starts), len(sorted_rows)
+    fold_rows, n_folds = list(map(slice, fold_starts.tolist(), np.cumsum(fold_sizes).tolist())), len(fold_starts)
     # In the first part, no fold is held out; (parts, folds)
     is_training_fold = 1.0 - np.eye(n_folds + 1 if n_folds > 1 else 1, n_folds, -1)
     # The rows are on the last axis, along which NumPy is fastest. All parts share one array of deviations, because new
@@ -137,29 +137,29 @@ def fold_products(x: Floats, y: Floats, fold: Ints, limits: tuple[Floats, Floats
     half_widths = LIMIT * _standard_deviations(square_sums, n_present, means)
     half_widths[:, n_columns:] = np.inf  # targets are not clipped
     lower_limits, upper_limits = means - half_widths, means + half_widths
-    if limits is not None:
-        lower_limits[:, :n_columns], upper_limits[:, :n_columns] = limits
-    training_products, held_out_products = np.empty((2, *means.shape, means.shape[1]))
-    for part_index, (held_out_start, held_out_stop) in enumerate(
-        [(0, 0), *pairwise([*fold_starts.tolist(), n_rows])][: len(means)]
-    ):
+    if has_common_limits:
+        lower_limits[:], upper_limits[:] = lower_limits[0], upper_limits[0]
+    training_products, held_out_products = products = np.empty((2, *means.shape, means.shape[1]))
+    # With common limits, the products of each fold are computed once, as deviations from the means of all rows.
+    for part_index in range(1 if has_common_limits else len(means)):
         np.fmax(column_values, lower_limits[part_index, :, np.newaxis], out=deviations)
         np.fmin(deviations, upper_limits[part_index, :, np.newaxis], out=deviations)
-        before, held_out, after = (
-            slice(held_out_start),
-            slice(held_out_start, held_out_stop),
-            slice(held_out_stop, None),
-        )
-        training_sums = sum(np.vecdot(deviations[:, rows], is_present[:, rows]) for rows in (before, after))
-        means[part_index] = training_sums / mean_divisors[part_index]
+        held_out = fold_rows[part_index - 1] if part_index else slice(0, 0)
+        row_slices = fold_rows if has_common_limits else [slice(held_out.start), slice(held_out.stop, None)]
+        training_sums = [np.vecdot(deviations[:, rows], is_present[:, rows]) for rows in row_slices]
+        means[part_index] = sum(training_sums) / mean_divisors[part_index]
         deviations -= means[part_index, :, np.newaxis]
         deviations *= is_present
-        training_products[part_index], held_out_products[part_index] = (
-            sum(deviations[:, rows] @ deviations[:, rows].T for rows in row_slices)
-            for row_slices in ((before, after), (held_out,))
-        )
+        if has_common_limits:
+            means[1:] = (is_training_fold @ training_sums / mean_divisors)[1:]
+            products[:] = _part_products(deviations, is_present, fold_rows, is_training_fold, means - means[0])
+        else:
+            training_products[part_index], held_out_products[part_index] = (
+                sum(deviations[:, rows] @ deviations[:, rows].T for rows in slices)
+                for slices in (row_slices, [held_out])
+            )
     standard_deviations = _standard_deviations(np.diagonal(training_products, axis1=1, axis2=2), n_present, means)
-    scales = np.where(standard_deviations > 0, standard_deviations, np.nan)
+    scales = np.where((standard_deviations > 0) & (half_widths > 0), standard_deviations, np.nan)
     scaling_fields = np.where(
         n_present[:, np.newaxis] > 0, np.stack([lower_limits, upper_limits, means, scales], axis=1), np.nan
     )
@@ -174,9 +174,26 @@ def fold_products(x: Floats, y: Floats, fold: Ints, limits: tuple[Floats, Floats
     )
 
 
+def _part_products(
+    deviations: Floats, is_present: Floats, fold_rows: list[slice], is_training_fold: Floats, shifts: Floats
+) -> Floats:
+    """Sums of products over the training rows and over the held-out rows of all parts, (2, parts, columns, columns).
+
+    `deviations` (columns, rows) are 0 where `is_present` (columns, rows) is 0, and `shifts` (parts, columns) are the
+    means of the parts. One row of `is_present` is enough if no value is missing.
+    """
+    n_columns, masks = len(deviations), is_present[:1] if is_present.all() else is_present
+    deviations_and_masks = np.concatenate([deviations, masks])
+    products_of_folds = [deviations_and_masks[:, rows] @ deviations_and_masks[:, rows].T for rows in fold_rows]
+    sums = np.tensordot(np.stack([is_training_fold, 1.0 - is_training_fold]), products_of_folds, 1)
+    shifted_sums = sums[..., :n_columns, n_columns:] * shifts[:, np.newaxis]
+    shift_products = sums[..., n_columns:, n_columns:] * shifts[:, :, np.newaxis] * shifts[:, np.newaxis]
+    return np.asarray(sums[..., :n_columns, :n_columns] - shifted_sums - shifted_sums.mT + shift_products)
+
+
 def _standard_deviations(square_sums: Floats, n_present: Floats, means: Floats) -> Floats:
     """Standard deviations (parts, columns) from sums of squared deviations; 0 if within rounding error."""
-    standard_deviations = np.sqrt(ratio(square_sums, n_present))
+    standard_deviations = np.sqrt(ratio(np.maximum(square_sums, 0.0), n_present))
     return np.where(standard_deviations > CONSTANT * np.abs(means), standard_deviations, 0.0)
 
 
