@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.label_layout import LabelLayout, add_key_columns
+from custodes.data.mapping.label_layout import LabelLayout, add_key_columns, has_reviewers
 
 N = 12
 BASE = {"human": ["pass", "fail"] * 6, "judge": ["pass"] * N}
@@ -153,3 +153,9 @@ def test_a_layout_is_a_mapping(layout: LabelLayout, roles: dict[str, str], patte
     assert layout.assigned_columns == {
         *roles.values(), *layout.human, *layout.metrics
     } - {layout.cluster, *layout.systems}  # fmt: skip
+
+
+def test_only_names_of_persons_are_reviewers() -> None:
+    assert has_reviewers(pl.Series("reviewer", ["Ana", "gpt-4"]))
+    assert not has_reviewers(pl.Series("reviewer", ["gpt-4", None]))
+    assert not has_reviewers(pl.Series("rater", [[], ["Ana"]]))  # a cast of empty lists to text would fail

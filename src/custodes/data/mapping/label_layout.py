@@ -282,8 +282,10 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared_mapping: 
 
 
 def has_reviewers(column: pl.Series) -> bool:
-    """Whether the name of a column denotes a person, and not all cells are names of models."""
-    return looks_like_person(column.name) and not all(map(is_model_name, column.drop_nulls().unique().cast(pl.String)))
+    """Whether the name of a column denotes a person, and not all cells are names of models; false for nested cells."""
+    if column.dtype.is_nested() or not looks_like_person(column.name):
+        return False
+    return not all(map(is_model_name, column.drop_nulls().unique().cast(pl.String)))
 
 
 def names_judge_version(column_name: str) -> bool:
