@@ -36,6 +36,11 @@ def test_a_row_has_its_estimate_interval_and_letters() -> None:
     ]
 
 
+def test_an_estimate_near_0_has_the_decimals_of_its_interval() -> None:
+    near_0 = pl.DataFrame({"metric": ["m"], "group": [None], "tau": [-0.0036], "tau_low": [-0.1], "tau_high": [0.09]})
+    assert r"m & .00 {\scriptsize[$-$.10, .09]} \\" in compact_latex(TABLE, near_0, "metrics")
+
+
 @pytest.mark.parametrize("letters", [("a", "ab", "b"), ("a", "a", "a"), ("1a", "1b", "2a"), ("a", None, None), ("a",)])
 def test_bold_needs_a_significant_difference_from_all_others(letters: tuple[str | None, ...]) -> None:
     assert r"\textbf" not in compact_latex(TABLE, rows(*letters), "metrics")

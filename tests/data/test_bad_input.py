@@ -32,6 +32,12 @@ READERS = "Map your columns, as in --column item=NAME --column system=NAME"
         ),
         (
             "s.csv",
+            b"img1,cap7,2,2\nimg1,cap9,3,4\n",
+            ": two columns are called '2'; rename or remove one of these columns; if the first row is data, add a row "
+            "of column names",
+        ),
+        (
+            "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,A,ann,4,5\n",
             ": row 2 has 5 cells, but the header has 4; put a cell that holds ',' in quotes, and write each "
             "quote inside the cell twice",

@@ -176,7 +176,7 @@ def test_categories_have_no_better_system() -> None:
             cu.CustodesError,
             match=exactly(
                 "table: the labels (bug, praise, refund) have no order, so they do not say which output is "
-                "better; use rates, which compares the rate of each label"
+                "better; use rates, which compares the rate of each label, write ordered labels as numbers"
             ),
         ):
             question(frame)

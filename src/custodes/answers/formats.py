@@ -17,7 +17,7 @@ import polars as pl
 
 from custodes.answers.tables import Column, Table, View
 from custodes.answers.views import digits_of_column, split_by_aspect, title_with_aspect
-from custodes.answers.wording import UNDEFINED, letter_ranges, number, p_value
+from custodes.answers.wording import UNDEFINED, estimate_text, letter_ranges, p_value
 from custodes.control_characters import escape_controls
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
@@ -256,8 +256,8 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
         if row_index in best_row_indices:
             label_texts[-1] = rf"\textbf{{{label_texts[-1]}}}"
             estimate_and_interval_texts[:1] = [
-                (rf"\textbf{{{estimate_text}}}", interval_text)
-                for estimate_text, interval_text in estimate_and_interval_texts[:1]
+                (rf"\textbf{{{value_text}}}", interval_text)
+                for value_text, interval_text in estimate_and_interval_texts[:1]
             ]
         if has_letters and table_row[LETTERS]:
             label_texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(table_row[LETTERS]))}}}"
@@ -265,7 +265,7 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
             _latex_row(
                 [
                     *label_texts,
-                    *(estimate_text + interval_text for estimate_text, interval_text in estimate_and_interval_texts),
+                    *(value_text + interval_text for value_text, interval_text in estimate_and_interval_texts),
                 ]
             )
         )
@@ -319,15 +319,9 @@ def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, st
         return tex(UNDEFINED), ""
     if column.kind == "p":
         return tex(p_value(estimate)), ""
-    lower_bound, upper_bound = column.bounds(row)
-    estimate_text, *bound_texts = (
-        tex(re.sub(r"^(−?)0\.", r"\1.", number(estimate_or_bound, digits=digits)))
-        for estimate_or_bound in (estimate, lower_bound, upper_bound)
-    )
-    return (
-        estimate_text,
-        "" if lower_bound is None or upper_bound is None else rf" {{\scriptsize[{bound_texts[0]}, {bound_texts[1]}]}}",
-    )
+    value_and_interval = re.sub(r"(?<!\d)0\.", ".", estimate_text(estimate, *column.bounds(row), digits=digits))
+    value_text, bracket, interval_text = value_and_interval.partition("[")
+    return tex(value_text.strip()), rf" {{\scriptsize[{tex(interval_text)}}}" if bracket else ""
 
 
 def _significantly_best(table_rows: pl.DataFrame, label_column_names: Sequence[str]) -> Iterator[int]:

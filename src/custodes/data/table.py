@@ -434,7 +434,10 @@ def strip_column_names(column_names: Iterable[str], *, where: str) -> list[str]:
             for name_index, column_name in enumerate(stripped_names)
             if column_name in stripped_names[:name_index]
         )
-        raise InputError(f"{where}: two columns are called {duplicate_name!r}; rename or remove one of these columns")
+        header_advice = "; if the first row is data, add a row of column names" if duplicate_name.isdigit() else ""
+        raise InputError(
+            f"{where}: two columns are called {duplicate_name!r}; rename or remove one of these columns{header_advice}"
+        )
     return stripped_names
 
 

@@ -38,7 +38,8 @@ def check_ordered(study: Study, aspect: str) -> None:
         aspect_advice = ", or select other aspects with aspect=NAME" if len(study.aspects) > 1 else ""
         raise NotComparableError(
             f"{study.name}: the labels{label_of(aspect)} ({join_labels(label_names, limit=3)}) have no order, so "
-            f"they do not say which output is better; use rates, which compares the rate of each label{aspect_advice}"
+            f"they do not say which output is better; use rates, which compares the rate of each label, write ordered "
+            f"labels as numbers{aspect_advice}"
         )
 
 

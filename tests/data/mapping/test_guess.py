@@ -215,6 +215,15 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
         {},
         r"; try --column rater=reviewer --columns human:score --columns 'metric:\{rater:bleu\}' ",
     ),
+    (
+        pl.DataFrame(
+            {"item": list("1122"), "system": list("XYXY"), "reviewer": ["ann"] * 4, "bleu": [0.5, 0.25, 0.75, 0.5]}
+            | {"fluency": [1, 2, 3, 3], "relevance": [2, 2, 4, 3]}
+        ),
+        {},
+        r"; try --column rater=reviewer --columns 'human:\{aspect:fluency,relevance\}' --columns "
+        r"'metric:\{rater:bleu\}' ",
+    ),
     # texts beside scores are no scores
     (
         pl.DataFrame({"item": list("1122"), **ONE_PERSON, "date": "2024-01-01", "remark": ["It is so.", "Oh."] * 2}),

@@ -249,21 +249,28 @@ def _long_layouts(
     usual_columns = [
         name for name in candidates_of_role["score"] if len(aspect_columns) < 2 or name not in aspect_columns
     ] or (score_columns if len(score_columns) == 1 and not aspect_columns else [])
+    # if raters are persons, each row repeats the metric scores of its output
+    has_metric_scores = looks_like_person(column_of_role["rater"]) and "kind" not in column_of_role
     for score_column in [name for name in usual_columns if name not in column_of_role.values()][:2]:
         metric_columns = [name for name in score_columns if name != score_column and SCORERS & name_stems(name)]
-        if metric_columns and looks_like_person(column_of_role["rater"]) and "kind" not in column_of_role:
-            # each row repeats the metric scores of its output
-            metric_pattern = f"metric:{{rater:{','.join(map(escape_braces, metric_columns))}}}"
-            yield column_of_role, [f"human:{escape_braces(score_column)}", metric_pattern]
+        if metric_columns and has_metric_scores:
+            yield column_of_role, [f"human:{escape_braces(score_column)}", _metric_pattern(metric_columns)]
         yield {**column_of_role, "score": score_column}, ()
     rating_columns = [name for name in score_columns if {*split_name(name)} & (ASPECTS | GENERIC)] or score_columns
     other_columns = [name for name in frame.columns if is_number(frame[name]) and name not in column_of_role.values()]
     if not all(GENERIC.issuperset(split_name(name)) for name in rating_columns):
         aspect_pattern = f"{{aspect:{','.join(map(escape_braces, rating_columns))}}}"
+        metric_columns = [name for name in score_columns if name not in rating_columns and SCORERS & name_stems(name)]
+        if metric_columns and has_metric_scores:
+            yield column_of_role, [f"human:{aspect_pattern}", _metric_pattern(metric_columns)]
         yield (
             {role: name for role, name in column_of_role.items() if role not in ("aspect", "kind")},
             ["{aspect}" if {*other_columns} == {*rating_columns} else aspect_pattern],
         )
+
+
+def _metric_pattern(metric_columns: Sequence[str]) -> str:
+    return f"metric:{{rater:{','.join(map(escape_braces, metric_columns))}}}"
 
 
 def _wide_layouts(
