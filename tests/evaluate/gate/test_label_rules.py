@@ -78,7 +78,7 @@ def test_two_judges_are_compared_on_the_same_outputs() -> None:
     assert rule["outcome"] == "holds"
     (swapped,) = rows(data, metric="judge_old", not_worse_than="judge_new", margin=0.0)
     assert swapped["value"] == pytest.approx(-rule["value"])
-    assert swapped["value_low"] == pytest.approx(-rule["value_high"])
+    assert swapped["value_low"] == pytest.approx(-rule["value_high"], abs=0.01)
     with pytest.raises(
         OptionError,
         match=exactly(
@@ -272,13 +272,26 @@ def test_the_interval_of_a_difference_is_that_of_paired_labels() -> None:
     right = np.stack([part[name] == part["expert"] for name in ("judge_new", "judge_old")]).astype(float)
     low, high = stats.ttest_rel(*right).confidence_interval(0.95)
     assert rule["value"] == pytest.approx(right.mean(axis=1) @ [1, -1])
-    assert (rule["value_low"], rule["value_high"]) == (pytest.approx(low, abs=2e-4), pytest.approx(high, abs=2e-4))
+    assert (rule["value_low"], rule["value_high"]) == (pytest.approx(low, abs=2e-3), pytest.approx(high, abs=2e-3))
     groups = data.with_columns(cluster=pl.col("id") // 4)  # larger clusters, fewer of them
     (rule,) = rows(groups, metric="judge_new", not_worse_than="judge_old", margin=0.3, statistic="accuracy")
     sums = (right[0] - right[1] - (right[0] - right[1]).mean()).reshape(-1, 4).sum(axis=1)
     error = np.sqrt((sums**2).sum() * 375 / 374) / 1500
     half = stats.t.ppf(0.975, 374) * error
-    assert (rule["value_high"] - rule["value_low"]) / 2 == pytest.approx(half, abs=4e-4)
+    assert (rule["value_high"] - rule["value_low"]) / 2 == pytest.approx(half, rel=0.03)
+
+
+@pytest.mark.parametrize(("statistic", "margin"), [("accuracy", 0.02), ("balanced_accuracy", 0.02), ("kappa", 0.04)])
+@pytest.mark.parametrize(("n", "outcome"), [(200, "inconclusive"), (2000, "holds")])
+def test_one_error_among_few_outputs_does_not_show_that_a_judge_is_not_worse(
+    statistic: str, margin: float, n: int, outcome: str
+) -> None:
+    """A judge that errs with a probability of .02 makes at most one error in 200 outputs with a probability of .09."""
+    expert = np.where(np.arange(n) % 2, "pass", "fail")
+    judge = np.append("pass", expert[1:])
+    data = pl.DataFrame({"id": np.arange(n), "judge_new": judge, "judge_old": expert, "expert": expert})
+    (rule,) = rows(data, metric="judge_new", not_worse_than="judge_old", margin=margin, statistic=statistic)
+    assert rule["outcome"] == outcome
 
 
 def test_a_difference_without_common_labels_or_without_an_interval_has_a_reason() -> None:
@@ -308,7 +321,7 @@ def test_a_difference_without_common_labels_or_without_an_interval_has_a_reason(
         assert (rule["n"], rule["outcome"]) == (60, "inconclusive")
 
 
-def test_tests_have_the_scores_and_the_precision_of_counts_draws_or_errors() -> None:
+def test_tests_have_the_scores_and_the_precision_of_counts_or_draws() -> None:
     rule = requirement("tpr>=0.8", [])
     counted = LabelTest(rule=rule, statistic="tpr", n=200, counts=(177.0, 200.0), values=np.full(9, 0.885))
     expected = stats.norm.isf(stats.binom.sf(176, 200, 0.8))
@@ -316,25 +329,13 @@ def test_tests_have_the_scores_and_the_precision_of_counts_draws_or_errors() -> 
     assert counted.precision()[:] == (0.8, 200.0, 0.0, True)
     assert not replace(counted, counts=(177.5, 200.0)).precision().whole
     influence, unit = np.array([0.1, -0.2, 0.4, 0.1]), np.array([0, 0, 1, 2])
-    error = LabelTest(
-        rule=rule,
-        statistic="tpr",
-        n=4,
-        values=np.array([0.85]),
-        error=0.02,
-        clusters=12,
-        influence=influence,
-        unit=unit,
-    )
-    assert error.precision() == (0.8, 0.0, pytest.approx(np.sqrt(0.1**2 + 0.4**2 + 0.1**2)), False)
-    assert error.score == pytest.approx(stats.norm.isf(stats.t.sf(2.5, 11)))
-    assert error.p_value == pytest.approx(2 * stats.t.sf(2.5, 11))
-    assert error.interval(0.9) == pytest.approx((0.85, *stats.t.interval(0.9, 11, 0.85, 0.02)))
-    assert error.has_interval
-    assert not replace(error, error=0.0).has_interval
-    assert not replace(error, values=np.full(3, np.nan)).has_interval
-    assert error.bounds == (0, 1)
-    assert replace(error, rule=replace(rule, against="old")).bounds == (-1, 1)
+    drawn = LabelTest(rule=rule, statistic="tpr", n=4, values=np.array([0.8, 0.7, 0.9]), influence=influence, unit=unit)
+    assert drawn.precision() == (0.8, 0.0, pytest.approx(np.sqrt(0.1**2 + 0.4**2 + 0.1**2)), False)
+    assert drawn.has_interval
+    assert not replace(drawn, values=np.full(1, 0.8)).has_interval
+    assert not replace(drawn, values=np.full(3, np.nan)).has_interval
+    assert drawn.bounds == (0, 1)
+    assert replace(drawn, rule=replace(rule, against="old")).bounds == (-1, 1)
     draws = np.append(0.5, np.random.default_rng(0).beta(8, 8, 4000))
     from_draws = LabelTest(rule=requirement("corrected_rate>=0.3"), statistic="corrected_rate", n=9, values=draws)
     logits = np.log(draws[1:] / (1 - draws[1:]))
@@ -404,24 +405,26 @@ def test_tests_of_proportions_have_their_counts_and_the_influence_of_each_output
     assert set(clustered.units) == {min(str(k), str(k + 1)) for k in range(0, 200, 2)}
 
 
-def test_the_error_of_a_difference_is_by_clusters() -> None:
+def test_the_influences_on_a_difference_are_of_outputs_with_labels_of_both_judges() -> None:
     data = labels(30, n_labelled=20).with_columns(cluster=pl.col("id") // 2)
     rule = not_worse("accuracy")
     (test,) = rule_tests(data.drop("cluster"), rule).tests
     part = data.drop_nulls()
     right = [(part[name] == part["expert"]).to_numpy().astype(float) for name in ("judge_new", "judge_old")]
-    deviation = right[0] - right[1] - (right[0] - right[1]).mean()
-    assert (test.clusters, test.n) == (20, 20)
-    assert test.values.tolist() == [pytest.approx((right[0] - right[1]).mean())]
-    assert test.error == pytest.approx(np.sqrt((deviation**2).sum() * 20 / 19) / 20, rel=0.04)
-    np.testing.assert_allclose(test.influence, deviation / 20, rtol=0.1, atol=0.002)
+    difference = right[0] - right[1]
+    assert (len(set(test.unit)), test.n) == (20, 20)
+    assert test.values[0] == pytest.approx(difference.mean())
+    # The counts of Agresti and Min: 4 pseudo-outputs, of which a quarter is an error of one judge alone.
+    assert test.values[1:].mean() == pytest.approx(difference.sum() / 24, abs=3e-3)
+    assert test.values[1:].var() == pytest.approx(
+        ((difference**2).sum() + 2 - difference.sum() ** 2 / 24) / 24 / 25, rel=0.05
+    )
+    np.testing.assert_allclose(test.influence, (difference - difference.mean()) / 20, rtol=0.1, atol=0.002)
     (clustered,) = rule_tests(data, rule).tests
-    sums = deviation.reshape(10, 2).sum(axis=1)
-    assert clustered.clusters == 10
-    assert clustered.error == pytest.approx(np.sqrt((sums**2).sum() * 10 / 9) / 20, rel=0.04)
+    assert len(set(clustered.unit)) == 10
     # Outputs with labels of one judge only are left out.
     gap = data.drop("cluster").with_columns(judge_old=pl.when(pl.col("id") > 1).then("judge_old"))
-    assert (rule_tests(gap, rule).tests[0].clusters, rule_tests(gap, rule).tests[0].n) == (18, 18)
+    assert (len(set(rule_tests(gap, rule).tests[0].unit)), rule_tests(gap, rule).tests[0].n) == (18, 18)
     (missing,) = rule_tests(data.drop("judge_old"), rule).tests
     assert (missing.reason, missing.n) == ("there are no labels by judge_old", 0)
     (standard,) = rule_tests(data, not_worse()).tests
@@ -464,8 +467,8 @@ def test_intervals_and_p_values_are_adjusted_for_the_tests_that_have_an_interval
         data, metric="judge_new", not_worse_than="judge_c", margin=0.05, statistic="accuracy", confidence=0.975
     )
     for end in ("", "_low", "_high"):
-        assert joint[1][f"value{end}"] == pytest.approx(alone[0][f"value{end}"])
-    assert joint[1]["p_value"] == pytest.approx(2 * alone[0]["p_value"])  # the equal metric has no interval
+        assert joint[1][f"value{end}"] == pytest.approx(alone[0][f"value{end}"], abs=0.01)
+    assert joint[1]["p_value"] == pytest.approx(2 * alone[0]["p_value"], rel=0.3)  # the equal metric has no interval
     assert joint[1]["threshold"] == -0.05
     assert (joint[2]["p_value"], joint[2]["value_low"]) == (None, None)
     worse = rows(data, metric="judge_new", not_worse_than=others, margin=0.9, statistic="accuracy")

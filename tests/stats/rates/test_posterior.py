@@ -14,6 +14,7 @@ from custodes.stats.rates.posterior import (
     joint_estimate,
     joint_posterior,
     output_influence,
+    paired_posterior,
     rate_variance,
     two_sided_p,
 )
@@ -129,6 +130,18 @@ def test_prior_weighs_two_outputs_and_is_neutral_on_equal_labels(k: int) -> None
     np.add.at(table, (judge, gold), 1)
     posterior = joint_posterior(LabelCounts(table, table.sum(axis=1)), sampling="random", rng=rng)
     assert np.trace(posterior[1:], axis1=1, axis2=2).mean() == pytest.approx(np.trace(table) / 60, abs=0.02)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_the_prior_of_two_judges_weighs_four_outputs(k: int) -> None:
+    counts = np.zeros((k, k, k))
+    counts[1, 0, 0] = 36
+    draws = paired_posterior(counts.reshape(k * k, k), np.random.default_rng(0)).reshape(-1, k, k, k)
+    assert draws.sum(axis=(1, 2, 3)) == pytest.approx(1)
+    mean = draws.mean(axis=0)
+    assert mean[1, 0, 0] == pytest.approx((36 + (0.5 if k == 2 else 1 / (k * (k - 1)))) / 40, abs=2e-3)
+    for table in (mean.sum(axis=0), mean.sum(axis=1)):  # one judge is right in the counts, the other is wrong
+        assert np.trace(table) == pytest.approx((2 + 36 * table[0, 0].round()) / 40, abs=2e-3)
 
 
 def test_design_effect_of_equal_outputs_in_a_cluster_is_its_size() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 from typing import NamedTuple
@@ -38,10 +38,9 @@ from custodes.evaluate.rates.outputs import (
 )
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.intervals import student_quantile
-from custodes.stats.rates.posterior import Sampling, two_sided_p
+from custodes.stats.rates.posterior import Sampling, paired_posterior, two_sided_p
 from custodes.stats.rates.scores import Interval
-from custodes.stats.stopping.reused_labels import Precision, posterior_z, proportion_z, t_z
+from custodes.stats.stopping.reused_labels import Precision, posterior_z, proportion_z
 
 OF_POSITIVE_LABEL = ("tpr", "tnr", "ppv", "npv", "f1", CORRECTED_RATE)
 """Statistics that depend on which label is positive."""
@@ -68,14 +67,13 @@ rows are labels of the judge and whose columns are human labels."""
 class LabelTest:
     """Estimate of the statistic of one gate rule, computed from labels.
 
-    `values` (1 + draws,) has the estimate (NaN if undefined), followed by posterior draws. A difference of two metrics
-    has no draws, but a standard error (`error`) and a number of clusters. `influence` (n,) is the influence of each
-    output on the estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and
-    trials if the statistic is a proportion of outputs that were selected at random. `objection` says why the interval
-    must not decide the rule; it is empty if the interval may decide. If outputs were left out of a corrected rate,
-    `extremes` has the smallest and the largest value of the rate over all possible labels of these outputs. `influence`
-    is then the influence on the smallest value, and `left_out` says why the left-out outputs may prevent a decision.
-    `label` is the positive label if the statistic depends on it.
+    `values` (1 + draws,) has the estimate (NaN if undefined), followed by posterior draws. `influence` (n,) is the
+    influence of each output on the estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective
+    successes and trials if the statistic is a proportion of outputs that were selected at random. `objection` says why
+    the interval must not decide the rule; it is empty if the interval may decide. If outputs were left out of a
+    corrected rate, `extremes` has the smallest and the largest value of the rate over all possible labels of these
+    outputs. `influence` is then the influence on the smallest value, and `left_out` says why the left-out outputs may
+    prevent a decision. `label` is the positive label if the statistic depends on it.
     """
 
     rule: GateRule
@@ -83,8 +81,6 @@ class LabelTest:
     n: int
     system: str = ""
     values: Floats = field(default_factory=lambda: np.full(1, np.nan))
-    error: float = np.nan
-    clusters: int = 0
     reason: str = ""
     objection: str = ""
     label: str = ""
@@ -108,25 +104,18 @@ class LabelTest:
     @property
     def has_interval(self) -> bool:
         """Whether the estimate has an interval."""
-        return bool(np.isfinite(self.values[0]) and (len(self.values) > 1 or self.error > 0))
+        return bool(np.isfinite(self.values[0]) and len(self.values) > 1)
 
     def interval(self, confidence: float) -> Interval:
         """Return the interval at the level `confidence`."""
         if not self.has_interval:
             return Interval(float(self.values[0]), np.nan, np.nan)
-        if len(self.values) > 1:
-            return estimate_interval(self.values, confidence)
-        estimate, half_width = float(self.values[0]), student_quantile(confidence, self.clusters) * self.error
-        return Interval(estimate, estimate - half_width, estimate + half_width)
+        return estimate_interval(self.values, confidence)
 
     @property
     def p_value(self) -> float:
         """Two-sided p-value of the hypothesis that the value equals the threshold; requires an interval."""
-        if len(self.values) > 1:
-            return float(two_sided_p(self.values[1:] - self.rule.threshold))
-        from scipy.special import stdtr
-
-        return 2 * float(stdtr(max(self.clusters - 1, 1), -abs(self.values[0] - self.rule.threshold) / self.error))
+        return float(two_sided_p(self.values[1:] - self.rule.threshold))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -139,11 +128,7 @@ class LabelTest:
         """Normal score of the one-sided test of the hypothesis that the (smallest) value is at most the threshold."""
         if self.counts is not None:
             return float(proportion_z(*self.counts, self.rule.threshold))
-        if len(self.values) > 1:
-            return posterior_z((*self.extremes, self.values)[0][1:], self.rule.threshold, self.bounds)
-        return t_z(
-            (float(self.values[0]) - self.rule.threshold) / self.error, degrees_of_freedom=max(self.clusters - 1, 1)
-        )
+        return posterior_z((*self.extremes, self.values)[0][1:], self.rule.threshold, self.bounds)
 
     def precision(self) -> Precision:
         """Return the precision of this test, from effective counts or from influence values."""
@@ -402,39 +387,40 @@ def _difference(
     statistic: str,
     two_labels_text: str,
 ) -> LabelTest:
-    """Return the test of a difference between two metrics by a statistic, on outputs that both metrics labelled.
-
-    The variance of the difference is estimated from differences between influence values, summed by cluster.
-    """
-    threshold_judges = [judge.threshold_judge for judge in judge_pair]
-    is_common_output = outputs.has_human_label & ~np.isnan([judge.labels for judge in threshold_judges]).any(axis=0)
-    make_test = partial(make_test, n=int(is_common_output.sum()))
-    measure = measure_functions(len(outputs.words), int(is_common_output.sum()), ordered=outputs.ordered).get(statistic)
+    """Return the test of a difference between two metrics by a statistic, on outputs that both metrics labelled."""
+    judge_labels = np.array([judge.threshold_judge.labels for judge in judge_pair])
+    is_common_output = outputs.has_human_label & ~np.isnan(judge_labels).any(axis=0)
+    n_common_outputs, n_distinct_labels = int(is_common_output.sum()), len(outputs.words)
+    make_test = partial(make_test, n=n_common_outputs)
+    measure = measure_functions(n_distinct_labels, n_common_outputs, ordered=outputs.ordered).get(statistic)
     if measure is None:
         return make_test(reason=two_labels_text)
-    if not is_common_output.any():
+    first_labels = judge_pair[0].threshold_judge.rates(outputs, is_common_output, **settings).pairs
+    if first_labels is None or not n_common_outputs:
         return make_test(reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}")
-    first_labels, second_labels = (
-        stratified_labels
-        for judge in threshold_judges
-        if (stratified_labels := judge.rates(outputs, is_common_output, **settings).pairs)
+    first_codes, second_codes = judge_labels[:, is_common_output].astype(np.intp)
+    labels_of_pair = replace(
+        first_labels, stratum=n_distinct_labels * first_codes + second_codes, n_strata=n_distinct_labels**2
     )
-    estimated_difference = float(measure(first_labels.estimate) - measure(second_labels.estimate))
-    influence_differences = first_labels.influence(measure) - second_labels.influence(measure)
+
+    def difference(joint_proportions: Floats) -> Floats:
+        proportions = joint_proportions.reshape(*joint_proportions.shape[:-2], *[n_distinct_labels] * 3)
+        return measure(proportions.sum(axis=-2)) - measure(proportions.sum(axis=-3))
+
+    estimated_difference = difference(labels_of_pair.estimate)
     if not np.isfinite(estimated_difference):
         return make_test(reason=f"{statistic} is undefined for these labels")
-    cluster_codes = outputs.unit[is_common_output]
-    n_clusters = len(np.unique(cluster_codes))
-    influence_sum_of_cluster = unit_sums(
-        influence_differences, units=cluster_codes, n_units=int(cluster_codes.max()) + 1
-    )
-    standard_error = float(np.sqrt((influence_sum_of_cluster**2).sum() * n_clusters / max(n_clusters - 1, 1)))
+    output_influence = labels_of_pair.influence(difference)
+    if not output_influence.any():
+        return make_test(
+            values=np.array([estimated_difference]),
+            reason="the labels of the two metrics do not differ, so there is no interval",
+        )
+    effective_counts = labels_of_pair.effective(output_influence).labelled
+    difference_draws = difference(paired_posterior(effective_counts, settings["rng"]))
     return make_test(
-        values=np.array([estimated_difference]),
-        reason="" if standard_error else "the labels of the two metrics do not differ, so there is no interval",
-        objection=_objection(outputs, judge_pair, settings) if standard_error else "",
-        error=standard_error,
-        clusters=n_clusters,
-        influence=influence_differences,
-        unit=cluster_codes,
+        values=np.append(estimated_difference, difference_draws[np.isfinite(difference_draws)]),
+        objection=_objection(outputs, judge_pair, settings),
+        influence=output_influence,
+        unit=labels_of_pair.outputs.unit,
     )

@@ -97,6 +97,41 @@ def joint_posterior(
     return np.concatenate([joint_estimate(counts, sampling=sampling)[np.newaxis], draws])
 
 
+def paired_posterior(labelled_counts: Floats, rng: np.random.Generator, *, n_draws: int = DRAWS) -> Floats:
+    """Return posterior draws of the joint proportions of the labels of two judges and of the annotators.
+
+    The pseudo-counts sum to 4. With two labels, each cell has the pseudo-count 1/2, so that for each human label the
+    differences of the two judges have the pseudo-counts of Agresti and Min. With more labels, the labels of the judges
+    are independent in the prior, given the human label, and each judge has the proportions of `cell_prior`.
+
+    Parameters
+    ----------
+    labelled_counts : array of shape (k * k, k)
+        Effective counts of the outputs with label i of the first judge and label j of the second judge (row i * k + j),
+        by human label.
+    rng : numpy.random.Generator
+    n_draws : int
+        Number of posterior draws.
+
+    Returns
+    -------
+    array of shape (draws, k * k, k)
+
+    Examples
+    --------
+    >>> counts = np.array([[20.0, 2.0], [1.0, 1.0], [0.0, 0.0], [4.0, 72.0]])
+    >>> paired_posterior(counts, np.random.default_rng(0)).mean(axis=0).round(3).tolist()
+    [[0.198, 0.024], [0.014, 0.014], [0.005, 0.005], [0.043, 0.697]]
+
+    References
+    ----------
+    Agresti and Min 2005 (comparison of matched proportions).
+    """
+    judge_prior = cell_prior((labelled_counts.shape[1],) * 2)
+    pair_prior = len(judge_prior) * (judge_prior[:, np.newaxis] * judge_prior).reshape(labelled_counts.shape)
+    return _dirichlet((labelled_counts + pair_prior).ravel(), rng, n_draws).reshape(-1, *labelled_counts.shape)
+
+
 def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
     """Return the posterior variance of the rate of the second label, after post-stratification; there are two labels.
 

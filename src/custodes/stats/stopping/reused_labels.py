@@ -164,17 +164,6 @@ def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) ->
     return float((logit_draws.mean() - logit(np.array(threshold))) / logit_draws.std())
 
 
-def t_z(t: float, *, degrees_of_freedom: int) -> float:
-    """Return the normal score of Student's t, which is the z with the same tail probability.
-
-    >>> round(t_z(2.0, degrees_of_freedom=10), 2)
-    1.79
-    """
-    from scipy.special import ndtri, stdtr
-
-    return float(np.clip(-ndtri(stdtr(degrees_of_freedom, -t)), -LARGEST_Z, LARGEST_Z))
-
-
 class Precision(NamedTuple):
     """Precision of a test of a `threshold`.
 
