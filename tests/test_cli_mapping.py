@@ -105,3 +105,13 @@ def test_what_is_left_out_is_told_when_a_table_is_converted(custodes: Run) -> No
     ran = custodes("convert", "mine.csv", *words, "-o", "ratings.csv")
     assert (ran.status, ran.out) == (0, "ratings.csv\n")
     assert "note: mine.csv: columns not used: remark" in ran.err
+
+
+def test_notes_and_messages_name_options_of_the_command_line(custodes: Run, mine: Path) -> None:
+    pl.DataFrame({"id": range(40), "judge": ["x", "y"] * 20, "human": ["x", "y"] * 20}).write_csv("labels.csv")
+    printed = " ".join(custodes("rates", "labels.csv").out.split())
+    assert "if 'x' is positive, give --positive 'x'" in printed
+    values = json.loads(custodes("rates", "labels.csv", "--format", "json").out)
+    assert any("give positive='x'" in note["message"] for note in values["notes"])
+    printed = " ".join(custodes("check", "mine.csv", *OPTIONS, "--columns", "{rater:bleu}").out.split())
+    assert "name the annotators with --human 'PATTERN'" in printed

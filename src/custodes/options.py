@@ -22,8 +22,9 @@ from rich.markup import escape
 from custodes.answers.formats import to_json
 from custodes.answers.printing import PipeSafeConsole, print_result
 from custodes.answers.question import NOT_ENOUGH, ONE_FILE_OF_COUNTS
+from custodes.answers.shared_arguments import HELP
 from custodes.arguments import assignment_list
-from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH
+from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SWITCH, replace_argument_names
 from custodes.console import print_diagnostic, print_line, quiet_pipe, write_stdout
 from custodes.control_characters import escape_controls
 from custodes.data.counts import is_counts, read_counts
@@ -277,10 +278,11 @@ class Output:
                     _flatten_lists(table_frame), target_folder / f"{table_name}.csv", quote_formulas=self.quote_formulas
                 )
         elif self.shape == "table" and self.place is None:
-            print_result(result, PipeSafeConsole(highlight=False), table=self.table)
+            print_result(_name_options(result), PipeSafeConsole(highlight=False), table=self.table)
         elif self.shape == "table":
             text_buffer = StringIO()
-            print_result(result, Console(file=text_buffer, highlight=False, width=FILE_WIDTH), table=self.table)
+            text_console = Console(file=text_buffer, highlight=False, width=FILE_WIDTH)
+            print_result(_name_options(result), text_console, table=self.table)
             self._send([text_buffer.getvalue().encode(errors="backslashreplace")])
         elif self.shape in writer_of_format:
             self._send([writer_of_format[self.shape](self.table).encode(errors="backslashreplace")])
@@ -304,6 +306,24 @@ class Output:
             write_stdout(content)
         else:
             write_atomically(self.place, content)
+
+
+def _name_options(result: Any) -> Any:
+    """The result. Its notes and messages name options of the command line instead of arguments of functions."""
+    options = {f"--{argument_name.replace('_', '-')}" for argument_name in HELP}
+    message_frames = {name: frame for name, frame in result.tables().items() if "message" in frame.columns}
+    return replace(
+        result,
+        notes=tuple(replace(note, message=replace_argument_names(note.message, options)) for note in result.notes),
+        **{
+            name: frame.with_columns(
+                message=pl.Series(
+                    [replace_argument_names(message, options) for message in frame["message"]], dtype=pl.String
+                )
+            )
+            for name, frame in message_frames.items()
+        },
+    )
 
 
 @Parameter(name="*", group=OUTPUT_OPTIONS)

@@ -53,8 +53,9 @@ LEFT_OUT = "no-combination"
 PARTIALITY = (
     points(
         "largest_partiality",
-        "largest absolute partiality to any system, on held-out items of the first repeat; the interval is "
-        "simultaneous for all systems",
+        "largest absolute partiality to any system, on held-out items of the first repeat. The interval is "
+        "simultaneous for all systems; a lower bound of 0 means that no partiality is significant, and "
+        "`favoritism` may call it inconclusive",
         "Largest partiality",
         interval=True,
         best="low",
