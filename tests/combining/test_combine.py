@@ -117,11 +117,15 @@ def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated() -> None
 
 
 def test_auto_names_what_it_chose() -> None:
-    result = run_combine(planted(), method="auto")
+    study = judged(planted(items=24))
+    result = run_combine(study, method="auto")
+    again = result.provenance.replay(study)
+    assert unseconded(again) == unseconded(result)
+    assert again.model == result.model
     assert METHODS[result.model.method].by_default
     assert rules(result)["auto"] == f"auto chose {result.model.method} on all data"
     assert result.comparison["method"].to_list() == ["auto"]
-    assert content(result.model) == content(run_combine(planted(), method=result.model.method).model)
+    assert content(result.model) == content(run_combine(study, method=result.model.method).model)
 
 
 def verdict_study(seed: int = 0) -> tuple[Study, np.ndarray]:

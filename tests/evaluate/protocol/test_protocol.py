@@ -10,6 +10,7 @@ from scipy.stats import beta, entropy
 
 import custodes as cu
 from custodes.data.items import Items
+from custodes.data.notes import Note
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
@@ -237,10 +238,14 @@ def test_notes_on_pairs_metrics_and_rules() -> None:
     scores[0, :15, 0] = np.nan
     scores[0, 15:, 1:3] = np.nan  # no item has human ratings of S0 with S1 or S2
     scores[2] = scores[1]
-    alone, with_metric = (protocol(study_of(scores), metrics=metrics, **FAST) for metrics in ("none", "m1"))
+    one_aspect = study_of(scores)
+    frame = one_aspect.ratings.frame.with_columns(aspect=pl.lit("tone"))
+    study = replace(one_aspect, ratings=Ratings(frame=frame))
+    alone, with_metric = (protocol(study, metrics=metrics, **FAST) for metrics in ("none", "m1"))
     for result in (alone, with_metric):
         (note,) = [note for note in result.notes if note.rule == "pairs-without-annotators"]
-        assert note.message == "2 pairs of systems have no human-rated item and are excluded"
+        message = "2 pairs of systems have no human-rated item for aspect 'tone' and are excluded"
+        assert note == Note(rule="pairs-without-annotators", message=message, count=2, aspect="tone")
         assert result.reference["pairs"].item() == 4
     selected = scores_of(2, items=100)
     selected[0, selected[1, :, 0] <= selected[1, :, 1]] = np.nan  # annotators rate items on which m1 prefers S0 to S1
