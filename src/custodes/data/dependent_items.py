@@ -273,21 +273,18 @@ def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, r
 
 
 def _equal_groups(item_rows: pl.DataFrame, *key_column_names: str) -> list[tuple[str, ...]]:
-    return [
-        tuple(equal_items)
-        for equal_items in item_rows.group_by(key_column_names, maintain_order=True).agg("item")["item"].to_list()
-        if len(equal_items) > 1
-    ]
+    items_of_key = item_rows.group_by(key_column_names, maintain_order=True).agg("item")["item"]
+    return list(map(tuple, items_of_key.filter(items_of_key.list.len() > 1).to_list()))
 
 
 def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The groups; groups that have a label in common are merged. Labels and groups are in the order of first
     occurrence."""
+    if not label_groups:
+        return []
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    if not label_groups:
-        return []
     group_first_labels = [label_group[0] for label_group in label_groups for _ in label_group]
     distinct_labels, label_positions = np.unique(
         [group_first_labels, list(chain.from_iterable(label_groups))], return_inverse=True
