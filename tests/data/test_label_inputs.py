@@ -238,3 +238,11 @@ def test_slices_of_one_input_are_kept_beside_an_input_without_slices() -> None:
         attributes = cu.read(*inputs).attributes
         assert attributes is not None
         assert attributes["topic"].value_counts().sort("topic").rows() == [("a", 10), ("b", 10)]
+
+
+def test_an_output_whose_judge_is_unsure_has_a_match() -> None:
+    labels = words(JUDGE, "fail", "pass")
+    judge = pl.DataFrame({"id": range(N), "judge": ["unsure", *labels[1:]]})
+    study = cu.read(judge, pl.DataFrame({"id": range(N), "human": labels}))
+    assert study.ratings.frame.height == 2 * N - 1
+    assert "partial-join" not in {note.rule for note in study.notes}

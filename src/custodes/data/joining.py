@@ -404,16 +404,14 @@ def _overlap_notes(first_study: Study, second_study: Study) -> list[Note]:
             f"{first_study.name} and {second_study.name} have no item and system in common: "
             f"{'; '.join(label_example_texts)}; {advice_text}"
         )
-    return build_notes(
-        *(
-            (
-                "partial-join",
-                n_outputs - n_common_outputs,
-                f"{study_name}: {n_outputs - n_common_outputs} of {n_outputs} outputs have no match in the other input",
-            )
-            for study_name, n_outputs in (
-                (first_study.name, first_output_keys.height),
-                (second_study.name, second_output_keys.height),
-            )
-        )
-    )
+    notes = []
+    for study, output_keys, other_study, other_output_keys in (
+        (first_study, first_output_keys, second_study, second_output_keys),
+        (second_study, second_output_keys, first_study, first_output_keys),
+    ):
+        # An output without a label, such as an output with the label unsure, is a match too.
+        other_keys = pl.concat([other_output_keys, other_study.unlabelled.select(JOIN_KEY)])
+        n_unmatched = output_keys.join(other_keys, on=JOIN_KEY, how="anti").height
+        message = f"{study.name}: {n_unmatched} of {output_keys.height} outputs have no match in the other input"
+        notes += build_notes(("partial-join", n_unmatched, message))
+    return notes
