@@ -289,7 +289,7 @@ def test_the_verdict_without_human_ratings_has_slices() -> None:
     assert "On news, j gives no readable verdict significantly more often: in 50 % of cases, elsewhere in 0 %." in lines
     same = verdicts.with_columns(preference=pl.when(pl.Series(np.arange(120) % 3 == 0)).then(None).otherwise(1))
     (line,) = cu.verdict(cu.read(same, items=items), by="group", resamples=50).verdict.filter(kind="slices")["text"]
-    assert line.startswith("No finding in a slice is significant (2 tests")
+    assert line == "No finding in a slice is significant (number of tests: consistency 2)."
 
 
 def test_the_verdict_names_slices_that_differ(study: cu.Study) -> None:

@@ -64,7 +64,9 @@ def test_findings_in_slices_come_by_p_value_and_are_counted() -> None:
 def test_slices_without_findings_say_how_many_were_tested() -> None:
     view = slice_view(agreement=[("", 0.5), ("", None), ("", 0.7)], consistency=[("", 0.5)])
     (text,) = slices(view)
-    assert text == "No finding in a slice is significant (3 tests of agreement, consistency and partiality)."
+    assert text == "No finding in a slice is significant (number of tests: agreement 2, consistency 1)."
+    (partiality,) = slices(slice_view(agreement=[("", None), ("", None)], favoritism=[("", 0.5), ("", 0.9)]))
+    assert partiality == "No finding in a slice is significant (number of tests: partiality 2)."
     assert [*slices(slice_view(("few items", "few items", "no column")))] == ["Few items.", "No column."]
 
 

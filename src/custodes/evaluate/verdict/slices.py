@@ -20,6 +20,9 @@ FAULTS: Mapping[str, str] = {
 }
 """Text for the event that each statistic of `Consistency.slices` counts."""
 
+SUBJECTS = ("agreement", "consistency", "partiality")
+"""Subjects of the tables of slices, in the order in which the findings are reported."""
+
 
 def slices(view: AspectResults) -> Iterator[str]:
     """Yield the most significant findings of agreement, consistency and favoritism, and the number of findings.
@@ -41,8 +44,12 @@ def slices(view: AspectResults) -> Iterator[str]:
         messages = [note.message for note in notes if (note.rule, note.aspect) == (NOT_COMPARED, view.aspect)]
         yield from dict.fromkeys(map(sentence, messages))
     elif not n_findings:
-        n_tests = sum(slice_rows["p_adjusted"].count() for slice_rows in rows_of_question.values())
-        yield f"No finding in a slice is significant ({n_tests} tests of agreement, consistency and partiality)."
+        n_tests_of_subject = {
+            subject: slice_rows["p_adjusted"].count()
+            for subject, slice_rows in zip(SUBJECTS, rows_of_question.values(), strict=True)
+        }
+        tests_text = ", ".join(f"{subject} {n_tests}" for subject, n_tests in n_tests_of_subject.items() if n_tests)
+        yield f"No finding in a slice is significant (number of tests: {tests_text or '0'})."
 
 
 def _rates(finding_row: Row) -> str:
