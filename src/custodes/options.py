@@ -90,8 +90,8 @@ class InputOptions:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME. NAME is a column, a path (response.output), several columns ({doc}/{segment}) or a "
-            "pattern (scores.*; for text, human and metric). Comma list or repeated. "
+            help="ROLE=NAME. NAME is a column, path (response.output), columns ({doc}/{segment}) or pattern (scores.*; "
+            "text, human, metric). Comma list or repeated. "
             f"Roles: {', '.join(ROLES)}.",
             negative="",
         ),
