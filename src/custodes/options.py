@@ -90,7 +90,7 @@ class InputOptions:
     column: Annotated[
         list[str] | None,
         Parameter(
-            help="ROLE=NAME. NAME is a column, path (response.output), columns ({doc}/{segment}) or pattern (scores.*; "
+            help="ROLE=NAME. NAME is a column, path (a.b), columns ({doc}/{segment}) or pattern (s.*; "
             "text, human, metric). Comma list or repeated. "
             f"Roles: {', '.join(ROLES)}.",
             negative="",
