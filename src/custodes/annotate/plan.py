@@ -212,10 +212,8 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     stop: Annotated[
         Literal["decided", "futility"],
         Meta(
-            description=(
-                "decided: a pair is closed when it is decided; futility: a pair is also closed when a decision has "
-                "become improbable"
-            )
+            description="decided: a pair is closed when it is decided; futility: also when a decision has become "
+            "improbable"
         ),
     ] = "futility"
     futility: Annotated[

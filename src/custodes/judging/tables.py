@@ -29,20 +29,16 @@ from custodes.judging.querying import QueriedPlan
 from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
-
 MOST_SERVED = 8  # maximum number of model names in a signature; a server may report a new name in each reply
 
+ORDER = label("order", "shown first: `ab` is system_a, `ba` is system_b; empty for one output and for equal outputs")
 WHERE = (
     label("item", "the item"),
     label("system_a", "first system in alphabetical order; for a score or label, the rated system"),
     label("system_b", "second system in alphabetical order; empty for a score or label"),
     label("aspect", "aspect judged"),
     label("repeat", f"number of the repeat, from 0; `{REPEAT_WITHOUT_QUERY}` if both outputs are identical (a tie)"),
-    label(
-        "order",
-        "`ab`: system_a was shown first; `ba`: system_b was shown first. Empty for identical outputs, and if there "
-        "is only one output",
-    ),
+    ORDER,
 )
 WHERE_OF_OUTPUT = (
     WHERE[0],
@@ -114,11 +110,7 @@ class Judgements(Result):
         label("rater", "the judge"),
         label("aspect", "aspect judged"),
         label("probe", "`length`, `format`, `name`, or the name of a file of rewritten outputs"),
-        label(
-            "order",
-            "`ab`: system_a was shown first; `ba`: system_b was shown first. Empty for identical outputs, and if "
-            "there is only one output",
-        ),
+        ORDER,
         score(
             "plain",
             "outcome of the form of the output without the property that `probe` adds (repeated content, Markdown or "
@@ -464,9 +456,8 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
     )
     n_failed_of_reason = Counter(reason for _, reply, reason in rows if reply is None)
     message_of_reason: dict[str, str] = {failure.reason: failure.message for failure in queried_plan.failures.values()}
-    failures_text = "; ".join(
-        f"{n} {reason}: {message_of_reason[reason]}" for reason, n in sorted(n_failed_of_reason.items())
-    )
+    failure_counts = sorted(n_failed_of_reason.items())
+    failures_text = "; ".join(f"{n} {reason}: {message_of_reason[reason]}" for reason, n in failure_counts)
     first_step = "correct the cause of the rejections, and " if n_failed_of_reason["rejected"] else ""
     n_without_probabilities = plan.judge.logprobs * sum(
         bool(reply.label) and reply.chances is None for reply in replies

@@ -91,12 +91,10 @@ class ColumnPattern:
         kind_prefix, _, text_after_kind = pattern_text.partition(":")
         bare_patterns = [text_after_kind] if text_after_kind and kind_prefix in KINDS else []
         if is_path(pattern_text):
-            first_star_role, second_star_role = PATHS[kind_prefix]
-            path_pattern = text_after_kind.replace("*", f"{{{first_star_role}}}", 1).replace(
-                "*", f"{{{second_star_role}}}", 1
-            )
+            first_role, second_role = PATHS[kind_prefix]
+            path_pattern = text_after_kind.replace("*", f"{{{first_role}}}", 1).replace("*", f"{{{second_role}}}", 1)
             bare_patterns = [
-                *([f"{path_pattern}.{{{second_star_role}:{POSITION}}}"] if text_after_kind.count("*") == 1 else []),
+                *([f"{path_pattern}.{{{second_role}:{POSITION}}}"] if text_after_kind.count("*") == 1 else []),
                 path_pattern,
             ]
         return [
