@@ -120,8 +120,9 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
         ),
         (
             {name: values * 2 for name, values in WIDE.items()},
-            "the same output occurs twice, in rows 1, 2 (item '1', system 'A'); one row per output; number the "
-            "runs in a column 'repeat'",
+            "the same output occurs twice, in rows 1, 2 (item '1', system 'A'); one row per output; if several "
+            "columns together name the item, give all of them, as in item={doc_id}/{segment_id}; number the runs of a "
+            "rater in a column 'repeat'",
         ),
         (
             REWARDS | {"ref": [1, 1, 0, 1]},

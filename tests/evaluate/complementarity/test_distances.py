@@ -168,6 +168,6 @@ def test_items_where_one_ties_all_are_left_out_and_counted() -> None:
     note = next(note for note in answer.notes if note.rule == "undefined-distances")
     assert note.count == 5
     assert note.message.startswith(
-        "the means exclude 5 undefined distances between two rankings (tau-b): on the item, one of "
+        "the means exclude 5 undefined distances between two rankings (tau-b). On the item, one of "
         "the two raters gave equal scores, or the raters rated fewer than two common"
     )
