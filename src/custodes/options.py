@@ -57,7 +57,7 @@ QuoteFormulas = Annotated[
     SWITCH,
     Parameter(
         group=OUTPUT_OPTIONS,
-        help="In csv and tsv, put ' before text that a spreadsheet would evaluate as a formula (=, +, -, @).",
+        help="In CSV and TSV, put an apostrophe before text that a spreadsheet would read as a formula (=, +, -, @).",
     ),
 ]
 

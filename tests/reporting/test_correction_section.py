@@ -54,7 +54,7 @@ def test_the_page_names_what_was_corrected_and_left_out(demo_report: Report) -> 
     metrics = demo_report.results["correction"].provenance.options["metrics"]
     options = re.findall(r'<option value="([^"]*)"', text.split("</select>")[0])
     assert sorted(options) == sorted(metrics)
-    assert f"{7 - len(metrics)} other metrics were not corrected" in text
+    assert f"{7 - len(metrics)} other metrics were not used" in text
     # annotators rated every item of the demo
     assert "correction adds nothing here" in text
 

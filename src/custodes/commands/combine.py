@@ -40,7 +40,8 @@ def score(
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="Output file: .csv .tsv .jsonl .parquet, .gz (default: csv on standard output).",
+            help="Output file that ends in .csv, .tsv, .jsonl or .parquet, or in .gz after one of these (default: CSV "
+            "on standard output).",
             group=OUTPUT_OPTIONS,
         ),
     ] = None,

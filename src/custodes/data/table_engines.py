@@ -159,7 +159,7 @@ def resolve_metrics(
 def match_aspects(
     rows: pl.DataFrame, annotators: Sequence[str], metrics: Sequence[str], aspect: str
 ) -> tuple[pl.DataFrame, dict[str, str]]:
-    """The rows of annotators and metrics to count, and the aspect of each rater. If a metric has no rows of the aspect,
+    """Select the rows of the raters to count, and the aspect of each rater. If a metric has no rows of the aspect,
     its rows without an aspect are counted."""
     raters_with_aspect = {*annotators, *rows.filter(pl.col("aspect") == aspect)["rater"]}
     aspect_of_rater = {rater: aspect if rater in raters_with_aspect else "" for rater in (*annotators, *metrics)}

@@ -63,7 +63,7 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
 
 
 def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Start and end of the run of equal values at each position of sorted rows.
+    """For each position in sorted rows, the start and the end of the run of equal values that contains it.
 
     Parameters
     ----------

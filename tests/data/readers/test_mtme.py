@@ -182,7 +182,10 @@ def test_a_rater_of_both_kinds_raises(tmp_path: Path) -> None:
     path = packed(tmp_path, FILES | {"wmt/human-scores/en-de.BLEU-refA.seg.score": "S1\t1\nS1\t2\n"})
     with pytest.raises(
         InputError,
-        match=exactly("data.tar.gz::wmt/en-de: 'BLEU-refA' has human and metric scores; rename one of the files"),
+        match=exactly(
+            "data.tar.gz::wmt/en-de: 'BLEU-refA' has a file of human scores and a file of metric scores; rename "
+            "one of the two files"
+        ),
     ):
         read(path)
 

@@ -1,5 +1,7 @@
-"""Guesses of a mapping for a table that no reader accepts, from names and cells. A mapping "reads" a table if a reader
-accepts the mapped table. Only a guess that reads the table is shown."""
+"""Propose a mapping for a table that no reader accepts, based on column names and cells.
+
+A mapping "reads" a table if a reader accepts the mapped table. Only a guess that reads the table is shown.
+"""
 
 from __future__ import annotations
 

@@ -192,7 +192,10 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
         if score_file_match:
             rater_kind, rater_name, score_level = score_file_match.groups()
             if kind_of_rater.setdefault(rater_name, rater_kind) != rater_kind:
-                raise InputError(f"{name}: {rater_name!r} has human and metric scores; rename one of the files")
+                raise InputError(
+                    f"{name}: {rater_name!r} has a file of human scores and a file of metric scores; rename one of the "
+                    "two files"
+                )
             score_rows = _scores(
                 file_text, has_segments=score_level == "seg", where=file_name, n_segments=len(source_lines)
             )

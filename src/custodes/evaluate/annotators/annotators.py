@@ -109,9 +109,9 @@ class Annotators(Result):
         ),
         p_value(
             "p_careless",
-            "p-value of the test for careless answers. The null hypothesis is that the annotator agrees with the "
-            "others at least half as much as the others agree among themselves on the same tasks. Adjusted (Holm) "
-            "for all tests of the study; null if there is an `untested_reason`",
+            "p-value of the test for careless answers. The other annotators agree with each other to "
+            "some degree on the tasks of this annotator. The null hypothesis is that this annotator agrees with them "
+            "at least half as much. Adjusted (Holm) for all tests of the study; null if there is an `untested_reason`",
             essential=False,
         ),
         p_value(

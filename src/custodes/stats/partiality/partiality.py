@@ -213,8 +213,8 @@ class _Search:
     """The sequential test for one metric.
 
     `is_in_curve` (systems,) marks the systems to which the curve is fitted, `is_candidate` those that may still be
-    flagged. If the distance of a system may be explained by favoritism for another system, `rival_p_values` (systems,)
-    has its p-value; otherwise NaN.
+    flagged. If favoritism for another system may explain the distance of a system, `rival_p_values` (systems,) has the
+    p-value of the distance without the other system; otherwise NaN.
 
     `shifts` (systems,) are the distances of systems from the curve of the remaining systems, with `p_values`. The null
     distributions of the distances are mixtures of Student's t distributions with `standard_errors` and
