@@ -288,9 +288,10 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     try:
         return read_mapped(table, columns=columns)
     except UnfitError as error:
-        mapped_column_names = set(columns.roles.values()) & set(table.frame.columns)
         flattened_frame = flatten_nested(table.frame)
-        candidate_frame = flattened_frame if mapped_column_names <= set(flattened_frame.columns) else table.frame
+        has_mapped_columns = set(columns.roles.values()) & set(table.frame.columns) <= set(flattened_frame.columns)
+        frame_to_map = flattened_frame if has_mapped_columns else table.frame
+        candidate_frame = compose_labels(replace(table, frame=frame_to_map), columns.roles).frame
 
         def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
             """Whether a mapping reads a table with at least `min_systems` systems (one system for texts)."""
@@ -305,9 +306,8 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         text_mapping = None if reader else find_certain_mapping(candidate_frame, columns, partial(reads, min_systems=1))
         if text_mapping is not None:
             study = read_mapped(replace(table, frame=candidate_frame), columns=text_mapping)
-            note_message = (
-                f"{table.name}: read as texts with {format_options(text_mapping)}; give other columns if this is wrong"
-            )
+            mapping_text = format_options(text_mapping)
+            note_message = f"{table.name}: read as texts with {mapping_text}; give other columns if this is wrong"
             return replace(study, notes=(Note(rule="guessed-columns", message=note_message), *study.notes))
         layout = label_layout(candidate_frame, columns) if reader is None else None
         if layout is not None and reads(candidate_frame, layout.columns, 1):

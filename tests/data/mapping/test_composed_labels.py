@@ -46,6 +46,19 @@ def test_rows_that_one_column_does_not_name_are_refused_with_advice() -> None:
         read(TABLE, columns={"item": "{lp}/{paper}"})
 
 
+@pytest.mark.parametrize("item_columns", [["doc", "segment"], [pl.struct("doc", "segment").alias("key")]])
+def test_the_advice_on_further_roles_keeps_the_item(item_columns: list[str | pl.Expr]) -> None:
+    rows = {"doc": ["a", "a", "b", "b"], "segment": [1, 1, 1, 1], "model": ["X", "Y"] * 2, "rating": [1, 2, 3, 4]}
+    table = pl.DataFrame(rows).select(*item_columns, "model", annotator=pl.lit("p"), rating="rating")
+    item = "{doc}/{segment}" if "doc" in table.columns else "{key.doc}/{key.segment}"
+    message = input_error(read, table, columns={"item": item})
+    advice = f"try --column 'item={item}' --column system=model --column rater=annotator --column score=rating"
+    assert message.startswith("table: columns item, model, annotator, rating match no reader")
+    assert advice in message
+    columns = {"item": item, "system": "model", "rater": "annotator", "score": "rating"}
+    assert read(table, columns=columns).item_labels().to_list() == ["a/1", "b/1"]
+
+
 def test_samples_of_code_are_outputs_and_not_repeated_labels(tmp_path: Path) -> None:
     samples = pl.DataFrame(
         {"task_id": [task for task in range(20) for _ in range(5)], "sample": [*range(5)] * 20, "model": "m"}
